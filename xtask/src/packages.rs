@@ -108,6 +108,9 @@ const PACKAGES: &[DebianPackage] = &[
         program: "pg_ctlcluster",
         reason: "step `tests`: examples/postgresql, whose programs are in /usr/lib/postgresql",
     },
+    DebianPackage { name: "keepalived", program: "keepalived", reason: "step `tests`: a pair of nodes" },
+    DebianPackage { name: "bird2", program: "bird", reason: "step `tests`: anycast by BGP" },
+    DebianPackage { name: "iproute2", program: "ip", reason: "step `tests`: network namespaces" },
     DebianPackage { name: "redis-server", program: "redis-server", reason: "step `tests`: examples/redis" },
     DebianPackage {
         name: "redis-tools",

@@ -42,27 +42,27 @@ mod source_map;
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
     Authorities, CertificateError, CertificateFiles, Identity, LoadedCertificate, OcspResponse,
-    RevocationLists,
+    RevocationLists, TicketKey,
 };
 pub use config::{
     AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,
-    AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, BodyRule, CacheDisk, CacheStore, CacheTtl,
-    CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
+    AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, Bird, BodyRule, CacheDisk, CacheStore,
+    CacheTtl, CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
     CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
     CorsOrigin, Credentials, Dialogue, Dns, DnsHook, EncodedSlashAction, ErrorPage, ExternalAccount,
-    FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe,
-    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth,
-    KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse, ListAction, ListEntries,
-    Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
-    ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart, NetworkEntry, OnDown,
-    OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
-    ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings,
-    RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
-    ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
-    RouteTimeouts, SandboxMode, Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles,
-    SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, Upstream,
-    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
-    WorkerCount,
+    FailBack, FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders,
+    GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth,
+    Keepalived, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse, ListAction,
+    ListEntries, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart,
+    NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings,
+    PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority,
+    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering,
+    RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache,
+    RouteSettings, RouteTimeouts, SandboxMode, Server, ServerLeniency, ServerProtocol, SplitTarget,
+    StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
+    TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
+    UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

@@ -63,7 +63,7 @@ impl UpgradeLauncher {
             Forked::Parent => Ok(Self { channel: Mutex::new(Channel::new(ours, None)?), program }),
             Forked::Child => {
                 drop(ours);
-                fork::keep_only(theirs.as_fd());
+                fork::keep_only(theirs.as_fd(), c"weir-launcher");
                 if let Ok(channel) = Channel::new(theirs, None) {
                     obey(&channel, &program, arguments);
                 }

@@ -19,6 +19,8 @@ mod server_modes;
 mod background_tasks;
 mod health;
 mod connections;
+mod announcements;
+mod node_hand_over;
 mod ejection;
 mod slow_start;
 mod outcome_history;
@@ -32,6 +34,7 @@ mod access_log;
 mod own_log;
 mod listening_sockets;
 mod launcher;
+mod watcher;
 mod handover;
 mod inherited_sockets;
 mod pid_file;
@@ -61,6 +64,7 @@ pub use own_log::OwnLog;
 pub use panics::watch as watch_panics;
 pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
+pub use watcher::Watcher;
 
 pub use privileges::{
     give_up as give_up_privileges, overview as confinement, why_missing, why_refused, why_unbindable,

@@ -73,6 +73,9 @@ impl MetricsReading {
         general.admin = sources.access.figures();
         // Not with all figures: the live rates take those every second, and this counts every descriptor.
         general.process = process::figures();
+        general.process.node_state = sources.node_state().name();
+        general.process.is_watched = sources.announcements.is_watched();
+        general.process.failing_announcements = sources.announcements.failing();
         general.issuance = certificate_reports::issuance(&snapshot);
         let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
         let shown: ShownServers = upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect();

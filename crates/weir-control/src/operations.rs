@@ -6,6 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admin_access::AdminAccess;
 use crate::commands::{CommandSender, FileConfig};
+use crate::node_hand_over::HandOver;
 use crate::overview::Sources;
 use crate::server_modes::ServerModes;
 use crate::worker_queries::WorkerQueries;
@@ -24,6 +25,8 @@ pub(crate) struct Operations {
     /// Where the recorders of the workers are asked.
     pub(crate) queries: Arc<WorkerQueries>,
     pub(crate) scrape_slots: ScrapeSlots,
+    /// To another node.
+    pub(crate) hand_over: Arc<HandOver>,
 }
 
 /// The turns of scrapes.

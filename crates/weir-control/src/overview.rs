@@ -22,10 +22,12 @@ use weir_traffic::limit::TopKey;
 use weir_traffic::{Health, Mode};
 
 use crate::admin_access::AdminAccess;
+use crate::announcements::Announcements;
 use crate::certificate_reports::certificates;
 use crate::figures;
 use crate::listening_sockets::BoundListener;
 use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
+use crate::node_hand_over::{HandOver, NodeState};
 use crate::panics;
 use crate::privileges;
 use crate::process::{self, open_files_max};
@@ -55,6 +57,8 @@ pub(crate) struct Sources {
     pub(crate) bound: BoundListeners,
     pub(crate) via_name: Box<str>,
     pub(crate) access: Arc<AdminAccess>,
+    pub(crate) hand_over: Arc<HandOver>,
+    pub(crate) announcements: Arc<Announcements>,
     pub(crate) started_ms: u64,
     pub(crate) live_rates: LiveRates,
 }
@@ -73,6 +77,11 @@ impl Sources {
     /// The config in use, ready for the data path.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// The state of this node towards others.
+    pub(crate) fn node_state(&self) -> NodeState {
+        self.hand_over.state()
     }
 
     /// Whether the process is about to end.
@@ -183,6 +192,9 @@ impl Sources {
             at_ms: unix_ms(),
             started_ms: self.started_ms,
             is_stopping: self.is_stopping(),
+            state: self.node_state().name(),
+            announcements: self.announcements.overview(),
+            is_watched: self.announcements.is_watched(),
             connections_open,
             connections_max: u64::from(self.shared.connections.count_max()),
             open_files: system.open_fds,

@@ -98,6 +98,12 @@ pub struct ProcessStats {
     pub denied_system_calls: u64,
     /// Panics of all threads.
     pub panics: u64,
+    /// One of [`NODE_STATES`](crate::overview::NODE_STATES).
+    pub node_state: &'static str,
+    /// Whether the process lives that announces the end of this one; `None`: there is none.
+    pub is_watched: Option<bool>,
+    /// Programs that could not be told the state of the node.
+    pub failing_announcements: u64,
 }
 
 /// The counts of reloads of the config.

@@ -11,6 +11,7 @@ use crate::caches::{self, CachesArguments, PurgeArguments};
 use crate::certificates::{self, CertificatesArguments};
 use crate::connections::{self, ConnectionsArguments, EndArguments};
 use crate::error::CommandError;
+use crate::hand_over::{self, HandOverArguments};
 use crate::help_text::with_exit_codes;
 use crate::limits::{self, LimitsArguments};
 use crate::mirrors::{self, MirrorsArguments};
@@ -25,6 +26,8 @@ Examples:
   weir ctl weight app a 10 --config weir.toml
   weir ctl reload --config weir.toml
   weir ctl ready --config weir.toml
+  weir ctl hand-over --config weir.toml
+  weir ctl take-back --config weir.toml
   weir ctl maintenance on --config weir.toml
   weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
@@ -129,6 +132,13 @@ enum CtlCommand {
         #[arg(long, value_name = "TIME", default_value = "10m")]
         retry_after: String,
     },
+    /// Hand the traffic over to another node of a pair: first connections end with their next response, then that node is told to take over.
+    ///
+    /// The command waits until that is done. This node serves what still arrives, until it is stopped or takes back. Tunnels are cut when the
+    /// address moves.
+    HandOver(HandOverArguments),
+    /// Take the traffic back after a hand-over, or while one is under way.
+    TakeBack,
     /// Reload the config.
     Reload,
     /// Say whether Weir should get traffic, as `/ready` of the admin listener does: exit code 1 before a stop. For health checks of containers and pairs.
@@ -195,6 +205,8 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Maintenance { switch, listener, retry_after } => {
             maintain(&client, *switch, listener.as_deref(), retry_after)
         }
+        CtlCommand::HandOver(arguments) => hand_over::hand_over(&client, arguments),
+        CtlCommand::TakeBack => hand_over::take_back(&client),
         CtlCommand::Reload => reload(&client),
         CtlCommand::Ready { upstream } => match upstream {
             None => look(&client, "/ready"),

@@ -24,6 +24,7 @@ mod limits;
 mod mirrors;
 mod token_keys;
 mod certificates;
+mod hand_over;
 mod profile;
 mod top;
 mod demo;

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{
     AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, Proxy, ReloadReport,
-    UpgradeLauncher,
+    UpgradeLauncher, Watcher,
 };
 
 use crate::error::CommandError;
@@ -58,6 +58,9 @@ const GIVE_UP_HELP: &str = "this is a defect of Weir: report it with the lines o
 
 /// Exit code for a stop that cut what was still running.
 const CUT: u8 = 3;
+
+/// How long connections are still accepted at least, once another node was told to take over: ten advertisements of VRRP in the examples.
+const TAKEOVER_TIME: Duration = Duration::from_secs(1);
 
 /// Run the proxy, from a config or from the addresses alone.
 ///
@@ -128,18 +131,22 @@ fn serve(
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     // It is a copy of this process, so it begins before there are threads, signals and sockets.
-    let launcher = start_launcher();
+    let (launcher, watcher) = (start_launcher(), Watcher::start(config)?);
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
     let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;
     let opened = start::open(config, inherited, handover, origin)?;
+    // Not before: until its addresses are bound, the process may be one too many.
+    if let Some(watcher) = watcher.as_ref().filter(|_| predecessor.is_none()) {
+        watcher.tell_starting();
+    }
     start::give_up_privileges(config, origin)?;
     // From here on there are threads.
     log::start_thread(&config.log);
     weir_control::watch_panics();
     start::tell_confinement();
     let events = ServeEvents::start(signals)?;
-    let proxy = start::proxy(config, opened, origin, events.commands())?;
+    let mut proxy = start::proxy(config, opened, origin, events.commands())?;
     watch.start()?;
     let times = StopTimes::of(config);
     if let Some(file) = &mut file {
@@ -152,6 +159,9 @@ fn serve(
         predecessor.tell_ready(proxy.takeover());
     }
     proxy.write_pid_file();
+    if let Some(watcher) = watcher {
+        proxy.announce_by(watcher)?;
+    }
     log::note("ready");
     supervisor::tell_ready();
     if let Some(interval) = supervisor::watchdog_interval() {
@@ -213,6 +223,9 @@ impl Serving<'_> {
         supervisor::tell_stopping();
         // A process that is about to take over ends, too.
         self.upgrade.abort();
+        if !self.proxy.is_announced() {
+            self.times.hand_over_delay = None;
+        }
         Ok(stop(self.proxy, self.times, &self.events))
     }
 
@@ -264,7 +277,7 @@ impl Serving<'_> {
         supervisor::tell_main_process(successor.process);
         self.proxy.leave(successor.takeover.clone());
         successor.confirm();
-        self.times.delay = Duration::ZERO;
+        (self.times.hand_over_delay, self.times.delay) = (None, Duration::ZERO);
         self.times.grace = self.times.grace_of_upgrade;
         stop(self.proxy, self.times, &self.events)
     }
@@ -273,6 +286,8 @@ impl Serving<'_> {
 /// How much time a stop has.
 #[derive(Debug, Clone, Copy)]
 struct StopTimes {
+    /// For connections to end, before another node is told to take over; `None`: there is none.
+    hand_over_delay: Option<Duration>,
     /// Until connections are refused.
     delay: Duration,
     /// From then on.
@@ -284,7 +299,12 @@ struct StopTimes {
 impl StopTimes {
     fn of(config: &Config) -> Self {
         let process = &config.process;
-        Self { delay: process.stop_delay, grace: process.stop_grace, grace_of_upgrade: process.reload_grace }
+        Self {
+            hand_over_delay: Some(process.hand_over_delay),
+            delay: process.stop_delay,
+            grace: process.stop_grace,
+            grace_of_upgrade: process.reload_grace,
+        }
     }
 }
 
@@ -304,9 +324,14 @@ fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
         }
         hurried
     };
-    if !times.delay.is_zero() {
-        tracing::info!(delay = ?times.delay, "about to stop: /ready says so, and connections are still taken");
-        proxy.announce_stop(times.delay, &mut hurry);
+    let mut delay = times.delay;
+    if let Some(hand_over_delay) = times.hand_over_delay {
+        proxy.hand_over(hand_over_delay, &mut hurry);
+        delay = delay.max(TAKEOVER_TIME);
+    }
+    if !delay.is_zero() {
+        tracing::info!(?delay, "about to stop: /ready says so, and connections are still taken");
+        proxy.announce_stop(delay, &mut hurry);
     }
     let open = proxy.connections_open();
     tracing::info!(

@@ -5,6 +5,7 @@
 
 mod identity;
 mod ocsp;
+mod ticket_key;
 mod revocations;
 mod authorities;
 mod distinguished_name;
@@ -16,6 +17,7 @@ pub use authorities::Authorities;
 pub use identity::Identity;
 pub use ocsp::OcspResponse;
 pub use revocations::RevocationLists;
+pub use ticket_key::TicketKey;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -24,6 +24,7 @@ mod acme;
 mod client_certificates;
 mod access_log;
 mod identity;
+mod node;
 mod admin;
 mod cache;
 mod limit;
@@ -92,6 +93,7 @@ pub(crate) fn check(
     grpc_web::check_upstreams(document, diagnostics);
     affinity::warn_shared(document, diagnostics);
     check_process(document, diagnostics);
+    node::check(&document.process, diagnostics);
     let identity = identity::check(&document.process, files, diagnostics);
     access_log::check(&document.access_log, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::certificate_files::{diagnostic, load_pair, now};
+use super::certificate_files::{diagnostic, load_file, load_pair, now};
 use super::{Files, acme, client_certificates};
-use crate::certificate::{LoadedCertificate, OcspResponse};
+use crate::certificate::{LoadedCertificate, OcspResponse, TicketKey};
 use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, Route, TlsVersion};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::key::{NonEmpty, Spanned, SpannedTable};
+use crate::key::{NonEmpty, OneOrMany, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
 use crate::text::{CertificateText, ListenerTlsText};
 
@@ -49,6 +49,7 @@ pub(super) fn check(
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),
         session_tickets: value.session_tickets,
+        ticket_keys: ticket_keys(text, files, diagnostics),
         session_cache: value.session_cache,
         handshake_rate: value.handshake_rate,
         client_certificates: value
@@ -58,6 +59,26 @@ pub(super) fn check(
         key_log: value.key_log.as_ref().map(|file| key_log(file, files, diagnostics)),
         reload: value.reload,
     }
+}
+
+/// The keys of tickets, without which a node has its own.
+fn ticket_keys(
+    text: &SpannedTable<ListenerTlsText>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Arc<TicketKey>> {
+    let Some(OneOrMany(named)) = &text.value.ticket_keys else { return Vec::new() };
+    let at = text.key_at("ticket_keys");
+    if !text.value.session_tickets {
+        let message = "`ticket_keys` has no effect without `session_tickets`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+    }
+    if text.value.client_certificates.is_some() {
+        let message = "`ticket_keys` does not go with `client_certificates`";
+        let help = "a ticket of another node would let a client in whose certificate is not accepted any more: remove one of them";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+    }
+    named.iter().filter_map(|file| load_file(file, TicketKey::load, files, diagnostics)).collect()
 }
 
 /// The file for the secrets of connections, never without a warning.

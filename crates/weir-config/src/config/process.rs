@@ -50,6 +50,15 @@ section! {
         stop_delay: Duration = "0s", in 0..=3_600_000, like "HAProxy `grace`, Envoy `drain`";
         /// How long running exchanges and tunnels may continue after that; new connections are refused. A second signal ends them at once.
         stop_grace: Duration = "30s", in 0..=86_400_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
+        /// How long connections are ended with their next response, before another node takes over: by `weir ctl hand-over`, and by a stop where
+        /// `keepalived` or `bird` is set. Then idle connections are closed, and the other node is told.
+        hand_over_delay: Duration = "5s", in 0..=3_600_000, like "HAProxy `close-spread-time`, Envoy `drain-time-s`";
+        /// Tells keepalived of this machine whether Weir serves, by a track file.
+        keepalived: Keepalived = optional, like "keepalived `vrrp_track_file`";
+        /// Tells BIRD of this machine whether Weir serves: it announces a route only then.
+        bird: Bird = optional;
+        /// How long Weir may be silent (killed, stopped or starved of CPU time) until `keepalived` and `bird` are told that it does not serve.
+        frozen_after: Duration = "150ms", in 50..=60_000;
         /// When the config is read again: on SIGHUP only, or also when it or a file that it includes has changed. Files of certificates and
         /// keys are watched separately.
         reload: ReloadTrigger = "on-signal";
@@ -72,6 +81,43 @@ section! {
         /// Whether the kernel confines the process, as far as it can: to the files that a proxy needs (Landlock) and to the system calls that
         /// Weir makes (seccomp). Nothing can be executed then, in any case. No effect with `dns_command` of `tls.acme`, which starts a program.
         sandbox: SandboxMode = "on";
+    }
+}
+
+section! {
+    /// keepalived follows the number in a file, which Weir writes: 0 while it serves, `-hand_over_weight` once it has handed over, -254 (the state
+    /// FAULT) while it does not serve. [docs/pair.md](pair.md) has both configs.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Keepalived at "process.keepalived" {
+        /// The file, as keepalived's config names it in `vrrp_track_file`: an absolute path.
+        track_file: Box<str> = required;
+        /// By how much the priority of this node falls when it has handed over: more than the priorities of the two nodes differ.
+        hand_over_weight: u32 = 60, in 1..=253;
+        /// When a node that starts takes the address back from the other one.
+        fail_back: FailBack = "at-once", like "keepalived `nopreempt`";
+    }
+}
+
+section! {
+    /// BIRD announces a route while a protocol is enabled, which Weir enables while it serves, and disables when it hands over, stops or ends. [docs/pair.md](pair.md)
+    /// has both configs.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Bird at "process.bird" {
+        /// BIRD's control socket: an absolute path. The user of Weir needs write permission (the group `bird`).
+        socket: Box<str> = "/run/bird/bird.ctl";
+        /// The name of the protocol in BIRD's config. Write it there with `disabled`, so that nothing is announced before Weir serves.
+        protocol: Box<str> = required;
+    }
+}
+
+choice! {
+    /// When a node that starts takes the address back from the other one.
+    pub enum FailBack {
+        /// when it serves; connections to the other node are cut
+        #[default]
+        AtOnce = "at-once",
+        /// when the other node hands over or ends, or by `weir ctl take-back`: until then its priority is as after a hand-over
+        ByCommand = "by-command",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Acme, ClientCertificates};
-use crate::certificate::{LoadedCertificate, OcspResponse};
+use crate::certificate::{LoadedCertificate, OcspResponse, TicketKey};
 use crate::key::choice;
 
 /// A certificate for clients, with the OCSP response of its authority.
@@ -32,6 +32,8 @@ pub struct ListenerTls {
     pub groups: Vec<KeyExchangeGroup>,
     /// Whether clients may resume a session by a ticket.
     pub session_tickets: bool,
+    /// The keys of tickets that nodes share, the one that encrypts first; empty: keys in memory.
+    pub ticket_keys: Vec<Arc<TicketKey>>,
     /// Sessions that are kept for clients without tickets.
     pub session_cache: Option<u32>,
     /// Handshakes that may begin per second.

@@ -97,7 +97,7 @@ impl Effect {
 }
 
 /// Keys of `[process]` that take effect after a restart. All of `[log]` and `[recorder]` do too.
-pub const RESTART_KEYS: [&str; 10] = [
+pub const RESTART_KEYS: [&str; 13] = [
     "workers",
     "pin_workers",
     "buffer_size",
@@ -108,6 +108,9 @@ pub const RESTART_KEYS: [&str; 10] = [
     "chroot",
     "pid_file",
     "sandbox",
+    "keepalived",
+    "bird",
+    "frozen_after",
 ];
 
 /// The effect of a new part.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{AcmeText, ClientCertificatesText};
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
-use crate::key::{NonEmpty, Spanned, SpannedTable, section};
+use crate::key::{NonEmpty, OneOrMany, Spanned, SpannedTable, section};
 
 section! {
     /// TLS with the clients of a listener. `certificates` or `acme` is sufficient; the other keys restrict TLS or support older clients.
@@ -36,6 +36,11 @@ section! {
         /// Whether clients may resume sessions by ticket. The keys that encrypt tickets are shared by all workers, kept in memory only and
         /// rotated every 6 hours; a ticket is valid for at most 12 hours.
         session_tickets: bool = true, like "nginx `ssl_session_tickets`, HAProxy `no-tls-tickets`";
+        /// Files with keys for tickets, so that nodes with the same files resume each other's sessions: 80 random bytes each (`openssl rand -out
+        /// FILE 80`). The first one encrypts, all of them decrypt. To change it, add the new one as the second on all nodes, then make it the
+        /// first, and remove the old one after 12 hours. A key decrypts recorded connections of TLS 1.2 that were resumed by it, so keep it secret. Not
+        /// with `client_certificates`.
+        ticket_keys: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `ssl_session_ticket_key`, HAProxy `tls-ticket-keys`";
         /// The number of cached sessions, for clients without tickets, or for all without `session_tickets`. The oldest are evicted.
         session_cache: Option<u32> = 10_000, in 1..=10_000_000, like "nginx `ssl_session_cache`, HAProxy `tune.ssl.cachesize`";
         /// The maximum number of handshakes per second on this listener. Further ones wait, within `timeouts.tls`.

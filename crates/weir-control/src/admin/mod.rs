@@ -9,6 +9,7 @@ mod scrape;
 mod api;
 mod server_modes;
 mod maintenance;
+mod hand_over;
 mod purge;
 mod exchanges;
 mod connections;

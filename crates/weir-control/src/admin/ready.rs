@@ -5,12 +5,16 @@ use weir_traffic::route::query_value;
 use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
+use crate::node_hand_over::NodeState;
 use crate::operations::Operations;
 
-/// 200 while it should, 503 once the process is about to stop; with `?upstream=NAME` also while that upstream has no usable server.
+/// 200 while it should, 503 once the process is about to stop or has handed over to another node; with `?upstream=NAME` also while that upstream has no usable server.
 pub(super) fn answer(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
-    if operations.sources.is_stopping() {
-        return BufferedResponse::plain(503, "stopping\n");
+    match operations.sources.node_state() {
+        NodeState::Stopping => return BufferedResponse::plain(503, "stopping\n"),
+        NodeState::HandedOver => return BufferedResponse::plain(503, "handed over to another node\n"),
+        // Connections still end: nothing is to change elsewhere before that.
+        NodeState::Closing | NodeState::Standby | NodeState::Serving => {}
     }
     let Some(upstream) = query_value(request.query(), b"upstream").map(decoded) else {
         return BufferedResponse::plain(200, "ready\n");

@@ -12,7 +12,9 @@ use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::{BufferedResponse, RefusedRequest};
 use super::scrape::{self, ActiveScrape};
-use super::{api, connections, exchanges, guard, maintenance, profile, purge, ready, server_modes};
+use super::{
+    api, connections, exchanges, guard, hand_over, maintenance, profile, purge, ready, server_modes,
+};
 use crate::admin_access::AdminPeer;
 use crate::certificate_reports::certificates;
 use crate::features::PROFILER;
@@ -96,6 +98,7 @@ async fn show(request: &AdminRequest, operations: &Operations) -> BufferedRespon
         b"/api/certificates" => {
             BufferedResponse::json(200, &certificates(&operations.sources.current.load()))
         }
+        b"/api/hand-over" => hand_over::show(operations),
         b"/api/caches" => BufferedResponse::json(200, &caches(&operations.sources.current.load())),
         b"/servers" => server_modes::table(operations),
         b"/api/failures" => exchanges::failures(request, operations).await,
@@ -112,6 +115,8 @@ async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: Admi
     match request.path() {
         b"/servers" => server_modes::change_mode(request, operations),
         b"/api/reload" => api::reload(operations, peer).await,
+        b"/api/hand-over" => hand_over::begin(request, operations, peer),
+        b"/api/take-back" => hand_over::take_back(operations, peer),
         b"/api/upgrade" => api::upgrade(operations, peer).await,
         b"/api/raw" => api::raw(request.body(), operations, peer).await,
         path if path.starts_with(connections::ONE) => connections::end(request, operations, peer).await,

@@ -13,6 +13,7 @@ use weir_config::{Listener, ListenerCertificate, LoadedCertificate};
 use super::client_authorities;
 use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, seconds};
 use super::ocsp_responses::OcspResponses;
+use super::ticket_keys;
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::certificates::Certificates;
 use weir_proxy::state::snapshot::ListenerPlan;
@@ -21,7 +22,11 @@ use weir_proxy::state::snapshot::ListenerPlan;
 pub(crate) async fn keep_current(plan: Arc<ListenerPlan>) {
     if let (Some(tls), Some(config)) = (&plan.tls, &plan.config.tls) {
         let watch = ListenerWatch::new(&plan.config, Arc::clone(&tls.certificates));
-        tokio::join!(watch.run(config.reload), client_authorities::keep_current(&plan));
+        tokio::join!(
+            watch.run(config.reload),
+            client_authorities::keep_current(&plan),
+            ticket_keys::keep_current(&plan)
+        );
     }
 }
 

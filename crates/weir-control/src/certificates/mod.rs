@@ -3,6 +3,7 @@
 mod listener;
 mod upstream;
 mod client_authorities;
+mod ticket_keys;
 mod ocsp_responses;
 mod files;
 

@@ -17,6 +17,12 @@ pub(crate) struct HandedState {
     /// The process; 0 where there is none.
     #[serde(default)]
     pub(crate) process: u32,
+    /// Whether this node has handed over to another one.
+    #[serde(default)]
+    pub(crate) is_handed_over: bool,
+    /// Whether it leaves the address to that node.
+    #[serde(default)]
+    pub(crate) is_standby: bool,
     /// Modes that operators have set.
     #[serde(default)]
     pub(crate) modes: Vec<HandedMode>,

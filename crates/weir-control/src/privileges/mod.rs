@@ -8,6 +8,7 @@ mod file_access;
 mod system_calls;
 mod denied_calls;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -81,6 +82,22 @@ pub fn give_up(config: &Config) -> Result<(), StartError> {
         system_calls,
     };
     let _only_once = CONFINEMENT.set(confinement);
+    Ok(())
+}
+
+/// Gives up all privileges of a process beside this one, which writes in `folders` and starts nothing.
+///
+/// # Errors
+/// As [`give_up`].
+pub(crate) fn give_up_beside(config: &Config, folders: BTreeSet<PathBuf>) -> Result<(), StartError> {
+    if let Some(account) = &config.identity.account {
+        account::become_account(account, false)?;
+    }
+    rustix::thread::set_no_new_privs(true).map_err(StartError::privileges("set no_new_privs"))?;
+    if config.process.sandbox != SandboxMode::Off {
+        file_access::confine(SandboxMode::Strict, &folders);
+        system_calls::confine_in_silence();
+    }
     Ok(())
 }
 

@@ -45,8 +45,7 @@ pub(super) fn confine() -> SystemCallFilter {
             "there is no list of system calls for this processor".to_owned(),
         );
     };
-    let allowed: Vec<u32> = ALLOWED.iter().chain(OF_PROCESSOR).map(|call| *call as u32).collect();
-    let program = |deny| FilterProgram::new(architecture, &allowed, deny).0;
+    let program = |deny| FilterProgram::new(architecture, &allowed(), deny).0;
     match seccomp::install(&program(Deny::Ask.action()), &program(Deny::Refuse.action())) {
         Ok(InstalledFilter::Asking(listener)) => {
             super::denied_calls::follow(listener);
@@ -55,6 +54,18 @@ pub(super) fn confine() -> SystemCallFilter {
         Ok(InstalledFilter::Refusing) => SystemCallFilter::On { is_logged: false },
         Err(error) => SystemCallFilter::Impossible(format!("the kernel refuses a filter: {error}")),
     }
+}
+
+/// Filters the calls of this thread, and of those that it starts, where no thread could log what is denied.
+pub(super) fn confine_in_silence() {
+    let Some(architecture) = ARCHITECTURE else { return };
+    let refusing = FilterProgram::new(architecture, &allowed(), Deny::Refuse.action()).0;
+    // As elsewhere, a kernel without filters is no error.
+    let _impossible = seccomp::install_refusing(&refusing);
+}
+
+fn allowed() -> Vec<u32> {
+    ALLOWED.iter().chain(OF_PROCESSOR).map(|call| *call as u32).collect()
 }
 
 /// What becomes of a call that is not allowed.
@@ -199,8 +210,7 @@ mod tests {
 
     /// Runs the filter as the kernel does; `deny` is 1.
     fn run(architecture: u32, call: i64, argument: u32) -> u32 {
-        let allowed: Vec<u32> = ALLOWED.iter().chain(OF_PROCESSOR).map(|call| *call as u32).collect();
-        let program = FilterProgram::new(7, &allowed, 1).0;
+        let program = FilterProgram::new(7, &allowed(), 1).0;
         let (mut at, mut loaded) = (0, 0);
         loop {
             let step = program[at];

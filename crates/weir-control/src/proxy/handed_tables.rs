@@ -28,8 +28,8 @@ pub(super) fn collect(snapshot: &Snapshot) -> HandedTables {
         let debts = plan.connection_rate.as_ref().map(|rate| rate.debts());
         let debts = debts.filter(|debts| room.takes(name, debts.debts.len()));
         tables.connection_rates.extend(debts.map(|debts| HandedRate::new(name, debts)));
-        let tickets = plan.tls.as_ref().and_then(|tls| tls.tickets.as_ref());
-        tables.tickets.extend(tickets.map(|keys| HandedTickets::new(name, &keys.hand_over())));
+        let tickets = plan.tls.as_ref().and_then(|tls| tls.tickets.as_ref()?.hand_over());
+        tables.tickets.extend(tickets.map(|keys| HandedTickets::new(name, &keys)));
     }
     tables
 }

@@ -16,6 +16,7 @@ use crate::handover::{
 use crate::server_modes::ServerModes;
 use weir_proxy::net::clock;
 use weir_proxy::net::listening::SocketFile;
+use weir_proxy::state::node_hand_over::NodeHandOver;
 use weir_proxy::state::snapshot::Snapshot;
 
 impl Proxy {
@@ -38,6 +39,8 @@ impl Proxy {
         let snapshot = self.current.load();
         let mut state = HandedState {
             process: std::process::id(),
+            is_handed_over: self.shared.node_hand_over.load() != NodeHandOver::None,
+            is_standby: self.hand_over.is_standby(),
             changes: HandedChange::between(&self.file_config.load(), &self.in_use),
             tables: handed_tables::collect(&snapshot),
             taken_at_ns: clock::now().since_boot_ns(),
@@ -94,6 +97,11 @@ impl Proxy {
             socket.leave(is_taken);
         }
         self.left_to = Some(taken);
+        // The other process announces from now on.
+        self.announcements.leave();
+        if let Some(watcher) = &self.watcher {
+            watcher.leave();
+        }
         self.shared.replaced.store(true, Ordering::SeqCst);
     }
 

@@ -12,6 +12,7 @@ mod admin_socket;
 mod progress;
 mod restart_only;
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
@@ -27,6 +28,7 @@ use self::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
 use crate::acme::AcmeThread;
 use crate::admin_access::AdminAccess;
+use crate::announcements::{self, Announcements};
 use crate::background_tasks::TaskConfig;
 use crate::commands::{CommandSender, FileConfig};
 use crate::credentials::PasswordThreads;
@@ -34,6 +36,7 @@ use crate::figures::collect;
 use crate::handover::AddressRole;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
+use crate::node_hand_over::HandOver;
 use crate::overview::BoundListeners;
 use crate::pid_file::PidFile;
 use crate::reload_counts::ReloadCounts;
@@ -41,6 +44,7 @@ use crate::server_modes::ServerModes;
 use crate::threads::ThreadRegistration;
 use crate::trace_counts::TraceCounts;
 use crate::trace_export::TraceExport;
+use crate::watcher::Watcher;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::state::log_batches::WorkerLogs;
@@ -98,6 +102,11 @@ pub struct Proxy {
     traces: Option<TraceExport>,
     trace_counts: Arc<TraceCounts>,
     reloads: Arc<ReloadCounts>,
+    /// To another node.
+    hand_over: Arc<HandOver>,
+    /// Tells other programs of this machine whether the node serves, where the config wants that.
+    watcher: Option<Arc<Watcher>>,
+    announcements: Arc<Announcements>,
     /// The thread that has started it, and that reloads.
     _registration: ThreadRegistration,
     /// Where the recorders of the workers are asked.
@@ -123,6 +132,22 @@ impl Proxy {
         let mut bound = self.listening_sockets.bound_listeners();
         bound.extend([&self.admin, &self.runtime].into_iter().flatten().map(|socket| socket.bound.clone()));
         bound
+    }
+
+    /// Begins to announce by `watcher` that this node serves; to be called when the process is ready and no other one announces.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn announce_by(&mut self, watcher: Watcher) -> io::Result<()> {
+        let watcher = Arc::new(watcher);
+        self.watcher = Some(Arc::clone(&watcher));
+        let (hand_over, queries) = (Arc::clone(&self.hand_over), Arc::clone(&self.queries));
+        announcements::start(&self.announcements, watcher, hand_over, queries)
+    }
+
+    /// Whether other programs are told if the node serves.
+    pub fn is_announced(&self) -> bool {
+        self.watcher.is_some()
     }
 
     /// Writes the pid file; to be called when the process is ready.

@@ -35,6 +35,9 @@ impl RestartOnly {
             ("process.chroot", process.chroot != next.chroot),
             ("process.pid_file", process.pid_file != next.pid_file),
             ("process.sandbox", process.sandbox != next.sandbox),
+            ("process.keepalived", process.keepalived != next.keepalived),
+            ("process.bird", process.bird != next.bird),
+            ("process.frozen_after", process.frozen_after != next.frozen_after),
             ("log", self.log != config.log),
             ("admin.address", self.admin.address != config.admin.address),
             ("admin.socket", self.admin.socket != config.admin.socket),
@@ -60,7 +63,8 @@ mod tests {
         let rest = "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
         let text = format!(
             "process = {{ workers = 3, pin_workers = true, buffer_size = \"8KiB\", buffers_max = 99, name = \"n\", reload_grace = \"1s\", \
-             connections_max = 9, user = \"0\", group = \"0\", chroot = \"/\", pid_file = \"p\", sandbox = \"off\" }}\nlog = {{ level = \"warn\", format = \"json\" }}\nrecorder = {{ exchanges = 1, failures = 2 }}\n\
+             connections_max = 9, user = \"0\", group = \"0\", chroot = \"/\", pid_file = \"p\", sandbox = \"off\", \
+             keepalived = {{ track_file = \"/t\" }}, bird = {{ protocol = \"b\" }}, frozen_after = \"1s\" }}\nlog = {{ level = \"warn\", format = \"json\" }}\nrecorder = {{ exchanges = 1, failures = 2 }}\n\
              admin = {{ address = \"127.0.0.1:1\", changes = true, socket = \"unix:/a\", socket_mode = \"0660\", socket_changes = true }}\n\
              dns.timeout = \"1s\"\naccess_log.format = \"json\"\n{rest}"
         );

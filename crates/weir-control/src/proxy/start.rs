@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::{Config, ListenAddress};
+use weir_config::{Config, FailBack, ListenAddress};
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
@@ -30,6 +30,7 @@ use crate::health::ProbeThread;
 use crate::inherited_sockets::InheritedSockets;
 use crate::listening_sockets::OpenedSockets;
 use crate::live_rates::LiveRates;
+use crate::node_hand_over::HandOver;
 use crate::operations::{Operations, ScrapeSlots};
 use crate::overview::{BoundListeners, Sources, unix_ms};
 use crate::privileges::report_denied_calls;
@@ -108,13 +109,18 @@ impl Proxy {
         let shared = Arc::new(share(&descriptors, senders));
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
+        let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
+        let keepalived = config.process.keepalived.as_ref();
+        let is_by_command = keepalived.is_some_and(|it| it.fail_back == FailBack::ByCommand);
+        let is_standby = if is_handed { state.is_standby } else { is_by_command };
+        let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries, is_standby));
         let mut proxy = Self {
             shared,
             descriptors,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             inputs,
             restart_only: RestartOnly::of(config),
-            shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
+            shards,
             listening_sockets,
             admin: None,
             runtime: None,
@@ -141,6 +147,9 @@ impl Proxy {
             pid_file,
             logs: Some(logs),
             reloads: Arc::default(),
+            hand_over,
+            watcher: None,
+            announcements: Arc::default(),
             _registration: threads::register(),
             queries,
             trace_counts: Arc::clone(&traces.counts),
@@ -148,6 +157,9 @@ impl Proxy {
         };
         handover::mark_down(&snapshot, &state);
         handover::resume_tables(config, &snapshot, &state);
+        if state.is_handed_over {
+            proxy.hand_over.resume();
+        }
         // All that can fail comes before the first connection is accepted.
         let control = proxy.open_control(config, (admin, runtime), &state)?;
         let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
@@ -231,9 +243,17 @@ impl Proxy {
             runtime.spawn(Arc::clone(&sources).sample_live_rates());
             let (commands, file_config, queries) =
                 (self.commands.clone(), Arc::clone(&self.file_config), Arc::clone(&self.queries));
-            let scrape_slots = ScrapeSlots::default();
-            let operations =
-                Operations { sources, modes, queries, access, commands, file_config, scrape_slots };
+            let (scrape_slots, hand_over) = (ScrapeSlots::default(), Arc::clone(&self.hand_over));
+            let operations = Operations {
+                sources,
+                modes,
+                queries,
+                access,
+                commands,
+                file_config,
+                scrape_slots,
+                hand_over,
+            };
             self.serve_admin(config, (admin, runtime_socket), &runtime, &Arc::new(operations))?;
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));
@@ -301,6 +321,8 @@ impl Proxy {
             bound: Arc::clone(&self.bound_now),
             via_name: self.inputs.via_name.clone(),
             access: Arc::clone(access),
+            hand_over: Arc::clone(&self.hand_over),
+            announcements: Arc::clone(&self.announcements),
             started_ms: unix_ms(),
             live_rates: LiveRates::default(),
         }
@@ -315,6 +337,8 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
         hand_over: hand_over.into(),
         connections: ConnectionCount::new(descriptors.clients),
         passwords: Arc::default(),
+        ending: AtomicBool::new(false),
+        node_hand_over: Default::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         replaced: AtomicBool::new(false),

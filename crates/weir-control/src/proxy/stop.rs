@@ -28,6 +28,12 @@ pub struct StopReport {
 }
 
 impl Proxy {
+    /// Hands over to another node: lets connections end with their next response for `delay`, then has the other node told; until `hurry` says that
+    /// there is no more time.
+    pub fn hand_over(&self, delay: Duration, mut hurry: impl FnMut(&Self) -> bool) {
+        self.hand_over.carry_out(delay, "the stop", || hurry(self));
+    }
+
     /// Lets `/ready` and reports say that the process is about to stop, and continues as before for `delay`, or until `hurry` says that there is
     /// no more time.
     pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut(&Self) -> bool) {
@@ -42,6 +48,7 @@ impl Proxy {
     pub fn begin_stop(&self) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.ending.store(true, Ordering::SeqCst);
         // New connections are rejected from now on, and those in a backlog are accepted before it is closed.
         self.refuse_new();
         for stop in &self.stop_workers {

@@ -1,5 +1,6 @@
 //! A copy of this process that goes its own way, and what it keeps of the original.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
@@ -27,7 +28,7 @@ pub(crate) fn fork() -> io::Result<Forked> {
 }
 
 /// In the copy: closes all descriptors but standard output and error and `kept`, has no signal end or disturb it, and gives it a name.
-pub(crate) fn keep_only(kept: BorrowedFd<'_>) {
+pub(crate) fn keep_only(kept: BorrowedFd<'_>, name: &CStr) {
     let kept = kept.as_raw_fd().cast_unsigned();
     // SAFETY: the copy uses none of the closed descriptors any more; the handler does nothing; the name ends with a zero.
     unsafe {
@@ -37,15 +38,16 @@ pub(crate) fn keep_only(kept: BorrowedFd<'_>) {
         libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
         // Standard input may be the socket to a process that waits for its other end to be closed.
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if null >= 0 {
+        if null > 0 {
             libc::dup2(null, 0);
+            libc::close(null);
         }
         // A handler of its own and no blocked signal: a program that the copy starts has the handling of a fresh process.
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
         {
             libc::signal(signal, disregard as extern "C" fn(libc::c_int) as libc::sighandler_t);
         }
-        libc::prctl(libc::PR_SET_NAME, c"weir-launcher".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
     }
 }
 

@@ -36,8 +36,16 @@ pub(crate) fn install(
             // SAFETY: the kernel has just made this descriptor for the caller, which is its only owner. It has FD_CLOEXEC.
             Ok(InstalledFilter::Asking(unsafe { OwnedFd::from_raw_fd(fd) }))
         }
-        Err(_) => seccomp(refusing, flags).map(|_| InstalledFilter::Refusing),
+        Err(_) => install_refusing(refusing).map(|()| InstalledFilter::Refusing),
     }
+}
+
+/// Installs a filter for this thread and those that it starts.
+///
+/// # Errors
+/// Those of seccomp(2).
+pub(crate) fn install_refusing(filter: &[libc::sock_filter]) -> io::Result<()> {
+    seccomp(filter, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW).map(drop)
 }
 
 fn seccomp(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<libc::c_long> {

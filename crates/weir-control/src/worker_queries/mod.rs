@@ -138,9 +138,19 @@ impl WorkerQueries {
         self.queries.iter().map(ask).collect()
     }
 
+    /// Wakes every connection, so that it notices a change of what all share.
+    pub(crate) fn wake_all(&self) {
+        self.send_to_all(ConnectionQuery::default());
+    }
+
     /// Makes all workers end every connection does not wait for them.
     pub(crate) fn end_all(&self) {
-        let query = Arc::new(ConnectionQuery { ends: Some(Cut::Requested), ..ConnectionQuery::default() });
+        self.send_to_all(ConnectionQuery { ends: Some(Cut::Requested), ..ConnectionQuery::default() });
+    }
+
+    /// Sends a query whose answers are of no interest.
+    fn send_to_all(&self, query: ConnectionQuery) {
+        let query = Arc::new(query);
         for queries in &self.queries {
             let (answer, _not_awaited) = oneshot::channel();
             let _ended = queries.send(WorkerQuery::Connections(connection_list::ConnectionQueryMessage {

@@ -82,6 +82,12 @@ pub struct ProcessOverview {
     pub started_ms: u64,
     /// Whether it is about to end.
     pub is_stopping: bool,
+    /// Whether this node serves or another one is to do so: one of [`NODE_STATES`].
+    pub state: &'static str,
+    /// What keepalived and BIRD were told about that.
+    pub announcements: Vec<AnnouncementOverview>,
+    /// Whether the process lives that tells them when this one is killed; `None`: there is none.
+    pub is_watched: Option<bool>,
     /// Client connections that are open.
     pub connections_open: Level,
     /// How many may be.
@@ -118,6 +124,20 @@ pub struct PanicOverview {
     /// The functions that the first one came through, once their names are known.
     pub backtrace: Option<String>,
 }
+
+/// What a program of this machine was told about the state of the node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct AnnouncementOverview {
+    /// The program, and by what it is told.
+    pub target: String,
+    /// What it was told last.
+    pub told: Option<String>,
+    /// Why it could not be told.
+    pub error: Option<String>,
+}
+
+/// The states of a node: it serves; it serves and leaves the address to the other node; it lets connections end, since another node is to serve; that node is told; it stops.
+pub const NODE_STATES: [&str; 5] = ["serving", "standby", "closing", "handed-over", "stopping"];
 
 /// What the process is confined to, each in a few words.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -81,7 +81,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         header.top {
             h1 { a href="/" { "Weir" } " " span.name { (process.name) } }
             p.facts {
-                span.pill data-at="process" data-v="is_stopping" data-f="stopping" { (if process.is_stopping { "stopping" } else { "serving" }) }
+                span.pill data-at="process" data-v="state" data-f="text" { (process.state) }
                 span { "up " b data-at="process" data-v="started_ms" data-f="since" { (format::lasting(process.at_ms.saturating_sub(process.started_ms))) } }
                 span { "version " b { (process.version) } }
                 span { "config " b { (overview.config.generation) } }

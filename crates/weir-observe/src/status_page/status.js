@@ -35,7 +35,6 @@
     count, rate, bytes, micros,
     percent: n => n == null ? NOTHING : n.toFixed(0) + "\u00a0%",
     text: text => text ?? "",
-    stopping: is => is ? "stopping" : "serving",
     since: ms => lasting(state.overview.process.at_ms - ms),
     since_seconds: s => lasting(state.overview.process.at_ms - s * 1000),
     named: list => list?.length ? list.map(({ name, count: n }) => name + " " + count(n)).join(", ") : "none",

@@ -118,6 +118,18 @@ pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
                 div { dt { "Process id" } dd { (process.pid) } }
                 div { dt { "Memory" } dd { (live("memory_bytes", "bytes", &format::bytes(process.memory_bytes as f64))) } }
                 div { dt { "Open files" } dd { (live("open_files", "count", &format::count(process.open_files))) " of " (format::count(process.open_files_max)) } }
+                @for announced in &process.announcements {
+                    div { dt { "Told to " (announced.target) } dd {
+                        @match (&announced.told, &announced.error) {
+                            (_, Some(error)) => { "cannot be told: " (error) }
+                            (Some(told), None) => { (told) }
+                            (None, None) => { "nothing yet" }
+                        }
+                    } }
+                }
+                @if process.is_watched == Some(false) {
+                    div { dt { "Watcher" } dd { "has ended: the end of Weir would not be told" } }
+                }
                 div { dt { "User" } dd { (process.confinement.user) } }
                 div { dt { "Capabilities" } dd { (process.confinement.capabilities) } }
                 div { dt { "Files" } dd { (process.confinement.files) } }

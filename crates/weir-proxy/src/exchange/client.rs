@@ -111,8 +111,8 @@ impl Client {
         self.listener.plan().config.timeouts.connection_age.map(|age: Duration| self.opened_at + age)
     }
 
-    /// Whether the connection ends after the present exchange in any case: Weir stops, or the listener is gone.
+    /// Whether the connection ends after the present exchange in any case: Weir stops or hands over to another node, or the listener is gone.
     pub(crate) fn is_ending(&self) -> bool {
-        self.worker.is_stopping() || self.listener.ends_at().is_some()
+        self.worker.is_ending() || self.listener.ends_at().is_some()
     }
 }

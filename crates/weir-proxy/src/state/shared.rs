@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use weir_traffic::limit::ConnectionCount;
 
 use super::access::password_checks::PasswordChecks;
+use super::node_hand_over::NodeHandOverStep;
 use super::snapshot::ListenerState;
 use crate::net::peer::Peer;
 
@@ -25,6 +26,10 @@ pub struct Shared {
     pub connections: ConnectionCount,
     /// Passwords that are to be verified.
     pub passwords: Arc<PasswordChecks>,
+    /// Whether connections end with their next response: the process stops, or another node is about to take over.
+    pub ending: AtomicBool,
+    /// How far a planned hand-over to another node has come.
+    pub node_hand_over: NodeHandOverStep,
     /// Whether it is known that the process stops soon; it goes on as before.
     pub stop_announced: AtomicBool,
     /// Whether the process stops: idle connections end, no new ones are accepted.

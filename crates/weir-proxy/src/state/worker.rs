@@ -20,6 +20,7 @@ use super::crash::CrashState;
 use super::exchange_budget::ExchangeBudget;
 use super::inbox_budget::InboxBudget;
 use super::log_batches::{LogBatches, RouteLogs};
+use super::node_hand_over::NodeHandOver;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
@@ -200,6 +201,16 @@ impl Worker {
     /// Whether the process is on its way down: no request is taken after the current ones.
     pub(crate) fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Whether connections end with their next response: the process stops, or another node is about to take over.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.shared.ending.load(Ordering::Relaxed)
+    }
+
+    /// Whether idle connections are closed, since another node is about to take over or has done so.
+    pub(crate) fn closes_idle(&self) -> bool {
+        self.shared.node_hand_over.load() >= NodeHandOver::ClosingIdle
     }
 
     /// Whether the stop has come because another process serves now.

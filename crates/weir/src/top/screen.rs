@@ -102,7 +102,10 @@ impl TopScreen {
         format!(
             "{}{}  up {}  {} requests/s  {} failed/s  {} connections",
             plain(process["name"].as_str().unwrap_or("weir")),
-            if process["is_stopping"] == true { " (stopping)" } else { "" },
+            match process["state"].as_str() {
+                None | Some("serving") => String::new(),
+                Some(state) => format!(" ({state})"),
+            },
             lasting(up_seconds),
             number(rate("requests")),
             number(rate("failures")),

@@ -20,5 +20,6 @@ mod resilience;
 mod admin;
 mod observability;
 mod lifecycle;
+mod pair;
 mod examples;
 mod commands;

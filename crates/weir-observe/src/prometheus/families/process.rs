@@ -5,6 +5,7 @@ use weir_http::ContentCoding;
 use super::{Family, MetricType, Samples, Write, families};
 use crate::admin::AdminRefusal;
 use crate::compression::CompressionRefusal;
+use crate::overview::NODE_STATES;
 use crate::traces::TraceLoss;
 
 pub(super) const FAMILIES: &[Family] = families! {
@@ -33,6 +34,16 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, stats| samples.value(u8::from(stats.process.filters_system_calls));
     "weir_process_system_calls_denied_total" Counter Process, "System calls denied by the filter; the log names them.",
         |samples, stats| samples.value(stats.process.denied_system_calls);
+    "weir_process_state" Gauge Process, "Whether this node serves, or another one is to do so: 1 for the present state.",
+        |samples, stats| {
+            for state in NODE_STATES {
+                samples.labelled(&[("state", state)], u8::from(stats.process.node_state == state));
+            }
+        };
+    "weir_process_watched" Gauge Process, "Whether the process lives that tells keepalived and BIRD of the end of Weir; absent without `process.keepalived` and `process.bird`.",
+        |samples, stats| { stats.process.is_watched.into_iter().for_each(|is| samples.value(u8::from(is))) };
+    "weir_process_announcements_failing" Gauge Process, "Programs (keepalived, BIRD) that could not be told the state of this node; the log has the reason.",
+        |samples, stats| { if stats.process.is_watched.is_some() { samples.value(stats.process.failing_announcements) } };
 
     "weir_process_panics_total" Counter Process, "Panics of all threads; `weir report` and the status page have the message and the backtrace.",
         |samples, stats| samples.value(stats.process.panics);

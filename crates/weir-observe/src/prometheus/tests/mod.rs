@@ -219,6 +219,9 @@ fn process_figures() -> ProcessStats {
         filters_system_calls: true,
         denied_system_calls: 0,
         panics: 1,
+        node_state: "handed-over",
+        is_watched: Some(true),
+        failing_announcements: 1,
         started_micros: 1_800_000_000_500_000,
     }
 }

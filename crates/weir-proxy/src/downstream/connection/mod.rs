@@ -229,6 +229,14 @@ impl ClientConnection {
         end <= clock::now()
     }
 
+    /// Whether a hand-over to another node ends the connection, on which nothing is under way: packets of it would reach that node, which does not
+    /// know it. A client that has just connected sends its request here.
+    fn is_handed_over(&self) -> bool {
+        let is_new =
+            || self.client.requests == 0 && clock::now() < self.client.opened_at + FIRST_REQUEST_TIME;
+        self.client.worker.closes_idle() && !is_new()
+    }
+
     /// Does the TLS handshake where the listener has TLS; `false` when the connection is over.
     async fn begin_tls(&mut self) -> bool {
         let Some(tls) = self.client.listener.plan().tls.clone() else { return true };
@@ -274,12 +282,12 @@ impl ClientConnection {
         let idle_ends = self.client.now + idle;
         self.client.deadline.set_at(Some(self.client.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
         std::future::poll_fn(|cx| {
-            if self.client.worker.is_stopping() {
+            if self.client.worker.is_ending() {
                 // What has arrived by now is a request that was accepted: it has its answer.
                 if !self.connection.is_quiet(true) {
                     return Poll::Ready(true);
                 }
-                if self.is_stopped() {
+                if self.client.worker.is_stopping() && self.is_stopped() || self.is_handed_over() {
                     return Poll::Ready(false);
                 }
             }

@@ -168,6 +168,8 @@ pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64)
         room_requests: Box::new([]),
         connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
         passwords: Arc::default(),
+        ending: AtomicBool::new(false),
+        node_hand_over: Default::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         replaced: AtomicBool::new(false),

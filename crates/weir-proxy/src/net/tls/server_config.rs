@@ -37,8 +37,8 @@ pub struct TlsServerConfig {
     pub certificates: Arc<Certificates>,
     /// The limit on handshakes per second, if there is one.
     pub(crate) handshake_rate: Option<TurnRate>,
-    /// The keys of session tickets, where another process may go on with them: not where clients have certificates, of which that
-    /// process may trust others.
+    /// The keys of session tickets, where another process or node may go on with them: not where clients have certificates, of which that
+    /// may trust others.
     pub tickets: Option<Arc<TicketKeys>>,
 }
 
@@ -107,9 +107,9 @@ impl TlsServerConfig {
     }
 }
 
-/// Keys of its own for session tickets, where it has such.
+/// Keys for session tickets, where it has such.
 fn ticket_keys(tls: &ListenerTls) -> Result<Option<Arc<TicketKeys>>, rustls::Error> {
-    tls.session_tickets.then(|| TicketKeys::new().map(Arc::new)).transpose()
+    tls.session_tickets.then(|| TicketKeys::new(&tls.ticket_keys).map(Arc::new)).transpose()
 }
 
 /// With a cache of sessions of its own.

@@ -1,8 +1,9 @@
 //! Session tickets (RFC 8446 section 4.6.1, RFC 5077 section 4): what a client needs to resume its session, encrypted with a key that changes.
 //!
-//! As the ticketer of rustls, but its keys can be handed to the process that replaces this one: otherwise all clients that come back after an
-//! upgrade need a full handshake. A ticket is the name of its key, a nonce, and the session under AES-256-GCM with the name as additional data. Must
-//! not keep a key longer than its tickets live.
+//! As the ticketer of rustls, but its keys can be handed to the process that replaces this one, or come from files that several nodes have: otherwise
+//! all clients that come back after an upgrade, or to another node, need a full handshake. A ticket is the name of its key, a nonce, and the session under
+//! AES-256-GCM with the name as additional data. The first key encrypts, all of them decrypt. Must not keep a random key longer than its tickets live;
+//! must not read files.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -10,12 +11,14 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
+use weir_config::TicketKey;
 
 use crate::net::clock::{self, Instant};
 
-/// How long a key encrypts tickets; it decrypts them for as long again. In that time, fewer than the 2^32 tickets are made that random nonces
+/// How long a random key encrypts tickets; it decrypts them for as long again. In that time, fewer than the 2^32 tickets are made that random nonces
 /// allow (NIST SP 800-38D section 8.3): 200 000 a second.
 const PERIOD: Duration = Duration::from_secs(6 * 3600);
 
@@ -31,15 +34,14 @@ pub struct TicketKeys {
     changing: Mutex<()>,
 }
 
-/// The keys in use.
+/// The keys in use, the one that encrypts first.
 struct KeyRing {
-    current: Arc<TicketKey>,
-    before: Option<Arc<TicketKey>>,
-    /// When the next key comes.
-    ends_at: Instant,
+    keys: Vec<Arc<SealingKey>>,
+    /// When the next random key comes. Keys from files do not age.
+    ends_at: Option<Instant>,
 }
 
-struct TicketKey {
+struct SealingKey {
     name: [u8; NAME_BYTES],
     secret: [u8; SECRET_BYTES],
     key: RandomizedNonceKey,
@@ -66,33 +68,49 @@ impl fmt::Debug for TicketKeys {
     }
 }
 
+impl KeyRing {
+    fn of_files(keys: &[Arc<TicketKey>]) -> Self {
+        Self { keys: keys.iter().map(|key| Arc::new(SealingKey::of_file(key))).collect(), ends_at: None }
+    }
+}
+
 impl TicketKeys {
-    /// A key that no other listener has.
+    /// The keys of files, or where there are none a random one that no other listener has.
     ///
     /// # Errors
     /// When there are no random numbers.
-    pub(super) fn new() -> Result<Self, rustls::Error> {
-        let current = Arc::new(TicketKey::random().ok_or(rustls::Error::FailedToGetRandomBytes)?);
-        let ring = KeyRing { current, before: None, ends_at: clock::now() + PERIOD };
+    pub(super) fn new(files: &[Arc<TicketKey>]) -> Result<Self, rustls::Error> {
+        let ring = if files.is_empty() {
+            let key = SealingKey::random().ok_or(rustls::Error::FailedToGetRandomBytes)?;
+            KeyRing { keys: vec![Arc::new(key)], ends_at: Some(clock::now() + PERIOD) }
+        } else {
+            KeyRing::of_files(files)
+        };
         Ok(Self { ring: ArcSwap::from_pointee(ring), changing: Mutex::new(()) })
     }
 
-    /// The keys for another process.
-    pub fn hand_over(&self) -> HandedKeys {
-        let ring = self.ring();
-        let keys = std::iter::once(&ring.current).chain(&ring.before);
-        HandedKeys {
-            keys: keys.map(|key| [&key.name[..], &key.secret].concat()).collect(),
-            left: ring.ends_at.saturating_duration_since(clock::now()),
-        }
+    /// Uses other keys of files from now on.
+    pub fn replace(&self, files: &[Arc<TicketKey>]) {
+        self.ring.store(Arc::new(KeyRing::of_files(files)));
     }
 
-    /// Goes on with the keys of another process; no ticket was made yet.
+    /// Random keys for another process; keys of files are read by that itself.
+    pub fn hand_over(&self) -> Option<HandedKeys> {
+        let ring = self.ring();
+        Some(HandedKeys {
+            left: ring.ends_at?.saturating_duration_since(clock::now()),
+            keys: ring.keys.iter().map(|key| [&key.name[..], &key.secret].concat()).collect(),
+        })
+    }
+
+    /// Goes on with the random keys of another process; no ticket was made yet.
     pub fn resume(&self, handed: &HandedKeys) {
-        let mut keys = handed.keys.iter().map(|bytes| TicketKey::of(bytes).map(Arc::new));
-        if let (Some(Some(current)), before) = (keys.next(), keys.next().flatten()) {
-            let ends_at = clock::now() + handed.left.min(PERIOD);
-            self.ring.store(Arc::new(KeyRing { current, before, ends_at }));
+        let keys: Option<Vec<_>> =
+            handed.keys.iter().map(|bytes| SealingKey::of(bytes).map(Arc::new)).collect();
+        let has_random = self.ring.load().ends_at.is_some();
+        if let Some(keys) = keys.filter(|keys| has_random && !keys.is_empty()) {
+            let ends_at = Some(clock::now() + handed.left.min(PERIOD));
+            self.ring.store(Arc::new(KeyRing { keys, ends_at }));
         }
     }
 
@@ -100,27 +118,44 @@ impl TicketKeys {
     fn ring(&self) -> Arc<KeyRing> {
         let ring = self.ring.load_full();
         let now = clock::now();
-        if now < ring.ends_at {
+        let is_over = |ring: &KeyRing| ring.ends_at.is_some_and(|ends_at| now >= ends_at);
+        if !is_over(&ring) {
             return ring;
         }
-        // Whichever thread comes first; others go on with the keys of before meanwhile.
+        // The thread that comes first; others go on with the keys of before meanwhile.
         let Ok(_changing) = self.changing.try_lock() else { return ring };
         let ring = self.ring.load_full();
-        let Some(next) = (now >= ring.ends_at).then(TicketKey::random).flatten() else { return ring };
+        let Some(next) = is_over(&ring).then(SealingKey::random).flatten() else { return ring };
+        let mut keys = vec![Arc::new(next)];
         // Without a handshake for as long, the tickets of the current key are over, too.
-        let before = (now < ring.ends_at + PERIOD).then(|| Arc::clone(&ring.current));
-        let ring = Arc::new(KeyRing { current: Arc::new(next), before, ends_at: now + PERIOD });
+        if ring.ends_at.is_some_and(|ends_at| now < ends_at + PERIOD) {
+            keys.extend(ring.keys.first().cloned());
+        }
+        let ring = Arc::new(KeyRing { keys, ends_at: Some(now + PERIOD) });
         self.ring.store(Arc::clone(&ring));
         ring
     }
 }
 
-impl TicketKey {
+impl SealingKey {
     /// `None` when there are no random numbers.
     fn random() -> Option<Self> {
         let mut bytes = [0; NAME_BYTES + SECRET_BYTES];
         rand::fill(&mut bytes).ok()?;
         Self::of(&bytes)
+    }
+
+    /// Name and secret follow from the content of the file, so that all nodes with that file have the same.
+    fn of_file(file: &TicketKey) -> Self {
+        let salt = Salt::new(HKDF_SHA256, b"weir session tickets").extract(&file.secret);
+        let derived = |what: &[u8]| {
+            let mut bytes = [0; SECRET_BYTES];
+            let filled = salt.expand(&[what], HKDF_SHA256).and_then(|okm| okm.fill(&mut bytes));
+            filled.expect("it is as long as one digest");
+            bytes
+        };
+        let bytes = [&derived(b"id")[..NAME_BYTES], &derived(b"key")].concat();
+        Self::of(&bytes).expect("it has the length of such a key")
     }
 
     /// The key with this name and secret.
@@ -158,14 +193,12 @@ impl ProducesTickets for TicketKeys {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.ring().current.seal(plain)
+        self.ring().keys.first()?.seal(plain)
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
         let (name, ticket) = cipher.split_first_chunk::<NAME_BYTES>()?;
-        let ring = self.ring();
-        let key = std::iter::once(&ring.current).chain(&ring.before).find(|key| key.name == *name)?;
-        key.open(ticket)
+        self.ring().keys.iter().find(|key| key.name == *name)?.open(ticket)
     }
 }
 
@@ -177,10 +210,22 @@ mod tests {
         clock::set(Some(Instant::test(Duration::from_secs(hours * 3600 + 1))));
     }
 
+    fn random() -> TicketKeys {
+        TicketKeys::new(&[]).unwrap()
+    }
+
+    fn of_files(seeds: &[u8]) -> Vec<Arc<TicketKey>> {
+        let file = |seed| {
+            let secret = (0..80).map(|byte| byte ^ seed).collect();
+            Arc::new(TicketKey { file: "key".into(), secret })
+        };
+        seeds.iter().map(|seed| file(*seed)).collect()
+    }
+
     #[test]
     fn a_ticket_lives_for_two_periods_at_most() {
         at(0);
-        let keys = TicketKeys::new().unwrap();
+        let keys = random();
         let first = keys.encrypt(b"session").unwrap();
         assert_eq!(keys.decrypt(&first).as_deref(), Some(&b"session"[..]));
         at(6);
@@ -196,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_changed_ticket_is_none() {
-        let keys = TicketKeys::new().unwrap();
+        let keys = random();
         let ticket = keys.encrypt(b"session").unwrap();
         assert_ne!(ticket, keys.encrypt(b"session").unwrap(), "nonces differ");
         for at in 0..ticket.len() {
@@ -205,17 +250,17 @@ mod tests {
             assert_eq!(keys.decrypt(&changed), None, "byte {at}");
             assert_eq!(keys.decrypt(&ticket[..at]), None, "{at} bytes");
         }
-        assert_eq!(TicketKeys::new().unwrap().decrypt(&ticket), None);
+        assert_eq!(random().decrypt(&ticket), None);
     }
 
     #[test]
     fn another_process_goes_on_with_the_keys() {
         at(0);
-        let (before, after) = (TicketKeys::new().unwrap(), TicketKeys::new().unwrap());
+        let (before, after) = (random(), random());
         let old = before.encrypt(b"old").unwrap();
         at(7);
         let new = before.encrypt(b"new").unwrap();
-        let handed = before.hand_over();
+        let handed = before.hand_over().unwrap();
         assert_eq!(format!("{handed:?}"), "HandedKeys(2, 21600s)");
         after.resume(&handed);
         assert_eq!(
@@ -231,6 +276,29 @@ mod tests {
         let unusable = HandedKeys { keys: vec![vec![1, 2, 3]], left: PERIOD };
         after.resume(&unusable);
         assert!(after.decrypt(&new).is_some(), "nothing has changed");
+        clock::set(None);
+    }
+
+    #[test]
+    fn every_node_with_the_file_takes_the_ticket_and_no_other() {
+        let one = TicketKeys::new(&of_files(&[1, 2])).unwrap();
+        let other = TicketKeys::new(&of_files(&[3, 1])).unwrap();
+        let ticket = one.encrypt(b"session").unwrap();
+        assert_eq!(other.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
+        assert!(one.decrypt(&other.encrypt(b"session").unwrap()).is_none(), "its key is unknown here");
+        other.replace(&of_files(&[3]));
+        assert!(other.decrypt(&ticket).is_none(), "the key has been removed");
+    }
+
+    #[test]
+    fn keys_of_files_stay_where_they_are_and_do_not_age() {
+        at(0);
+        let keys = TicketKeys::new(&of_files(&[1])).unwrap();
+        let ticket = keys.encrypt(b"session").unwrap();
+        assert_eq!(keys.hand_over(), None);
+        keys.resume(&random().hand_over().unwrap());
+        at(40);
+        assert_eq!(keys.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
         clock::set(None);
     }
 }

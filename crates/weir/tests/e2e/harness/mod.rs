@@ -26,6 +26,7 @@ pub(crate) mod websocket;
 pub(crate) mod proxy_header;
 pub(crate) mod program;
 pub(crate) mod foreign_program;
+pub(crate) mod namespace;
 pub(crate) mod config;
 pub(crate) mod weir;
 pub(crate) mod admin;

@@ -35,6 +35,8 @@ pub(crate) struct Weir {
     successors: Vec<Pid>,
     /// Whether requests may order faults, so that a panic is none of its own.
     is_faulty: bool,
+    /// Whether the test itself has killed it.
+    is_killed: bool,
 }
 
 impl Weir {
@@ -118,6 +120,7 @@ impl Weir {
             folder,
             successors: Vec::new(),
             is_faulty: false,
+            is_killed: false,
         };
         weir.wait_until_ready(&lines, shown);
         weir
@@ -296,6 +299,13 @@ impl Weir {
         });
     }
 
+    /// Kills the process, and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        self.is_killed = true;
+        self.signal(Signal::KILL);
+        self.wait_for_exit_of_the_first();
+    }
+
     /// Waits until the process ends, and returns how; all that it wrote to stderr has been read then.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let status = wait_for_exit(&mut self.process)
@@ -371,7 +381,7 @@ impl Weir {
         self.process.id()
     }
 
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
 
@@ -413,7 +423,7 @@ impl Drop for Weir {
             return;
         }
         assert!(
-            crashed.is_none_or(|signal| signal == 15),
+            self.is_killed || crashed.is_none_or(|signal| signal == 15),
             "Weir died of signal {crashed:?}:\n{}",
             self.stderr()
         );

@@ -1,0 +1,107 @@
+//! The watcher: a process beside Weir that tells keepalived and BIRD whether Weir serves.
+//!
+//! A process that is killed or stopped can tell nothing itself. So the start makes a copy of the process, which waits for signs of life on a pair of
+//! sockets and announces what they say; when they end, it announces that Weir does not serve. It has the user and the confinement of Weir.
+
+mod process;
+mod vitals;
+mod track_file;
+mod bird;
+mod availability;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use weir_config::Config;
+
+pub(crate) use self::availability::Availability;
+use self::availability::Sign;
+use self::process::WatcherProcess;
+pub(crate) use self::process::WatcherReport;
+use self::vitals::SIGNS;
+use crate::sys::fork::{self, Forked};
+
+/// The longest report.
+const REPORT_BYTES_MAX: usize = 8 << 10;
+
+/// Weir's end.
+#[derive(Debug)]
+pub struct Watcher {
+    socket: OwnedFd,
+    interval: Duration,
+}
+
+/// The watcher has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WatcherEnded;
+
+impl Watcher {
+    /// Starts the process, if `config` has something to tell. No thread may run yet. It tells nothing before the first sign of life.
+    ///
+    /// # Errors
+    /// When a thread runs, or the system makes no process.
+    pub fn start(config: &Config) -> io::Result<Option<Self>> {
+        let process = &config.process;
+        if process.keepalived.is_none() && process.bird.is_none() {
+            return Ok(None);
+        }
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        match fork::fork()? {
+            Forked::Parent => Ok(Some(Self { socket: ours, interval: process.frozen_after / SIGNS })),
+            Forked::Child => {
+                drop(ours);
+                fork::keep_only(theirs.as_fd(), c"weir-watcher");
+                if let Some(watcher) = WatcherProcess::new(theirs, config) {
+                    watcher.run(config);
+                }
+                fork::exit()
+            }
+        }
+    }
+
+    /// How often it expects a sign of life.
+    pub(crate) const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Says that the process starts, and does not serve yet.
+    pub fn tell_starting(&self) {
+        let _ended = self.sign(Availability::Unavailable);
+    }
+
+    /// Gives a sign of life.
+    ///
+    /// # Errors
+    /// When the watcher has ended. One that takes nothing for a moment misses a sign.
+    pub(crate) fn sign(&self, availability: Availability) -> Result<(), WatcherEnded> {
+        self.send(Sign::Alive(availability))
+    }
+
+    /// Lets the watcher end without a word, since another process announces from now on.
+    pub(crate) fn leave(&self) {
+        let _ended = self.send(Sign::Leave);
+    }
+
+    fn send(&self, sign: Sign) -> Result<(), WatcherEnded> {
+        loop {
+            match send(&self.socket, &[sign.to_byte()], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Err(WatcherEnded),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// What it has told since the last time, or failed to tell.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = WatcherReport> + '_ {
+        std::iter::from_fn(|| {
+            let mut text = [0; REPORT_BYTES_MAX];
+            let (_, len) =
+                recv(&self.socket, &mut text, RecvFlags::DONTWAIT).ok().filter(|(_, len)| *len > 0)?;
+            serde_json::from_slice(text.get(..len)?).ok()
+        })
+    }
+}

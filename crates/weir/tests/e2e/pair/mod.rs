@@ -1,0 +1,7 @@
+//! Several nodes: a planned hand-over, what keepalived and BIRD are told, and what the nodes have in common. Machines are network namespaces.
+
+mod hand_over;
+mod announcements;
+mod failover;
+mod anycast;
+mod common_state;
