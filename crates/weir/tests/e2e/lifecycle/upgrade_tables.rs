@@ -19,6 +19,13 @@ fn get(weir: &Weir, fields: &str) -> crate::harness::Response {
     Client::exchange(weir.web(), &format!("GET / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"))
 }
 
+/// Has another process replace it, and waits for the end of the one before, which accepts connections until it is told.
+fn upgrade(weir: &mut Weir) {
+    weir.upgrade();
+    let status = weir.wait_for_exit_of_the_first();
+    assert!(status.success(), "{status}: {}", weir.stderr());
+}
+
 #[test]
 fn a_key_that_has_used_its_limit_gets_no_more_of_the_next_process() {
     let origin = Origin::serving("app");
@@ -28,7 +35,7 @@ fn a_key_that_has_used_its_limit_gets_no_more_of_the_next_process() {
     ));
     while get(&weir, "X-User: ann\r\n").status == 200 {}
     assert_eq!(get(&weir, "X-User: bob\r\n").status, 200);
-    weir.upgrade();
+    upgrade(&mut weir);
     assert_eq!(get(&weir, "X-User: ann\r\n").status, 429);
     assert_eq!(get(&weir, "X-User: eve\r\n").status, 200);
     assert_eq!(weir.admin_json("/api/limits")[0]["keys"], 3, "none of them is forgotten");
@@ -45,7 +52,7 @@ fn a_client_that_has_opened_its_connections_opens_no_more() {
         client.try_response_to("GET").is_ok()
     };
     while served(&weir) {}
-    weir.upgrade();
+    upgrade(&mut weir);
     assert!(!served(&weir));
 }
 
@@ -64,7 +71,7 @@ fn an_ejected_server_stays_ejected() {
         is_ejected(&weir)
     });
     let requests = a.requests().len();
-    weir.upgrade();
+    upgrade(&mut weir);
     assert!(is_ejected(&weir));
     for _ in 0..20 {
         assert_eq!(get(&weir, "").text(), "b");
@@ -80,7 +87,7 @@ fn learned_cookies_lead_to_the_same_servers() {
     let of = |weir: &Weir, session: usize| get(weir, &format!("Cookie: SID=s{session}\r\n")).text();
     let before: Vec<String> = (0..6).map(|session| of(&weir, session)).collect();
     assert!(before.iter().collect::<BTreeSet<_>>().len() > 1, "{before:?}");
-    weir.upgrade();
+    upgrade(&mut weir);
     // In another order than that of the turns.
     for session in (0..6).rev() {
         assert_eq!(of(&weir, session), before[session], "session {session}");
@@ -106,7 +113,7 @@ fn tls_sessions_are_resumed() {
     for config in &clients {
         assert_ne!(kind(&weir, config), HandshakeKind::Resumed, "the first");
     }
-    weir.upgrade();
+    upgrade(&mut weir);
     for config in &clients {
         assert_eq!(kind(&weir, config), HandshakeKind::Resumed);
     }
@@ -126,7 +133,7 @@ fn the_next_process_has_the_environment_of_the_start() {
     let variables = [("SOME_SECRET", "1"), ("WATCHDOG_PID", "1"), ("LISTEN_FDNAMES", "x")];
     let mut weir = Weir::start_in_environment(folder, &text, &variables);
     let before = environment(weir.serving_pid());
-    weir.upgrade();
+    upgrade(&mut weir);
     let after = environment(weir.serving_pid());
     let added: Vec<&String> = after.difference(&before).collect();
     assert_eq!(added, ["WEIR_UPGRADE=1"]);
