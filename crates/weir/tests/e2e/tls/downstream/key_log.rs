@@ -66,6 +66,6 @@ fn a_file_that_cannot_be_opened_keeps_weir_from_starting() {
     let done = run(&["serve", config.to_str().expect("temporary paths are UTF-8")]);
     assert_eq!(done.code, Some(1));
     let said = done.stderr;
-    assert!(said.contains("TLS of listener `web` cannot be used: the key log cannot be opened: "), "{said}");
+    assert!(said.contains("error: the key log cannot be opened: "), "{said}");
     assert!(said.contains("none/keys.log: No such file or directory"), "{said}");
 }
