@@ -28,7 +28,7 @@ fn party(failure: Failure) -> u8 {
     match (failure.cause, failure.party) {
         (Cause::Killed | Cause::Drained | Cause::ConnectionMaxAge, _) => b'K',
         (Cause::ServerDown, _) => b'D',
-        (Cause::DescriptorLimit | Cause::KernelMemory | Cause::PortsExhausted | Cause::BufferLimit, _) => {
+        (Cause::DescriptorLimit | Cause::MemoryLimit | Cause::KernelMemory | Cause::PortsExhausted | Cause::BufferLimit, _) => {
             b'R'
         }
         (Cause::Panicked, _) => b'I',

@@ -55,6 +55,9 @@ rows! {
     "connection-limit": TooManyConnections, Weir, [Accept], log 503, GONE,
         "The connection was closed without a response: the process is at its limit of connections.",
         "Raise `process.connections_max` and the limit of open files, or lower `listener.NAME.timeouts.idle`.";
+    "accept-memory-limit": MemoryLimit, Weir, [Accept], log 503, GONE,
+        "The connection was closed without a response: the process was near `process.memory_max` for longer than a second, and nothing that could be freed was enough.",
+        "Raise `process.memory_max` or the memory of the machine or container, or lower `process.connections_max`.";
     "listener-connection-limit": TooManyListenerConnections, Weir, [Accept], log 503, GONE,
         "The connection was closed without a response: the listener is at its limit of connections.",
         "Raise `listener.NAME.connections_max`, or lower `listener.NAME.timeouts.idle`.";
@@ -553,6 +556,9 @@ rows! {
     "buffer-limit": BufferLimit, Weir, [Request], answer 503, BUSY,
         "No buffer became free within the time limit for the head of the request.",
         "Raise `process.buffers_max`, or lower `process.connections_max`.";
+    "memory-limit": MemoryLimit, Weir, [Tls Request Route Queue Connect Send Response Relay Finish], answer 503, BUSY,
+        "The exchange was ended because its client made the slowest progress while the process was near `process.memory_max`, or while all buffers were in use and other requests waited for one.",
+        "Raise `process.memory_max` or `process.buffers_max`. If the clients are hostile, limit them (`listener.NAME.connections_per_client_max`).";
     "descriptor-limit": DescriptorLimit, Weir, [Tls Request Route Send Relay], answer 503, BUSY,
         "The process or the system is out of file descriptors.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";

@@ -6,6 +6,7 @@ pub(crate) mod worker;
 pub(crate) mod exchange_budget;
 pub(crate) mod inbox_budget;
 pub mod shared;
+pub mod memory_guard;
 pub mod connection_list;
 pub(crate) mod activity;
 pub(crate) mod worker_config;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use weir_traffic::limit::ConnectionCount;
 
 use super::access::password_checks::PasswordChecks;
+use super::memory_guard::MemoryGuard;
 use super::snapshot::ListenerState;
 use crate::net::peer::Peer;
 
@@ -23,6 +24,8 @@ pub struct Shared {
     pub room_requests: Box<[RoomRequest]>,
     /// Client connections of the process, with their limit.
     pub connections: ConnectionCount,
+    /// How short memory is.
+    pub memory: MemoryGuard,
     /// Passwords that are to be verified.
     pub passwords: Arc<PasswordChecks>,
     /// Whether it is known that the process stops soon; it goes on as before.

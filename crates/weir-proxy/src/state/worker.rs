@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use weir_access::SignedToken;
-use weir_observe::{Failure, WorkerShard};
+use weir_observe::{Failure, MemoryStep, WorkerShard};
 
 use super::access::password_checks::RecentVerdicts;
 use super::access::verdicts::Verdicts;
@@ -367,6 +367,10 @@ impl Worker {
     /// Counts a connection that was idle and ends so that another one has its place.
     #[cold]
     pub(crate) fn count_evicted(&self) {
+        if self.shared.memory.step() >= MemoryStep::Idle {
+            self.shared.memory.count_idle_closed();
+            return;
+        }
         self.shard.idle_connections_closed.increment();
         let EvictionLog { unreported, reported_at } = &self.evictions;
         unreported.set(unreported.get() + 1);

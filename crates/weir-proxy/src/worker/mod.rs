@@ -4,6 +4,7 @@
 //! in `Worker`, what workers share in `Shared`.
 
 pub mod apply_config;
+mod free_memory;
 mod room;
 mod accept;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
-use weir_observe::WorkerShard;
+use weir_observe::{Cause, Failure, Phase, WorkerShard};
 
 use self::accept::AcceptingSocket;
 use self::apply_config::ConfigUpdate;
@@ -164,7 +165,7 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
     let applying = tokio::task::spawn_local(apply_changes(Rc::clone(&acceptor), changes));
     let others = [
         tokio::task::spawn_local(take_connections(Rc::clone(&acceptor), handed_over)),
-        tokio::task::spawn_local(answer(Rc::clone(&worker), queries)),
+        tokio::task::spawn_local(answer(Rc::clone(&acceptor), queries)),
         tokio::task::spawn_local(sweep(Rc::clone(&acceptor))),
         tokio::task::spawn_local(room::make_room_for_others(Rc::clone(&worker))),
         tokio::task::spawn_local(run_timers(Rc::clone(&worker.timers))),
@@ -196,8 +197,9 @@ async fn take_connections(acceptor: Rc<Acceptor>, mut handed_over: UnboundedRece
     }
 }
 
-/// Answers queries about recorded exchanges and open connections, and begins fetches of keys.
-async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>) {
+/// Answers queries about recorded exchanges and open connections, begins fetches of keys, and frees memory.
+async fn answer(acceptor: Rc<Acceptor>, mut queries: UnboundedReceiver<WorkerQuery>) {
+    let worker = &acceptor.worker;
     while let Some(query) = queries.recv().await {
         match query {
             WorkerQuery::Recorder(query) => query.answer(worker.recorder.as_ref()),
@@ -205,7 +207,8 @@ async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>)
             WorkerQuery::Progress(alive) => {
                 let _not_awaited = alive.send(());
             }
-            WorkerQuery::Keys(fetch) => key_fetch::begin(&worker, PooledServers::default(), fetch),
+            WorkerQuery::Memory(order) => free_memory::free(&acceptor, order).await,
+            WorkerQuery::Keys(fetch) => key_fetch::begin(worker, PooledServers::default(), fetch),
         }
     }
 }
@@ -268,6 +271,16 @@ impl Acceptor {
         let mine = self.worker.shared.loads[self.worker.index].0.load(Ordering::Relaxed);
         let theirs = self.worker.shared.loads[other].0.load(Ordering::Relaxed);
         if mine >= theirs.saturating_add(HAND_OVER_LEAD + theirs / 8) { other } else { self.worker.index }
+    }
+
+    /// Closes a connection for which there is no memory.
+    #[cold]
+    pub(crate) fn refuse(&self, listener: &LocalListener, accepted: AcceptedConnection) {
+        let failure = Failure::weir(Phase::Accept, Cause::MemoryLimit);
+        listener.shard.failures.record(failure);
+        self.worker.record_connection(failure, accepted.peer, 0, listener, clock::now());
+        self.worker.shared.memory.count_refused();
+        self.worker.unreserve(&accepted.listener);
     }
 
     fn start_connection(&self, listener: Rc<LocalListener>, accepted: AcceptedConnection) {

@@ -42,6 +42,7 @@ impl ExchangePool {
 
     /// An exchange, warm if an earlier one has left it; waits while the buffers are used up.
     pub(crate) async fn take(&self, user: ExchangeUser) -> PooledExchange {
+        self.worker.shared.memory.note_starved();
         self.worker.exchanges.wait().await;
         self.lend(user)
     }
@@ -82,6 +83,12 @@ impl ExchangePool {
         if free.len() < KEPT_MAX {
             free.extend(exchange);
         }
+    }
+
+    /// Gives the memory of those that are free back to the allocator.
+    pub(crate) fn shrink(&self) {
+        self.free.take();
+        self.free_for_streams.take();
     }
 
     /// How many are free.

@@ -5,6 +5,7 @@
 
 mod list;
 mod query;
+mod slowest;
 
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
@@ -14,9 +15,11 @@ pub use super::connection_id::ConnectionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
 use crate::state::access::KeyFetch;
+use crate::state::memory_guard::MemoryOrder;
 use crate::state::recorder::{self, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
+pub(crate) use slowest::Slowness;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 
 /// One connection at the time of the query.
@@ -68,6 +71,8 @@ pub enum WorkerQuery {
     Connections(ConnectionQueryMessage),
     /// For a fetch of keys of tokens.
     Keys(KeyFetch),
+    /// To free memory.
+    Memory(MemoryOrder),
     /// Whether the worker makes progress.
     Progress(tokio::sync::oneshot::Sender<()>),
 }
