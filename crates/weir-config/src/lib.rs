@@ -54,7 +54,7 @@ pub use config::{
     GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth,
     KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse, ListAction, ListEntries,
     Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
-    ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart, NetworkEntry, OnDown,
+    ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror, MirrorPart, NetworkEntry, OnDown,
     OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
     ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings,
     RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,

@@ -27,6 +27,7 @@ mod acme;
 mod certificates;
 mod dns_names;
 mod trace_export;
+mod memory;
 mod worker_queries;
 mod access_log;
 mod own_log;
@@ -54,6 +55,7 @@ pub use commands::{
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
 pub use inherited_sockets::InheritedSockets;
+pub use memory::MemoryPlan;
 pub use launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;

@@ -10,7 +10,7 @@ use weir_observe::prometheus::{
     UpstreamPart,
 };
 use weir_observe::{
-    CacheShard, CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard,
+    CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard, ServerShard,
     Stats, UpstreamShard,
 };
 use weir_traffic::{Health, ServerId};
@@ -73,6 +73,7 @@ impl MetricsReading {
         general.admin = sources.access.figures();
         // Not with all figures: the live rates take those every second, and this counts every descriptor.
         general.process = process::figures();
+        general.memory = MemoryStats::clone(&sources.memory.load());
         general.issuance = certificate_reports::issuance(&snapshot);
         let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
         let shown: ShownServers = upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect();

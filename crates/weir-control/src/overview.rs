@@ -15,7 +15,7 @@ use weir_observe::overview::{
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
-    CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, RouteStats, ServerStats, Stats,
+    CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats, Stats,
     UpstreamStats, WorkerShard,
 };
 use weir_traffic::limit::TopKey;
@@ -27,6 +27,7 @@ use crate::figures;
 use crate::listening_sockets::BoundListener;
 use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
 use crate::privileges;
+use crate::memory::MemoryView;
 use crate::process::{self, open_files_max};
 use crate::reload_counts::ReloadCounts;
 use crate::server_modes::{ServerModes, UnknownServer};
@@ -55,6 +56,8 @@ pub(crate) struct Sources {
     pub(crate) via_name: Box<str>,
     pub(crate) access: Arc<AdminAccess>,
     pub(crate) started_ms: u64,
+    /// The last measurement of memory.
+    pub(crate) memory: MemoryView,
     pub(crate) live_rates: LiveRates,
 }
 
@@ -187,6 +190,7 @@ impl Sources {
             open_files: system.open_fds,
             open_files_max,
             memory_bytes: system.resident_bytes,
+            memory: MemoryStats::clone(&self.memory.load()),
             allows_changes: self.access.allows_changes(),
             confinement: privileges::overview(),
         }

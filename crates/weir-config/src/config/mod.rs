@@ -70,7 +70,7 @@ pub use listener::{
 pub use metrics::{HistogramBuckets, Metrics};
 pub use mirror::{Mirror, MirrorPart};
 pub use process::{
-    Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
+    Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, MemoryMax, Process, RecorderSettings,
     ReloadTrigger, SandboxMode, WorkerCount,
 };
 pub use route::{

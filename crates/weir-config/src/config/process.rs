@@ -32,8 +32,8 @@ section! {
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
         /// The memory that the process may use, buffers of its sockets in the kernel included. Near it, Weir frees memory in a fixed order: stored
         /// responses, idle connections, clients that make the slowest progress; then new connections wait and are refused (docs/memory.md).
-        /// `"auto"` is seven eighths of the limit of the cgroup, or of the memory of the machine; at least 64 MiB below it.
-        memory_max: Option<MemoryMax> = "auto", in 33_554_432..=17_592_186_044_416, like "Envoy `overload_manager`, HAProxy `-m`";
+        /// `"auto"` is seven eighths of the limit of the cgroup or of the memory of the machine, whichever is less. Buffers get half of it at most.
+        memory_max: Option<MemoryMax> = "auto", in 16_777_216..=17_592_186_044_416, like "Envoy `overload_manager`, HAProxy `-m`";
         /// The number of requests that Weir sends by itself and that no client waits for, at a time and over all workers: copies for mirrors, and
         /// revalidation of stored responses. Further ones are not sent, nor any while half of the buffers are in use.
         background_requests_max: u32 = 1024, in 1..=1_000_000;

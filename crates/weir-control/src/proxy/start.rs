@@ -31,6 +31,7 @@ use crate::inherited_sockets::InheritedSockets;
 use crate::listening_sockets::OpenedSockets;
 use crate::live_rates::LiveRates;
 use crate::operations::{Operations, ScrapeSlots};
+use crate::memory::{MemoryFiles, MemoryPlan, MemorySources, MemoryThread, MemoryView};
 use crate::overview::{BoundListeners, Sources, unix_ms};
 use crate::privileges::report_denied_calls;
 use crate::process::open_files_max;
@@ -44,6 +45,7 @@ use weir_proxy::net::cpus;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::BoundAddress;
 use weir_proxy::state::connection_list::WorkerQuery;
+use weir_proxy::state::memory_guard::MemoryGuard;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
 use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
@@ -81,7 +83,7 @@ impl Proxy {
         opened: OpenedProxy,
         commands: CommandSender,
     ) -> Result<Self, StartError> {
-        let OpenedProxy { sockets, admin, runtime, logs, pid_file, offered, state } = opened;
+        let OpenedProxy { sockets, admin, runtime, logs, pid_file, memory, offered, state } = opened;
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
@@ -90,6 +92,7 @@ impl Proxy {
         let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
+        let memory_plan = MemoryPlan::new(memory.budget(&config.process), config, workers);
         let mut snapshot = Snapshot::new(config, &inputs)?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
 
@@ -103,12 +106,15 @@ impl Proxy {
         let snapshot = Arc::new(snapshot);
         queries.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
-        let shared = Arc::new(share(&descriptors, senders));
+        let shared = Arc::new(share(&descriptors, &memory_plan, senders));
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
         let mut proxy = Self {
             shared,
             descriptors,
+            memory_plan,
+            memory_view: MemoryView::default(),
+            memory: None,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             inputs,
             restart_only: RestartOnly::of(config),
@@ -157,6 +163,7 @@ impl Proxy {
             )?;
         }
         proxy.start_control(control, &snapshot, next_task_configs)?;
+        proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
         proxy.left_to = None;
         Ok(proxy)
     }
@@ -281,6 +288,18 @@ impl Proxy {
         Ok(())
     }
 
+    fn memory_sources(&self, files: MemoryFiles) -> MemorySources {
+        MemorySources {
+            files,
+            plan: self.memory_plan,
+            current: Arc::clone(&self.current),
+            shared: Arc::clone(&self.shared),
+            shards: self.shards.clone(),
+            queries: Arc::clone(&self.queries),
+            view: Arc::clone(&self.memory_view),
+        }
+    }
+
     /// The sources of an overview.
     fn sources(&self, access: &Arc<AdminAccess>, modes: &Arc<ServerModes>) -> Sources {
         Sources {
@@ -294,18 +313,25 @@ impl Proxy {
             via_name: self.inputs.via_name.clone(),
             access: Arc::clone(access),
             started_ms: unix_ms(),
+            memory: Arc::clone(&self.memory_view),
             live_rates: LiveRates::default(),
         }
     }
 }
 
 /// The parts that workers share, made for as many as `hand_over` reaches.
-fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<AcceptedConnection>>) -> Shared {
+fn share(
+    descriptors: &DescriptorBudget,
+    memory: &MemoryPlan,
+    hand_over: Vec<UnboundedSender<AcceptedConnection>>,
+) -> Shared {
     Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         room_requests: hand_over.iter().map(|_| RoomRequest::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionCount::new(descriptors.clients),
+        memory: MemoryGuard::default(),
+        buffers_max: memory.buffers_max,
         passwords: Arc::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),

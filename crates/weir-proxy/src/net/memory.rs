@@ -1,12 +1,41 @@
-//! Returns memory to the system when many connections of a worker have ended.
+//! Returns memory to the system when many connections of a worker have ended, and bounds what the kernel keeps for each.
 //!
 //! An allocator keeps freed memory for later allocations. The library does not know the allocator of the program, so the
 //! program provides the function that releases it. Must not be called on the path of a request: it takes milliseconds.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A decrease by fewer connections than this frees too little.
 const FALL_MIN: u32 = 256;
+
+/// What the kernel may hold of a client connection that it has not sent, as a part of the memory budget: a fourth of it for 2 048 clients that
+/// read slowly.
+const UNSENT_ONE_IN: u64 = 8_192;
+
+/// A connection needs so much to be written to in few turns.
+const UNSENT_AT_LEAST: u64 = 16 * 1024;
+
+/// Budgets that would allow more leave the kernel its own limits.
+const UNSENT_AT_MOST: u64 = 512 * 1024;
+
+/// Bytes; 0: no bound.
+static UNSENT_MAX: AtomicU32 = AtomicU32::new(0);
+
+/// Has the kernel hold no more of what a client has not taken than this budget allows, on connections that are accepted from now on.
+pub fn bound_unsent_by(budget: Option<u64>) {
+    UNSENT_MAX.store(unsent_of(budget), Ordering::Relaxed);
+}
+
+fn unsent_of(budget: Option<u64>) -> u32 {
+    let bytes = budget.map_or(u64::MAX, |budget| budget / UNSENT_ONE_IN).max(UNSENT_AT_LEAST);
+    if bytes > UNSENT_AT_MOST { 0 } else { bytes as u32 }
+}
+
+/// The bound for a new listening socket, which accepted connections inherit.
+pub(crate) fn unsent_max() -> Option<u32> {
+    Some(UNSENT_MAX.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+}
 
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
@@ -44,7 +73,14 @@ impl ConnectionPeak {
 
 #[cfg(test)]
 mod tests {
-    use super::ConnectionPeak;
+    use super::{ConnectionPeak, unsent_of};
+
+    #[test]
+    fn small_budgets_bound_what_the_kernel_has_not_sent() {
+        let mib = |count: u64| Some(count << 20);
+        let bytes = [mib(16), mib(256), mib(1024), mib(4096), mib(4100), None].map(unsent_of);
+        assert_eq!(bytes, [16 << 10, 32 << 10, 128 << 10, 512 << 10, 0, 0]);
+    }
 
     #[test]
     fn memory_is_returned_when_half_of_the_connections_have_ended() {

@@ -24,6 +24,8 @@ pub struct Shared {
     pub room_requests: Box<[RoomRequest]>,
     /// Client connections of the process, with their limit.
     pub connections: ConnectionCount,
+    /// Buffers that all workers have together.
+    pub buffers_max: u32,
     /// How short memory is.
     pub memory: MemoryGuard,
     /// Passwords that are to be verified.

@@ -123,7 +123,7 @@ pub(crate) enum LimitReached {
 impl Worker {
     pub(crate) fn new(start: &WorkerSeed<'_>) -> std::io::Result<Self> {
         let process = &start.snapshot.process;
-        let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / start.shared.loads.len() as u32;
+        let exchanges_max = start.shared.buffers_max / BUFFERS_PER_EXCHANGE / start.shared.loads.len() as u32;
         Ok(Self {
             index: start.index,
             shared: Arc::clone(start.shared),

@@ -7,6 +7,9 @@ use super::Acceptor;
 use crate::net::memory;
 use crate::state::memory_guard::MemoryOrder;
 
+/// After so many halvings nothing is left of a pool.
+const SHEDS_MAX: usize = 12;
+
 /// Does what `order` says.
 pub(super) async fn free(acceptor: &Acceptor, order: MemoryOrder) {
     let worker = &acceptor.worker;
@@ -17,7 +20,11 @@ pub(super) async fn free(acceptor: &Acceptor, order: MemoryOrder) {
     if order.closes_idle_servers {
         let config = std::rc::Rc::clone(&worker.config.borrow());
         // Half of them each time.
-        while config.shed_pools() {}
+        for _ in 0..SHEDS_MAX {
+            if !config.shed_pools() {
+                break;
+            }
+        }
         worker.stock.close_pipes();
     }
     let mut ended = 0;

@@ -42,7 +42,6 @@ impl ExchangePool {
 
     /// An exchange, warm if an earlier one has left it; waits while the buffers are used up.
     pub(crate) async fn take(&self, user: ExchangeUser) -> PooledExchange {
-        self.worker.shared.memory.note_starved();
         self.worker.exchanges.wait().await;
         self.lend(user)
     }

@@ -64,6 +64,7 @@ impl Lease {
             if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
                 return Poll::Ready(Some(exchange));
             }
+            pool.worker.shared.memory.note_starved();
             if let Some(cause) = conn.is_abandoned() {
                 // The request cannot be read; it counts as received.
                 conn.count_failure(Failure::client(Phase::Route, cause));
@@ -103,6 +104,7 @@ impl Lease {
             if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
                 return Poll::Ready(exchange);
             }
+            pool.worker.shared.memory.note_starved();
             let refusal = match stream.stream.gone() {
                 Some(cause) => Failure::client(Phase::Route, cause),
                 None => {
