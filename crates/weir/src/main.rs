@@ -20,6 +20,7 @@ mod ctl;
 mod connections;
 mod caches;
 mod limits;
+mod memory;
 mod mirrors;
 mod token_keys;
 mod certificates;

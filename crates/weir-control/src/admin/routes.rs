@@ -25,7 +25,7 @@ const CONFIG_SHOWN_MAX: usize = 1 << 18;
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
-    /api/connections, the last failures at /api/failures, the config at /api/config, limits by key at /api/limits, caches at /api/caches, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, profiles by POST to \
+    /api/connections, the last failures at /api/failures, the config at /api/config, limits by key at /api/limits, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// The answer to be sent.
@@ -94,6 +94,7 @@ async fn show(request: &AdminRequest, operations: &Operations) -> BufferedRespon
         b"/api/certificates" => {
             BufferedResponse::json(200, &certificates(&operations.sources.current.load()))
         }
+        b"/api/memory" => BufferedResponse::json(200, &**operations.sources.memory.load()),
         b"/api/caches" => BufferedResponse::json(200, &caches(&operations.sources.current.load())),
         b"/servers" => server_modes::table(operations),
         b"/api/failures" => exchanges::failures(request, operations).await,
