@@ -81,6 +81,7 @@ causes! {
 
     // TLS, by the party at the other end.
     TlsHandshakeFailed "tls-handshake-failed" "The TLS handshake broke the protocol, or failed without its own cause.",
+    TlsEmptyRecords "tls-empty-records" "TLS records without content came in a row.",
     TlsNoSharedCipher "tls-no-shared-cipher" "No TLS version, cipher suite or application protocol is supported by both.",
     TlsUnrecognizedName "tls-unrecognized-name" "No certificate for the server name that was asked for.",
     TlsCertificatePending "tls-certificate-pending" "The certificate for the server name that was asked for has not been obtained yet.",

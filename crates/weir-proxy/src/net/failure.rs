@@ -6,6 +6,7 @@ use rustls::{AlertDescription, CertificateError, Error};
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::tls::failure::of_rustls;
+use super::tls::records::TooManyEmptyRecords;
 
 /// A fault of a server, in a request or a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub(crate) fn of_io(phase: Phase, party: Party, error: &io::Error) -> Failure {
         return Failure::weir(phase, cause);
     }
     let cause = match error.kind() {
+        _ if error.get_ref().is_some_and(|inner| inner.is::<TooManyEmptyRecords>()) => Cause::TlsEmptyRecords,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
             Cause::Reset
         }
