@@ -33,7 +33,7 @@ section! {
         /// The memory that the process may use, buffers of its sockets in the kernel included. Near it, Weir frees memory in a fixed order: stored
         /// responses, idle connections, clients that make the slowest progress; then new connections wait and are refused (docs/memory.md).
         /// `"auto"` is seven eighths of the limit of the cgroup or of the memory of the machine, whichever is less. Buffers get half of it at most.
-        memory_max: Option<MemoryMax> = "auto", in 4_194_304..=17_592_186_044_416, like "Envoy `overload_manager`, HAProxy `-m`";
+        memory_max: Option<MemoryMax> = "auto", in 1_048_576..=17_592_186_044_416, like "Envoy `overload_manager`, HAProxy `-m`";
         /// The number of requests that Weir sends by itself and that no client waits for, at a time and over all workers: copies for mirrors, and
         /// revalidation of stored responses. Further ones are not sent, nor any while half of the buffers are in use.
         background_requests_max: u32 = 1024, in 1..=1_000_000;
