@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Of the exchanges that a worker may have, so many slow ones end at once where requests wait for buffers.
-const STARVED_ONE_IN: usize = 16;
+const STARVED_ONE_IN: usize = 8;
 
 /// What the thread looks at and tells.
 pub(crate) struct MemorySources {
@@ -135,7 +135,7 @@ impl MemoryWatch {
         let Measured { usage, max, permille, mut stats } = self.measure(&snapshot);
         let now = clock::now();
         let guard = &self.sources.shared.memory;
-        memory::bound_unsent_by(max);
+        memory::bound_sockets_by(max);
         let step = self.steps.look(permille, now);
         guard.set(step, max.map(|_| room(&stats, step)), self.steps.refuses(now));
         let is_starved = self.steps.is_short_of_buffers(guard.take_starved(), now);

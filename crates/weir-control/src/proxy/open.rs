@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use weir_config::{Config, ListenAddress, WorkerCount};
 use weir_proxy::net::cpus;
 use weir_proxy::net::listening::{BoundAddress, SocketFile};
-use weir_proxy::net::memory::bound_unsent_by;
+use weir_proxy::net::memory::bound_sockets_by;
 
 use super::handover::HandedAdminSockets;
 use crate::access_log::{self, OpenedLogs};
@@ -65,7 +65,7 @@ impl OpenedProxy {
         let pid_file = PidFile::prepare(&config.identity, state.process)?;
         let workers = worker_count(config).get();
         let memory = MemoryFiles::open();
-        bound_unsent_by(memory.budget(&config.process));
+        bound_sockets_by(memory.budget(&config.process));
         inherited.tell_unused(config);
         let sockets = ListeningSockets::beginning_with(addresses, inherited).succeeded_by(config, workers)?;
         let opened = Self {

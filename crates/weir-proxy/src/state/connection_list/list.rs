@@ -78,9 +78,9 @@ impl ConnectionList {
         self.waits_for.set(None);
     }
 
-    /// Whether the connection that has just reported waits for progress of a body.
-    pub(crate) fn is_wait_for_body(&self) -> bool {
-        self.waits_for.get().is_some_and(Activity::is_body)
+    /// Whether the connection that has just reported waits for more of a head or a body.
+    pub(crate) fn is_wait_for_bytes(&self) -> bool {
+        self.waits_for.get().is_some_and(|activity| activity == Activity::Head || activity.is_body())
     }
 
     /// Takes the answer of a connection; returns why the connection has to end, if it has to.
