@@ -55,9 +55,9 @@ pub use commands::{
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
 pub use inherited_sockets::InheritedSockets;
-pub use memory::MemoryPlan;
 pub use launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
 pub use listening_sockets::BoundListener;
+pub use memory::MemoryPlan;
 pub use own_log::OwnLog;
 pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;

@@ -10,8 +10,8 @@ use weir_observe::prometheus::{
     UpstreamPart,
 };
 use weir_observe::{
-    CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard, ServerShard,
-    Stats, UpstreamShard,
+    CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard,
+    ServerShard, Stats, UpstreamShard,
 };
 use weir_traffic::{Health, ServerId};
 

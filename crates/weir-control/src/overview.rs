@@ -15,8 +15,8 @@ use weir_observe::overview::{
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
-    CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats, Stats,
-    UpstreamStats, WorkerShard,
+    CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats,
+    Stats, UpstreamStats, WorkerShard,
 };
 use weir_traffic::limit::TopKey;
 use weir_traffic::{Health, Mode};
@@ -26,8 +26,8 @@ use crate::certificate_reports::certificates;
 use crate::figures;
 use crate::listening_sockets::BoundListener;
 use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
-use crate::privileges;
 use crate::memory::MemoryView;
+use crate::privileges;
 use crate::process::{self, open_files_max};
 use crate::reload_counts::ReloadCounts;
 use crate::server_modes::{ServerModes, UnknownServer};

@@ -42,7 +42,9 @@ impl MemoryStep {
             Self::Normal => "nothing has to be freed",
             Self::Caches => "caches shrink",
             Self::Idle => "caches shrink, idle connections are closed",
-            Self::Slow => "caches shrink, idle connections are closed, clients with the slowest progress are ended",
+            Self::Slow => {
+                "caches shrink, idle connections are closed, clients with the slowest progress are ended"
+            }
             Self::Refuse => {
                 "caches shrink, idle connections are closed, clients with the slowest progress are ended, new connections wait or are refused"
             }

@@ -77,7 +77,17 @@ impl StoreTable {
         let slots = Cache::with_options(options, SlotWeighter, SlotHasherBuilder::default(), lifecycle);
         let fetches = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
         let changes = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
-        Self { slots, capacity, fetches, changes, next_fetch: AtomicU64::new(1), counters, limits, secret, memory }
+        Self {
+            slots,
+            capacity,
+            fetches,
+            changes,
+            next_fetch: AtomicU64::new(1),
+            counters,
+            limits,
+            secret,
+            memory,
+        }
     }
 
     pub(super) fn get(&self, key: SlotKey) -> Option<CacheSlot> {

@@ -32,7 +32,14 @@ pub(super) fn file_bytes(snapshot: &Snapshot) -> u64 {
 
 impl CacheBounds {
     /// Adapts the caches to a use of so many thousandths of a budget of `max` bytes; `shrinks`: the step says so.
-    pub(super) fn adapt(&mut self, caches: &[Arc<CachePlan>], used: u64, max: u64, shrinks: bool, now: Instant) {
+    pub(super) fn adapt(
+        &mut self,
+        caches: &[Arc<CachePlan>],
+        used: u64,
+        max: u64,
+        shrinks: bool,
+        now: Instant,
+    ) {
         if self.changed.is_some_and(|at| now.saturating_duration_since(at) < PAUSE) {
             return;
         }
@@ -43,7 +50,8 @@ impl CacheBounds {
                 return;
             }
             for cache in caches {
-                let wanted = u128::from(all.saturating_sub(excess)) * u128::from(cache.bytes()) / u128::from(all);
+                let wanted =
+                    u128::from(all.saturating_sub(excess)) * u128::from(cache.bytes()) / u128::from(all);
                 cache.bound(wanted as u64);
             }
             self.changed = Some(now);

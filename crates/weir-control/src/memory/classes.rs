@@ -31,7 +31,8 @@ pub(super) fn classes(
     let positive = |number: i64| u64::try_from(number).unwrap_or(0);
     let sum = |of: fn(&WorkerShard) -> i64| positive(shards.iter().map(|shard| of(shard)).sum());
     let sizes = ObjectSizes::of_this_build();
-    let servers = snapshot.upstreams.iter().flat_map(|plan| plan.server_shards.iter().flat_map(PerWorker::used));
+    let servers =
+        snapshot.upstreams.iter().flat_map(|plan| plan.server_shards.iter().flat_map(PerWorker::used));
     let to_servers = positive(servers.map(|shard| shard.connections_open.value()).sum());
     let encrypted = snapshot.listeners.iter().filter(|plan| plan.tls.is_some());
     let encrypted = encrypted.flat_map(|plan| plan.state.shards.iter());

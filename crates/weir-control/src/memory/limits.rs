@@ -109,7 +109,9 @@ fn add_levels(levels: &mut Vec<CgroupLevel>, root: &Path, group: &str, names: &C
     }
     loop {
         let open = |name: &str| File::open(path.join(name)).ok();
-        if let (Some(limit), Some(used), Some(stat)) = (open(names.limit), open(names.used), open("memory.stat")) {
+        if let (Some(limit), Some(used), Some(stat)) =
+            (open(names.limit), open(names.used), open("memory.stat"))
+        {
             levels.push(CgroupLevel { limit, used, stat, reclaimable: names.reclaimable });
         }
         if path == root || !path.pop() {

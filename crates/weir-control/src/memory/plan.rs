@@ -44,7 +44,8 @@ impl MemoryPlan {
             buffer_bytes,
             caches: config.caches.iter().map(|cache| cache.memory).sum(),
             recorder: workers
-                * (u64::from(recorder.exchanges) * RECORDED_BYTES + u64::from(recorder.failures) * FAILED_BYTES),
+                * (u64::from(recorder.exchanges) * RECORDED_BYTES
+                    + u64::from(recorder.failures) * FAILED_BYTES),
         }
     }
 
@@ -53,7 +54,8 @@ impl MemoryPlan {
         let Some(max) = self.max else { return Vec::new() };
         let mut warnings = Vec::new();
         if self.caches > max / 100 * CACHES_PERCENT {
-            let names: Vec<String> = config.caches.iter().map(|cache| format!("`cache.{}.memory`", cache.name)).collect();
+            let names: Vec<String> =
+                config.caches.iter().map(|cache| format!("`cache.{}.memory`", cache.name)).collect();
             warnings.push(format!(
                 "{} of {} cannot be had: the memory budget (`process.memory_max`) is {}; near it, caches shrink first. Lower it, or raise the budget",
                 names.join(" and "),
@@ -85,7 +87,13 @@ impl fmt::Display for MemoryPlan {
             Some(max) => write!(f, "{} at most", shown(max))?,
             None => write!(f, "no limit")?,
         }
-        write!(f, "; up to {} for buffers, {} for caches, {} for the recorder", shown(buffers), shown(self.caches), shown(self.recorder))
+        write!(
+            f,
+            "; up to {} for buffers, {} for caches, {} for the recorder",
+            shown(buffers),
+            shown(self.caches),
+            shown(self.recorder)
+        )
     }
 }
 
@@ -129,7 +137,10 @@ mod tests {
         let warnings = plan.warnings(&config);
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[0].starts_with("`cache.pages.memory` of 200 MiB cannot be had"), "{warnings:?}");
-        assert!(warnings[1].contains("which is 8192 of them") && warnings[1].ends_with("to 625 MiB"), "{warnings:?}");
+        assert!(
+            warnings[1].contains("which is 8192 of them") && warnings[1].ends_with("to 625 MiB"),
+            "{warnings:?}"
+        );
         assert!(MemoryPlan::new(Some(1 << 30), &config, 2).warnings(&config).is_empty());
         assert!(MemoryPlan::new(None, &config, 2).warnings(&config).is_empty());
     }

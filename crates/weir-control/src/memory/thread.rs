@@ -88,7 +88,7 @@ impl Drop for MemoryThread {
 }
 
 /// What is used of what there is.
-struct Measured {
+struct MemoryReading {
     usage: MemoryUsage,
     /// The budget; `None`: none.
     max: Option<u64>,
@@ -132,7 +132,7 @@ impl MemoryWatch {
     /// Measures, frees and shows; gives the use in thousandths of the budget.
     async fn look(&mut self) -> u64 {
         let snapshot = self.sources.current.load_full();
-        let Measured { usage, max, permille, mut stats } = self.measure(&snapshot);
+        let MemoryReading { usage, max, permille, mut stats } = self.measure(&snapshot);
         let now = clock::now();
         let guard = &self.sources.shared.memory;
         memory::bound_sockets_by(max);
@@ -152,7 +152,7 @@ impl MemoryWatch {
         permille
     }
 
-    fn measure(&mut self, snapshot: &Snapshot) -> Measured {
+    fn measure(&mut self, snapshot: &Snapshot) -> MemoryReading {
         let mut usage = self.reader.read();
         usage.own += caches::file_bytes(snapshot);
         let cgroup = self.sources.files.cgroups.read();
@@ -161,9 +161,8 @@ impl MemoryWatch {
         let share = |used: u64, max: u64| used.saturating_mul(1000) / max.max(1);
         let of_cgroup = cgroup.map_or(0, |group| share(group.used_bytes, budget_of_cgroup(group.max_bytes)));
         let permille = max.map_or(0, |max| share(usage.sum(), max).max(of_cgroup));
-        let stats =
-            MemoryStats { used_bytes: usage.sum(), max_bytes: max, cgroup, ..MemoryStats::default() };
-        Measured { usage, max, permille, stats }
+        let stats = MemoryStats { used_bytes: usage.sum(), max_bytes: max, cgroup, ..MemoryStats::default() };
+        MemoryReading { usage, max, permille, stats }
     }
 
     /// Has the workers free memory, as far as `step` goes; for requests that wait for buffers slow clients are ended in any case.
@@ -250,7 +249,8 @@ mod tests {
     #[test]
     fn the_budget_that_is_used_most_counts() {
         let group = |used_bytes, max_bytes| Some(CgroupStats { used_bytes, max_bytes });
-        let stats = |cgroup| MemoryStats { used_bytes: 800, max_bytes: Some(1000), cgroup, ..MemoryStats::default() };
+        let stats =
+            |cgroup| MemoryStats { used_bytes: 800, max_bytes: Some(1000), cgroup, ..MemoryStats::default() };
         assert_eq!(most_used(&stats(None)), (800, 1000));
         assert_eq!(most_used(&stats(group(1000, 1600))), (800, 1000));
         assert_eq!(most_used(&stats(group(1300, 1600))), (1300, 1500));

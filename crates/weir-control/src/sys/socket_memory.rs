@@ -14,13 +14,7 @@ pub(crate) fn socket_memory(fd: RawFd) -> Option<u64> {
     // SAFETY: the kernel writes at most `size` bytes to a live array, and the size to a live socklen_t. It changes nothing at the descriptor,
     // which may be any number: one that is not open, or not a socket, is an error.
     let outcome = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            figures.as_mut_ptr().cast(),
-            &raw mut size,
-        )
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, figures.as_mut_ptr().cast(), &raw mut size)
     };
     (outcome == 0).then(|| [RECEIVED, FORWARD, QUEUED].iter().map(|place| u64::from(figures[*place])).sum())
 }

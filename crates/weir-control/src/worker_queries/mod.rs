@@ -132,8 +132,7 @@ impl WorkerQueries {
     /// Has each worker close up to `idle_max` idle client connections and end up to `slow_max` exchanges of the slowest clients, and waits until
     /// they have, or for a moment.
     pub(crate) async fn free_memory(&self, idle_max: usize, closes_idle_servers: bool, slow_max: usize) {
-        let order =
-            |done| WorkerQuery::Memory(MemoryOrder { idle_max, closes_idle_servers, slow_max, done });
+        let order = |done| WorkerQuery::Memory(MemoryOrder { idle_max, closes_idle_servers, slow_max, done });
         self.gather(None, order).await;
     }
 

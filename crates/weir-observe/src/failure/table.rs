@@ -130,7 +130,7 @@ rows! {
         "The client ended the TLS handshake with an alert. The usual cause is a certificate that the client does not trust.",
         "Check that the certificate of the listener has not expired and that its file contains the whole chain.";
     "tls-empty-records": TlsEmptyRecords, Client, [Tls Request Route Queue Connect Send Response Relay Finish], log 400, GONE,
-        "The client sent more than 64 KiB of TLS records without content in a row, which costs CPU time and nothing else.",
+        "The client sent more than 32 TLS records without content in a row, which costs CPU time and nothing else.",
         "None, unless the client is a known one: no TLS library does this. Limit hostile clients by `listener.NAME.connections_per_client_rate`.";
     "plain-http-on-tls-port": PlainHttpOnTlsPort, Client, [Tls Request], answer 400,
         "This port expects HTTPS. Please use an https:// address.",
@@ -408,7 +408,7 @@ rows! {
         "The server ended TLS with an alert. In TLS 1.3 a server rejects a client certificate this way.",
         "Check the log of the server, and `upstream.NAME.tls.certificate`.";
     "server-tls-empty-records": TlsEmptyRecords, Server, [Connect Send Response Relay], answer 502, BAD_GATEWAY,
-        "The server sent more than 64 KiB of TLS records without content in a row.",
+        "The server sent more than 32 TLS records without content in a row.",
         "Check the TLS library of the server.";
     "server-tls-protocol-error": TlsHandshakeFailed, Server, [Send Response Relay], answer 502, BAD_GATEWAY,
         "The server violated the TLS protocol after the handshake, or its bytes were modified on the way.",

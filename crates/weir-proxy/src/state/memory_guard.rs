@@ -43,7 +43,7 @@ impl Default for MemoryGuard {
 
 /// What becomes of a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub(crate) enum ConnectionAdmission {
     /// It is accepted.
     Accept,
     /// It stays in the backlog for the time being.
@@ -83,14 +83,18 @@ impl MemoryGuard {
 
     /// Whether there is room for one more connection with a buffer of `buffer_size`, which is charged then.
     #[inline]
-    pub(crate) fn admit(&self, buffer_size: usize) -> Admission {
+    pub(crate) fn admit(&self, buffer_size: usize) -> ConnectionAdmission {
         let charge = CONNECTION_BYTES + buffer_size as i64;
         if self.room.load(Ordering::Relaxed) >= charge {
             // Workers that do so at the same moment overdraw it by a connection each.
             self.room.fetch_sub(charge, Ordering::Relaxed);
-            return Admission::Accept;
+            return ConnectionAdmission::Accept;
         }
-        if self.refuses.load(Ordering::Relaxed) { Admission::Refuse } else { Admission::Wait }
+        if self.refuses.load(Ordering::Relaxed) {
+            ConnectionAdmission::Refuse
+        } else {
+            ConnectionAdmission::Wait
+        }
     }
 
     /// A request has to wait for a buffer.
@@ -136,7 +140,7 @@ mod tests {
     fn without_a_budget_every_connection_is_accepted() {
         let guard = MemoryGuard::default();
         for _ in 0..10_000 {
-            assert_eq!(guard.admit(1 << 20), Admission::Accept);
+            assert_eq!(guard.admit(1 << 20), ConnectionAdmission::Accept);
         }
         assert_eq!(guard.step(), MemoryStep::Normal);
     }
@@ -146,12 +150,12 @@ mod tests {
         let guard = MemoryGuard::default();
         let charge = CONNECTION_BYTES as u64 + 16_384;
         guard.set(MemoryStep::Slow, Some(10 * charge + 1), false);
-        let accepted = (0..100).take_while(|_| guard.admit(16_384) == Admission::Accept).count();
-        assert_eq!((accepted, guard.admit(16_384)), (10, Admission::Wait));
+        let accepted = (0..100).take_while(|_| guard.admit(16_384) == ConnectionAdmission::Accept).count();
+        assert_eq!((accepted, guard.admit(16_384)), (10, ConnectionAdmission::Wait));
         guard.set(MemoryStep::Refuse, Some(0), true);
-        assert_eq!((guard.admit(16_384), guard.step()), (Admission::Refuse, MemoryStep::Refuse));
+        assert_eq!((guard.admit(16_384), guard.step()), (ConnectionAdmission::Refuse, MemoryStep::Refuse));
         guard.set(MemoryStep::Normal, None, false);
-        assert_eq!(guard.admit(16_384), Admission::Accept);
+        assert_eq!(guard.admit(16_384), ConnectionAdmission::Accept);
     }
 
     #[test]

@@ -35,10 +35,6 @@ const WIRE_MAX: usize = 64 * 1024;
 /// An incomplete record of up to so many bytes is kept in as many while its rest is waited for, and not in a whole buffer.
 const FRAGMENT_MAX: usize = 4 * 1024;
 
-/// Bytes of records in a row that bring nothing to read: some 3 000 empty ones, each of which costs as much as a short one to decrypt. A record with
-/// content has 16 KiB at most, and so have those of a change of keys.
-const EMPTY_MAX: usize = 64 * 1024;
-
 /// Reads after which a peer that still sends something is not quiet: two tickets of 250 bytes each are usual.
 const QUIET_READS_MAX: usize = 4;
 
@@ -53,18 +49,6 @@ struct Scratch {
     /// Records as they go to the peer.
     sealed: Vec<u8>,
 }
-
-/// A peer keeps the connection busy with records that have no content.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TooManyEmptyRecords;
-
-impl std::fmt::Display for TooManyEmptyRecords {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{EMPTY_MAX} bytes of TLS records without content in a row")
-    }
-}
-
-impl std::error::Error for TooManyEmptyRecords {}
 
 /// One TLS connection without its socket.
 #[derive(Debug)]
@@ -91,8 +75,6 @@ pub(crate) struct Records {
     peer_closed: bool,
     /// Whether the kernel took less than was encrypted.
     congested: bool,
-    /// Bytes that were received since the last ones that could be read.
-    empty: u32,
     /// Whether `close_notify` has been sent.
     notified: bool,
     /// How long the handshake took, in microseconds, if the peer is a client.
@@ -121,7 +103,6 @@ impl Records {
             sent: 0,
             peer_closed: false,
             congested: false,
-            empty: 0,
             notified: false,
             handshake_micros: 0,
             client_certificate: None,
@@ -202,9 +183,6 @@ impl Records {
                 let _later = self.poll_flush(cx, socket, Behind::Unknown)?;
             }
             ready!(self.poll_receive(cx, socket, stock))?;
-            if self.empty as usize > EMPTY_MAX {
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, TooManyEmptyRecords)));
-            }
         }
     }
 
@@ -313,9 +291,8 @@ impl Records {
         if self.peer_closed {
             return Ok(());
         }
-        self.empty = self.empty.saturating_add(len as u32);
         let received = self.wire.as_ref().map_or(&[][..], Buffer::filled);
-        if received.len() >= WIRE_MAX || self.empty as usize > EMPTY_MAX {
+        if received.len() >= WIRE_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
         self.wire = Some(Buffer::holding(&[received, &space[..len]].concat()));
@@ -349,7 +326,6 @@ impl Records {
         let received = socket.poll_read(cx, wire.space());
         if let Poll::Ready(Ok(len)) = received {
             wire.fill(len);
-            self.empty = self.empty.saturating_add(len as u32);
         }
         self.wire = (!wire.is_empty()).then_some(wire);
         match ready!(received)? {
@@ -412,7 +388,7 @@ impl Records {
             self.server_name = Some(name);
         }
         match progress? {
-            SessionProgress::Received(len) => (self.record, self.empty) = (len, 0),
+            SessionProgress::Received(len) => self.record = len,
             SessionProgress::PeerClosed => {
                 self.peer_closed = true;
                 self.wire = None;

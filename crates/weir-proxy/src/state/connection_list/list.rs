@@ -43,7 +43,13 @@ struct QueryRound {
 
 impl QueryRound {
     fn new(query: &Arc<ConnectionQuery>) -> Self {
-        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, slowest: None, answered_count: 0 }
+        Self {
+            query: Arc::clone(query),
+            listed: BTreeMap::new(),
+            matching: 0,
+            slowest: None,
+            answered_count: 0,
+        }
     }
 
     /// Whether a connection belongs to the oldest ones.
@@ -128,9 +134,12 @@ impl ConnectionList {
 
     /// Ends up to `count_max` exchanges of the worker that has these timers, those of the slowest clients; returns how many.
     pub(crate) async fn end_slowest(&self, timers: &Timers, count_max: usize) -> usize {
-        let nothing = Arc::new(ConnectionQuery { numbers: Some(BTreeSet::new()), ..ConnectionQuery::default() });
+        let nothing =
+            Arc::new(ConnectionQuery { numbers: Some(BTreeSet::new()), ..ConnectionQuery::default() });
         let slowest = Some(SlowestClients::new(count_max));
-        let Some(round) = self.run(timers, QueryRound { slowest, ..QueryRound::new(&nothing) }).await else { return 0 };
+        let Some(round) = self.run(timers, QueryRound { slowest, ..QueryRound::new(&nothing) }).await else {
+            return 0;
+        };
         let numbers = round.slowest.map(SlowestClients::into_numbers).unwrap_or_default();
         if numbers.is_empty() {
             return 0;

@@ -19,8 +19,8 @@ use crate::state::memory_guard::MemoryOrder;
 use crate::state::recorder::{self, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
-pub(crate) use slowest::Slowness;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
+pub(crate) use slowest::Slowness;
 
 /// One connection at the time of the query.
 #[derive(Debug)]

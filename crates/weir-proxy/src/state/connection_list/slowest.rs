@@ -105,7 +105,9 @@ mod tests {
     #[test]
     fn the_slowest_are_kept_by_rate_and_not_by_bytes() {
         let mut slowest = SlowestClients::new(2);
-        for (number, moved, seconds) in [(1, 1_000, 1), (2, 1_000, 100), (3, 90_000, 2), (4, 30, 2), (5, 500, 2)] {
+        for (number, moved, seconds) in
+            [(1, 1_000, 1), (2, 1_000, 100), (3, 90_000, 2), (4, 30, 2), (5, 500, 2)]
+        {
             slowest.note(slowness(Activity::ClientTakes, moved, seconds).unwrap(), number);
         }
         assert!(slowest.into_numbers().into_iter().eq([2, 4]));

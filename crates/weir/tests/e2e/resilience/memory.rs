@@ -3,15 +3,13 @@
 
 use serde_json::Value;
 
-use crate::harness::watchdog::pause;
+use crate::harness::http2::start_with;
 use crate::harness::origin::ok;
-use crate::harness::{Client, Origin, Weir, config_with, eventually};
+use crate::harness::{Client, Http2Client, Origin, Weir, config_with, eventually};
 
 /// A config with an admin listener, one worker and these settings; `memory` is the value of `process.memory_max`.
 fn config(origin: &Origin, memory: &str, settings: &str) -> String {
-    let all = format!(
-        "process.workers = 1\nprocess.memory_max = \"{memory}\"\n{settings}"
-    );
+    let all = format!("process.workers = 1\nprocess.memory_max = \"{memory}\"\n{settings}");
     config_with(&[origin.entry()], &all)
 }
 
@@ -19,14 +17,15 @@ fn memory(weir: &Weir) -> Value {
     weir.admin_json("/api/memory")
 }
 
-/// Reloads with a budget of which so many percent are in use now.
-fn use_up(weir: &Weir, origin: &Origin, percent: u64, settings: &str) {
-    // Two looks of the thread that measures.
-    for _ in 0..60 {
-        pause();
-    }
-    let used = memory(weir)["used_bytes"].as_u64().expect("it is a number");
-    assert!(used > 1 << 20, "{used}");
+/// Waits until this class of memory takes so many bytes at least, then reloads with a budget of which so many percent are in use.
+fn use_up(weir: &Weir, origin: &Origin, (class, bytes): (&str, u64), percent: u64, settings: &str) {
+    let mut used = 0;
+    eventually("a look of the thread that measures", || {
+        let figures = memory(weir);
+        used = figures["used_bytes"].as_u64().expect("it is a number");
+        let classes = figures["classes"].as_array().into_iter().flatten();
+        classes.into_iter().any(|found| found["name"] == class && found["bytes"].as_u64() >= Some(bytes))
+    });
     weir.reload(&config(origin, &format!("{}B", used * 100 / percent), settings));
 }
 
@@ -52,7 +51,7 @@ fn idle_connections_are_closed_first() {
     };
     let idle: Vec<Client> = (0..200).map(|_| served()).collect();
     assert_eq!(memory(&weir)["max_bytes"], Value::Null);
-    use_up(&weir, &origin, 88, settings);
+    use_up(&weir, &origin, ("connections", 200 * 500), 88, settings);
     eventually("idle connections are closed", || memory(&weir)["idle_closed"].as_u64() > Some(0));
     weir.line(&["WARN", "memory is short", "idle connections are closed"]);
     assert_eq!(Client::get(weir.web(), "/new").status, 200);
@@ -73,7 +72,7 @@ fn the_clients_with_the_slowest_progress_are_ended() {
     // They have most of the memory: some are ended, and it is enough.
     let mut slow = slow_heads(&weir, 400);
     eventually("their heads are read", || weir.metrics().sum("weir_worker_exchanges_open", &[]) == 400.0);
-    use_up(&weir, &origin, 92, settings);
+    use_up(&weir, &origin, ("streams", 400 * 2_000), 92, settings);
     eventually("slow clients are ended", || memory(&weir)["slow_ended"].as_u64() > Some(0));
     let response = slow[0].response();
     assert_eq!((response.status, response.reason()), (503, Some("memory-limit")), "{response:?}");
@@ -89,7 +88,7 @@ fn the_clients_with_the_slowest_progress_are_ended() {
 fn new_connections_are_refused_while_nothing_can_be_freed() {
     let origin = Origin::serving("fine");
     let weir = Weir::start(&config(&origin, "off", ""));
-    use_up(&weir, &origin, 120, "");
+    use_up(&weir, &origin, ("recorder", 1), 120, "");
     eventually("connections are refused", || {
         let mut client = Client::connect(weir.web());
         // They wait for a second at first.
@@ -97,9 +96,8 @@ fn new_connections_are_refused_while_nothing_can_be_freed() {
         memory(&weir)["refused"].as_u64() > Some(0)
     });
     weir.line(&["WARN", "memory is short", "new connections wait or are refused"]);
-    let refused = || {
-        weir.metrics().sum("weir_listener_failures_total", &["reason=\"accept-memory-limit\""]) > 0.0
-    };
+    let refused =
+        || weir.metrics().sum("weir_listener_failures_total", &["reason=\"accept-memory-limit\""]) > 0.0;
     assert!(refused());
     weir.reload(&config(&origin, "1GiB", ""));
     eventually("connections are accepted again", || {
@@ -136,31 +134,31 @@ fn slow_downloads_make_room_for_requests_that_wait_for_buffers() {
     let origin = Origin::start(|conn| {
         loop {
             if conn.request()?.target() == "/large" {
-                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n")?;
-                conn.send(vec![b'x'; 20_000_000])?;
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n")?;
+                conn.send(vec![b'x'; 10_000_000])?;
             } else {
                 conn.send(ok("fine"))?;
             }
         }
     });
-    let settings = "process.buffers_max = 16\nlistener.web.timeouts.request = \"10m\"\nlistener.web.timeouts.send = \"10m\"";
-    let weir = Weir::start(&config(&origin, "off", settings));
-    let slow: Vec<Client> = (0..8)
-        .map(|_| {
-            let mut client = Client::connect(weir.web());
-            client.send_get("/large");
-            client
-        })
-        .collect();
-    origin.wait_for_requests(8);
-    let mut waiting: Vec<Client> = (0..4).map(|_| Client::connect(weir.web())).collect();
-    waiting.iter_mut().for_each(|client| client.send_get("/waits"));
-    waiting.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
-    assert!(memory(&weir)["slow_ended"].as_u64() > Some(0));
+    let weir = start_with(
+        &origin,
+        "process.buffers_max = 16\nlistener.web.timeouts.request = \"10m\"\nlistener.web.timeouts.send = \"10m\"",
+    );
+    let mut client = Http2Client::connect(weir.web());
+    client.gives_back = false;
+    for _ in 0..20 {
+        client.get("/large");
+    }
+    client.settle();
+    // Each of them waits for a slow stream to be ended.
+    for _ in 0..4 {
+        assert_eq!(Client::get(weir.web(), "/waits").text(), "fine");
+    }
     eventually("their failure is counted", || {
         weir.metrics().sum("weir_listener_failures_total", &["reason=\"memory-limit\""]) > 0.0
     });
-    drop(slow);
+    assert!(memory(&weir)["slow_ended"].as_u64() > Some(0));
 }
 
 #[test]
@@ -186,7 +184,7 @@ fn caches_shrink_before_anything_else_and_grow_again() {
     fill(0);
     let full = held();
     assert!(full > 200 * 20_000, "{full}");
-    use_up(&weir, &origin, 83, settings);
+    use_up(&weir, &origin, ("cache", full), 83, settings);
     eventually("the cache has shrunk", || held() < full * 9 / 10);
     assert_eq!(memory(&weir)["idle_closed"], 0);
     weir.reload(&config(&origin, "off", settings));

@@ -192,9 +192,9 @@ fn records_without_content_are_skipped_and_a_flood_of_them_ends_the_connection()
     let origin = echo();
     let site = Site::start(&origin);
     let mut client = Forger::connect(&site, site.authority.client());
-    let mut request = client.empty(1_000);
+    let mut request = client.empty(20);
     request.extend(client.record(b"GET /first HTTP/1.1\r\nHost: a.test\r\n"));
-    request.extend(client.empty(1_000));
+    request.extend(client.empty(20));
     request.extend(client.record(b"\r\n"));
     client.tcp.write_all(&request).expect("Weir reads");
     let requests = || site.weir.metrics().sum("weir_listener_requests_total", &[]);
@@ -203,8 +203,8 @@ fn records_without_content_are_skipped_and_a_flood_of_them_ends_the_connection()
         || site.weir.metrics().sum("weir_listener_failures_total", &["reason=\"tls-empty-records\""]);
     assert_eq!(failures(), 0.0);
     // Either the kernel says that the other end is gone, or there is nothing to read any more.
-    for _ in 0..200 {
-        let flood = client.empty(1_000);
+    for _ in 0..100 {
+        let flood = client.empty(100);
         if client.tcp.write_all(&flood).is_err() {
             break;
         }
