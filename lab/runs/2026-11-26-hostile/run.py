@@ -34,7 +34,7 @@ class Site:
         os.chmod(self.folder, 0o755)
         self.port, self.tls, self.admin, self.origin = (free_port() for _ in range(4))
         (self.folder / "large").write_bytes(b"x" * (1 << 20))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "9", "-subj", "/CN=a.test",
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "365", "-subj", "/CN=a.test",
                         "-keyout", self.folder / "key.pem", "-out", self.folder / "cert.pem"], check=True, capture_output=True)
         conf = (HERE / "nginx.conf").read_text().replace("FOLDER", str(self.folder)).replace("PORT", str(self.origin))
         (self.folder / "nginx.conf").write_text("user root;\n" + conf)
@@ -139,7 +139,10 @@ def attacks():
     attack(site, "tiny records, 2 clients", lambda: [client("tiny-records", "--port", site.tls, "--seconds", SECONDS) for _ in range(2)], tls=True)
     flood = lambda: [client("flood", "--kind", "full-handshakes", "--port", site.tls, "--seconds", SECONDS) for _ in range(4)]
     attack(site, "full handshakes, handshake_rate off", flood, tls=True)
-    print(site.close())
+    site.close()
+    site = Site(HANDSHAKE_RATE="200")
+    attack(site, "full handshakes, handshake_rate 200", flood, tls=True)
+    site.close()
 
 
 def memory():
