@@ -8,6 +8,7 @@ import json, os, pathlib, shutil, signal, socket, subprocess, sys, tempfile, tim
 HERE = pathlib.Path(__file__).parent
 WEIR, WHAT = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 SECONDS = float(os.environ.get("SECONDS_EACH", "10"))
+POLICY = os.environ.get("POLICY", "chrt -i 0").split()
 OUT = open(HERE / "figures.jsonl", "a")
 
 
@@ -18,7 +19,7 @@ def free_port():
 
 
 def client(*arguments, idle=True):
-    policy = ["chrt", "-i", "0"] if idle else []
+    policy = POLICY if idle else []
     command = [*policy, sys.executable, str(HERE / "clients.py"), *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -57,7 +58,13 @@ class Site:
         sys.exit((self.folder / "weir.log").read_text())
 
     def get(self, path):
-        return urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=20).read().decode()
+        for _ in range(5):
+            try:
+                return urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=20).read().decode()
+            except OSError as error:
+                print("again:", error, file=sys.stderr)
+                time.sleep(1)
+        sys.exit("the admin listener does not answer")
 
     def memory(self):
         return json.loads(self.get("/api/memory"))
@@ -96,7 +103,9 @@ def record(name, **figures):
 
 
 def attack(site, name, make, tls=False, seconds=SECONDS):
-    """The well-behaved client beside an attack, between two times without one."""
+    """The well-behaved client beside an attack, and for 4 s before it."""
+    if name in os.environ.get("SKIP", "").split(";"):
+        return
     port = site.tls if tls else site.port
     flags = ["--tls"] if tls else []
     alone = outcome(client("well-behaved", "--port", port, "--seconds", 4, *flags, idle=False))
@@ -117,7 +126,7 @@ def attack(site, name, make, tls=False, seconds=SECONDS):
 
 
 def slowhttptest(site, mode, *more):
-    command = ["chrt", "-i", "0", "slowhttptest", *mode, "-c", "4000", "-r", "2000", "-l", str(int(SECONDS) + 20), "-p", "5",
+    command = [*POLICY, "slowhttptest", *mode, "-c", "4000", "-r", "2000", "-l", str(int(SECONDS) + 20), "-p", "5",
                "-u", f"http://127.0.0.1:{site.port}/large", *more]
     return [(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), {"kind": "slowhttptest " + mode[0], "connections": 4000})]
 
@@ -150,10 +159,13 @@ def memory():
     limit = (256 << 20) * 8 // 7
     for name, make in [
         ("17 000 slow heads", lambda site: [client("crowd", "--kind", "heads", "--port", site.port, "--count", 5900, "--seconds", 25, "--every", 3) for _ in range(3)]),
+        ("15 000 slow heads, fewer than connections_max", lambda site: [client("crowd", "--kind", "heads", "--port", site.port, "--count", 5000, "--seconds", 25, "--every", 3) for _ in range(3)]),
         ("2 000 slow downloads of 1 MiB", lambda site: [client("crowd", "--kind", "downloads", "--port", site.port, "--count", 1000, "--seconds", 25, "--drip", 4096) for _ in range(2)]),
         ("both", lambda site: [client("crowd", "--kind", "heads", "--port", site.port, "--count", 4500, "--seconds", 25, "--every", 3) for _ in range(2)]
             + [client("crowd", "--kind", "downloads", "--port", site.port, "--count", 1000, "--seconds", 25, "--drip", 4096) for _ in range(2)]),
     ]:
+        if os.environ.get("ONLY", name) != name:
+            continue
         site = Site(memory_limit=limit)
         attackers = make(site)
         samples = []
