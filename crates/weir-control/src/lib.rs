@@ -29,6 +29,7 @@ mod acme;
 mod certificates;
 mod dns_names;
 mod trace_export;
+mod memory;
 mod worker_queries;
 mod access_log;
 mod own_log;
@@ -60,6 +61,7 @@ pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Tak
 pub use inherited_sockets::InheritedSockets;
 pub use launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
 pub use listening_sockets::BoundListener;
+pub use memory::MemoryPlan;
 pub use own_log::OwnLog;
 pub use panics::watch as watch_panics;
 pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};

@@ -10,8 +10,8 @@ use weir_observe::prometheus::{
     UpstreamPart,
 };
 use weir_observe::{
-    CacheShard, CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard,
-    Stats, UpstreamShard,
+    CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard,
+    ServerShard, Stats, UpstreamShard,
 };
 use weir_traffic::{Health, ServerId};
 
@@ -76,6 +76,7 @@ impl MetricsReading {
         general.process.node_state = sources.node_state().name();
         general.process.is_watched = sources.announcements.is_watched();
         general.process.failing_announcements = sources.announcements.failing();
+        general.memory = MemoryStats::clone(&sources.memory.load());
         general.issuance = certificate_reports::issuance(&snapshot);
         let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
         let shown: ShownServers = upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect();

@@ -15,8 +15,8 @@ use weir_observe::overview::{
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
-    CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, RouteStats, ServerStats, Stats,
-    UpstreamStats, WorkerShard,
+    CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats,
+    Stats, UpstreamStats, WorkerShard,
 };
 use weir_traffic::limit::TopKey;
 use weir_traffic::{Health, Mode};
@@ -27,6 +27,7 @@ use crate::certificate_reports::certificates;
 use crate::figures;
 use crate::listening_sockets::BoundListener;
 use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
+use crate::memory::MemoryView;
 use crate::node_hand_over::{HandOver, NodeState};
 use crate::panics;
 use crate::privileges;
@@ -60,6 +61,8 @@ pub(crate) struct Sources {
     pub(crate) hand_over: Arc<HandOver>,
     pub(crate) announcements: Arc<Announcements>,
     pub(crate) started_ms: u64,
+    /// The last measurement of memory.
+    pub(crate) memory: MemoryView,
     pub(crate) live_rates: LiveRates,
 }
 
@@ -200,6 +203,7 @@ impl Sources {
             open_files: system.open_fds,
             open_files_max,
             memory_bytes: system.resident_bytes,
+            memory: MemoryStats::clone(&self.memory.load()),
             allows_changes: self.access.allows_changes(),
             confinement: privileges::overview(),
             panics: panics::overview(),

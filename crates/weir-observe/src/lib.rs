@@ -16,6 +16,7 @@ mod stats;
 mod per_worker;
 mod shard;
 mod traces;
+mod memory;
 mod compression;
 mod admin;
 mod histogram;
@@ -49,6 +50,7 @@ pub use failure::{
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use local_reply::{LocalReply, escape_for, status_text};
+pub use memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep};
 pub use overview::Overview;
 pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};

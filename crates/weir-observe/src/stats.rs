@@ -15,6 +15,7 @@ use crate::compression::CompressionStats;
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
+use crate::memory::MemoryStats;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::{
@@ -60,6 +61,8 @@ pub struct Stats {
     pub own_log_lines_dropped: u64,
     /// The kernel's figures of the process.
     pub process: ProcessStats,
+    /// Its memory against its budget.
+    pub memory: MemoryStats,
     /// Certificates that Weir obtains by itself; `None` where it does not.
     pub issuance: Option<IssuanceStats>,
 }

@@ -14,6 +14,7 @@ use crate::error::CommandError;
 use crate::hand_over::{self, HandOverArguments};
 use crate::help_text::with_exit_codes;
 use crate::limits::{self, LimitsArguments};
+use crate::memory::{self, MemoryArguments};
 use crate::mirrors::{self, MirrorsArguments};
 use crate::output;
 use crate::profile::{self, ProfileArguments};
@@ -32,6 +33,7 @@ Examples:
   weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
   weir ctl limits --config weir.toml
+  weir ctl memory --config weir.toml
   weir ctl mirrors --config weir.toml
   weir ctl purge pages --prefix https://example.com/news/ --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
@@ -74,6 +76,8 @@ enum CtlCommand {
     Keys(KeysArguments),
     /// Show the certificates: until when they are valid, and how it goes with those that Weir obtains by itself.
     Certificates(CertificatesArguments),
+    /// Show the memory of the process against its budget: what uses it, and what is done about it.
+    Memory(MemoryArguments),
     /// Show the caches: what each holds, and how often it helps.
     Caches(CachesArguments),
     /// Remove stored responses from a cache, by key, prefix or tag, or all of them.
@@ -186,6 +190,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Mirrors(arguments) => mirrors::show(&client, arguments),
         CtlCommand::Keys(arguments) => token_keys::show(&client, arguments),
         CtlCommand::Certificates(arguments) => certificates::show(&client, arguments),
+        CtlCommand::Memory(arguments) => memory::show(&client, arguments),
         CtlCommand::Caches(arguments) => caches::show(&client, arguments),
         CtlCommand::Purge(arguments) => caches::purge(&client, arguments),
         CtlCommand::Config => look(&client, "/api/config"),

@@ -21,6 +21,7 @@ mod report;
 mod connections;
 mod caches;
 mod limits;
+mod memory;
 mod mirrors;
 mod token_keys;
 mod certificates;

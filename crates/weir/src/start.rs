@@ -76,6 +76,7 @@ pub(crate) fn proxy(
     weir_proxy::net::memory::give_back_memory_by(crate::allocator::give_back);
     let proxy = Proxy::start_opened(config, opened, commands).map_err(|error| failed(error, origin))?;
     tell_descriptors(&proxy, config);
+    tell_memory(&proxy, config);
     let allowed = std::fs::read_to_string(FAST_OPEN_ALLOWED).unwrap_or_default();
     if let Some(listener) = config.listeners.iter().find(|listener| listener.fast_open.is_some())
         && is_fast_open_forbidden(&allowed)
@@ -99,6 +100,15 @@ pub(crate) fn tell_descriptors(proxy: &Proxy, config: &Config) {
     let budget = proxy.descriptor_budget();
     tracing::info!("file descriptors: {budget}");
     for warning in budget.warnings(config) {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Logs the parts of the memory budget, and the settings for which it is not enough.
+fn tell_memory(proxy: &Proxy, config: &Config) {
+    let plan = proxy.memory_plan();
+    tracing::info!("memory: {plan}");
+    for warning in plan.warnings(config) {
         tracing::warn!("{warning}");
     }
 }

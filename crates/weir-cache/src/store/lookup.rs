@@ -60,6 +60,11 @@ impl Store {
         Self { table: Arc::new(StoreTable::new(limits, secret, memory)) }
     }
 
+    /// Bounds what is stored by so many bytes as well, until the next call: what is beyond leaves now, the least used first.
+    pub fn set_memory_max(&self, bytes: u64) {
+        self.table.set_memory_max(bytes);
+    }
+
     /// The limits.
     pub fn limits(&self) -> StoreLimits {
         self.table.limits

@@ -38,6 +38,8 @@ type FetchShard = HashMap<(SlotKey, u64), Arc<PendingFetch>>;
 
 pub(super) struct StoreTable {
     slots: SlotCache,
+    /// What `slots` hold at most by the limits.
+    capacity: u64,
     fetches: Box<[Mutex<FetchShard>]>,
     changes: Box<[Mutex<()>]>,
     next_fetch: AtomicU64,
@@ -75,7 +77,17 @@ impl StoreTable {
         let slots = Cache::with_options(options, SlotWeighter, SlotHasherBuilder::default(), lifecycle);
         let fetches = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
         let changes = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
-        Self { slots, fetches, changes, next_fetch: AtomicU64::new(1), counters, limits, secret, memory }
+        Self {
+            slots,
+            capacity,
+            fetches,
+            changes,
+            next_fetch: AtomicU64::new(1),
+            counters,
+            limits,
+            secret,
+            memory,
+        }
     }
 
     pub(super) fn get(&self, key: SlotKey) -> Option<CacheSlot> {
@@ -84,6 +96,11 @@ impl StoreTable {
 
     pub(super) fn peek(&self, key: SlotKey) -> Option<CacheSlot> {
         self.slots.peek(&key)
+    }
+
+    /// Lets the store hold so many bytes from now on, at most those of its limits.
+    pub(super) fn set_memory_max(&self, bytes: u64) {
+        self.slots.set_capacity(self.capacity.min(bytes));
     }
 
     pub(super) fn len(&self) -> usize {

@@ -71,8 +71,8 @@ pub use listener::{
 pub use metrics::{HistogramBuckets, Metrics};
 pub use mirror::{Mirror, MirrorPart};
 pub use process::{
-    Admin, Bird, ConnectionsMax, Dns, FailBack, Keepalived, LogLevel, LogLineFormat, LogSettings, Process,
-    RecorderSettings, ReloadTrigger, SandboxMode, WorkerCount,
+    Admin, Bird, ConnectionsMax, Dns, FailBack, Keepalived, LogLevel, LogLineFormat, LogSettings, MemoryMax,
+    Process, RecorderSettings, ReloadTrigger, SandboxMode, WorkerCount,
 };
 pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,

@@ -30,6 +30,10 @@ section! {
         /// (`listener.NAME.timeouts.request`); then it is answered 503. Idle connections hold no buffer. While half of the buffers are in
         /// use, exchanges that wait for more of a body and have nothing to forward hold none either.
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
+        /// The memory that the process may use, buffers of its sockets in the kernel included. Near it, Weir frees memory in a fixed order: stored
+        /// responses, idle connections, clients that make the slowest progress; then new connections wait and are refused (docs/memory.md).
+        /// `"auto"` is seven eighths of the limit of the cgroup or of the memory of the machine, whichever is less. Buffers get half of it at most.
+        memory_max: Option<MemoryMax> = "auto", in 1_048_576..=17_592_186_044_416, like "Envoy `overload_manager`, HAProxy `-m`";
         /// The number of requests that Weir sends by itself and that no client waits for, at a time and over all workers: copies for mirrors, and
         /// revalidation of stored responses. Further ones are not sent, nor any while half of the buffers are in use.
         background_requests_max: u32 = 1024, in 1..=1_000_000;
@@ -154,6 +158,15 @@ pub enum WorkerCount {
     Exactly(NonZeroUsize),
 }
 
+/// The memory that the process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryMax {
+    /// What the limit of the cgroup, or the memory of the machine, leaves.
+    Auto,
+    /// So many bytes.
+    Exactly(Size),
+}
+
 /// A maximum number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionsMax {
@@ -213,6 +226,30 @@ impl ConfigValue for WorkerCount {
         match self {
             Self::Auto => Box::<str>::from(AUTO[0].name).write(),
             Self::Exactly(count) => count.to_string(),
+        }
+    }
+}
+
+impl ConfigValue for MemoryMax {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![ValueKind::Choice(AUTO), Size::kind(bounds)])
+    }
+
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Text(text) if text.value == AUTO[0].name => Some(Self::Auto),
+            Tree::Text(_) => Size::read(node, bounds, reader).map(Self::Exactly),
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Auto => Box::<str>::from(AUTO[0].name).write(),
+            Self::Exactly(size) => size.write(),
         }
     }
 }

@@ -28,7 +28,7 @@ const CONFIG_SHOWN_MAX: usize = 1 << 18;
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
-    /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, caches at /api/caches, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, profiles by POST to \
+    /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// The answer to be sent.
@@ -99,6 +99,7 @@ async fn show(request: &AdminRequest, operations: &Operations) -> BufferedRespon
             BufferedResponse::json(200, &certificates(&operations.sources.current.load()))
         }
         b"/api/hand-over" => hand_over::show(operations),
+        b"/api/memory" => BufferedResponse::json(200, &**operations.sources.memory.load()),
         b"/api/caches" => BufferedResponse::json(200, &caches(&operations.sources.current.load())),
         b"/servers" => server_modes::table(operations),
         b"/api/failures" => exchanges::failures(request, operations).await,

@@ -36,6 +36,7 @@ use crate::figures::collect;
 use crate::handover::AddressRole;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
+use crate::memory::{MemoryPlan, MemoryThread, MemoryView};
 use crate::node_hand_over::HandOver;
 use crate::overview::BoundListeners;
 use crate::pid_file::PidFile;
@@ -64,6 +65,10 @@ const NAMES_GRACE: Duration = Duration::from_millis(500);
 pub struct Proxy {
     shared: Arc<Shared>,
     descriptors: DescriptorBudget,
+    memory_plan: MemoryPlan,
+    /// The last measurement of memory, and the thread that measures.
+    memory_view: MemoryView,
+    memory: Option<MemoryThread>,
     current: CurrentSnapshot,
     inputs: PlanInputs,
     /// The parts that a reload cannot change.
@@ -160,6 +165,11 @@ impl Proxy {
     /// The shares of the descriptors of the process, by the config in use.
     pub const fn descriptor_budget(&self) -> &DescriptorBudget {
         &self.descriptors
+    }
+
+    /// The parts of the memory budget, by the config of the start.
+    pub const fn memory_plan(&self) -> &MemoryPlan {
+        &self.memory_plan
     }
 
     /// How many workers run.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_config::{Config, ListenAddress, WorkerCount};
 use weir_proxy::net::cpus;
 use weir_proxy::net::listening::{BoundAddress, SocketFile};
+use weir_proxy::net::memory::bound_sockets_by;
 use weir_proxy::net::tls::key_log::KeyLogFile;
 
 use super::handover::HandedAdminSockets;
@@ -15,6 +16,7 @@ use crate::admin;
 use crate::handover::{AddressRole, HandedState, Handover};
 use crate::inherited_sockets::InheritedSockets;
 use crate::listening_sockets::{ListeningSockets, OpenedSockets};
+use crate::memory::MemoryFiles;
 use crate::pid_file::PidFile;
 use crate::privileges;
 use crate::process::raise_open_files;
@@ -30,6 +32,7 @@ pub struct OpenedProxy {
     /// Logs of TLS keys: listeners and upstreams find them open.
     pub(super) key_logs: Vec<Arc<KeyLogFile>>,
     pub(super) pid_file: Option<PidFile>,
+    pub(super) memory: MemoryFiles,
     /// The addresses of the process before, in its order.
     pub(super) offered: Vec<(AddressRole, ListenAddress)>,
     /// The state of the process before.
@@ -65,6 +68,8 @@ impl OpenedProxy {
         let (addresses, mut handed) = HandedAdminSockets::split_off(addresses);
         let pid_file = PidFile::prepare(&config.identity, state.process)?;
         let workers = worker_count(config).get();
+        let memory = MemoryFiles::open();
+        bound_sockets_by(memory.budget(&config.process));
         inherited.tell_unused(config);
         let sockets = ListeningSockets::beginning_with(addresses, inherited).succeeded_by(config, workers)?;
         let opened = Self {
@@ -74,6 +79,7 @@ impl OpenedProxy {
             runtime: bind_runtime(config, &mut handed)?,
             sockets,
             pid_file,
+            memory,
             offered,
             state,
         };

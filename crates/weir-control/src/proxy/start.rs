@@ -30,6 +30,7 @@ use crate::health::ProbeThread;
 use crate::inherited_sockets::InheritedSockets;
 use crate::listening_sockets::OpenedSockets;
 use crate::live_rates::LiveRates;
+use crate::memory::{MemoryFiles, MemoryPlan, MemorySources, MemoryThread, MemoryView};
 use crate::node_hand_over::HandOver;
 use crate::operations::{Operations, ScrapeSlots};
 use crate::overview::{BoundListeners, Sources, unix_ms};
@@ -45,6 +46,7 @@ use weir_proxy::net::cpus;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::BoundAddress;
 use weir_proxy::state::connection_list::WorkerQuery;
+use weir_proxy::state::memory_guard::MemoryGuard;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
 use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
@@ -83,8 +85,17 @@ impl Proxy {
         commands: CommandSender,
     ) -> Result<Self, StartError> {
         // The key logs stay open until the plans have them.
-        let OpenedProxy { sockets, admin, runtime, logs, key_logs: _key_logs, pid_file, offered, state } =
-            opened;
+        let OpenedProxy {
+            sockets,
+            admin,
+            runtime,
+            logs,
+            key_logs: _key_logs,
+            pid_file,
+            memory,
+            offered,
+            state,
+        } = opened;
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
@@ -93,6 +104,7 @@ impl Proxy {
         let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
+        let memory_plan = MemoryPlan::new(memory.budget(&config.process), config, workers);
         let mut snapshot = Snapshot::new(config, &inputs)?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
 
@@ -106,7 +118,7 @@ impl Proxy {
         let snapshot = Arc::new(snapshot);
         queries.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
-        let shared = Arc::new(share(&descriptors, senders));
+        let shared = Arc::new(share(&descriptors, &memory_plan, senders));
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
         let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
@@ -117,6 +129,9 @@ impl Proxy {
         let mut proxy = Self {
             shared,
             descriptors,
+            memory_plan,
+            memory_view: MemoryView::default(),
+            memory: None,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             inputs,
             restart_only: RestartOnly::of(config),
@@ -172,6 +187,7 @@ impl Proxy {
             )?;
         }
         proxy.start_control(control, &snapshot, next_task_configs)?;
+        proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
         proxy.left_to = None;
         Ok(proxy)
     }
@@ -309,6 +325,18 @@ impl Proxy {
         Ok(())
     }
 
+    fn memory_sources(&self, files: MemoryFiles) -> MemorySources {
+        MemorySources {
+            files,
+            plan: self.memory_plan,
+            current: Arc::clone(&self.current),
+            shared: Arc::clone(&self.shared),
+            shards: self.shards.clone(),
+            queries: Arc::clone(&self.queries),
+            view: Arc::clone(&self.memory_view),
+        }
+    }
+
     /// The sources of an overview.
     fn sources(&self, access: &Arc<AdminAccess>, modes: &Arc<ServerModes>) -> Sources {
         Sources {
@@ -324,18 +352,25 @@ impl Proxy {
             hand_over: Arc::clone(&self.hand_over),
             announcements: Arc::clone(&self.announcements),
             started_ms: unix_ms(),
+            memory: Arc::clone(&self.memory_view),
             live_rates: LiveRates::default(),
         }
     }
 }
 
 /// The parts that workers share, made for as many as `hand_over` reaches.
-fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<AcceptedConnection>>) -> Shared {
+fn share(
+    descriptors: &DescriptorBudget,
+    memory: &MemoryPlan,
+    hand_over: Vec<UnboundedSender<AcceptedConnection>>,
+) -> Shared {
     Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         room_requests: hand_over.iter().map(|_| RoomRequest::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionCount::new(descriptors.clients),
+        memory: MemoryGuard::default(),
+        buffers_max: memory.buffers_max,
         passwords: Arc::default(),
         ending: AtomicBool::new(false),
         node_hand_over: Default::default(),

@@ -87,6 +87,7 @@ impl Proxy {
         self.cut_the_rest();
         self.stop_control.notify_one();
         self.checks = None;
+        self.memory = None;
         self.acme = None;
         if self.is_drained() {
             for worker in self.workers.drain(..) {

@@ -1,4 +1,4 @@
-//! The unsafe code of this crate: filters of system calls, descriptors of the supervisor, a copy of the process, and samples of running threads, for profiles.
+//! The unsafe code of this crate: filters of system calls, descriptors of the supervisor, a copy of the process, figures of sockets, and samples of running threads, for profiles.
 //!
 //! Each block has its SAFETY comment. Must not know what a profile is, nor which calls are allowed.
 
@@ -12,3 +12,4 @@ pub(crate) mod sampling;
 pub(crate) mod seccomp;
 pub(crate) mod inherited;
 pub(crate) mod fork;
+pub(crate) mod socket_memory;

@@ -16,6 +16,7 @@ use weir_proxy::net::clock::Instant;
 use weir_proxy::net::deadline::Cut;
 use weir_proxy::state::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError};
 use weir_proxy::state::connection_list::{self, ConnectionId, ConnectionInfo, ConnectionQuery, WorkerQuery};
+use weir_proxy::state::memory_guard::MemoryOrder;
 use weir_proxy::state::recorder::RecordedExchange;
 pub(crate) use weir_proxy::state::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
 
@@ -126,6 +127,13 @@ impl WorkerQueries {
         let _ended = self.queries[turn % self.queries.len()]
             .send(WorkerQuery::Keys(KeyFetch { keys: Arc::clone(keys), answer }));
         heard
+    }
+
+    /// Has each worker close up to `idle_max` idle client connections and end up to `slow_max` exchanges of the slowest clients, and waits until
+    /// they have, or for a moment.
+    pub(crate) async fn free_memory(&self, idle_max: usize, closes_idle_servers: bool, slow_max: usize) {
+        let order = |done| WorkerQuery::Memory(MemoryOrder { idle_max, closes_idle_servers, slow_max, done });
+        self.gather(None, order).await;
     }
 
     /// Asks every worker to answer as soon as it comes to it.

@@ -28,9 +28,14 @@ fn party(failure: Failure) -> u8 {
     match (failure.cause, failure.party) {
         (Cause::Killed | Cause::Drained | Cause::ConnectionMaxAge, _) => b'K',
         (Cause::ServerDown, _) => b'D',
-        (Cause::DescriptorLimit | Cause::KernelMemory | Cause::PortsExhausted | Cause::BufferLimit, _) => {
-            b'R'
-        }
+        (
+            Cause::DescriptorLimit
+            | Cause::MemoryLimit
+            | Cause::KernelMemory
+            | Cause::PortsExhausted
+            | Cause::BufferLimit,
+            _,
+        ) => b'R',
         (Cause::Panicked | Cause::WorkerCrashed, _) => b'I',
         (Cause::TimedOut | Cause::BodyTooSlow, Party::Client) => b'c',
         // HAProxy counts its own time limits, the queue's above all, as the server's.

@@ -81,6 +81,7 @@ causes! {
 
     // TLS, by the party at the other end.
     TlsHandshakeFailed "tls-handshake-failed" "The TLS handshake broke the protocol, or failed without its own cause.",
+    TlsEmptyRecords "tls-empty-records" "TLS records without content came in a row.",
     TlsNoSharedCipher "tls-no-shared-cipher" "No TLS version, cipher suite or application protocol is supported by both.",
     TlsUnrecognizedName "tls-unrecognized-name" "No certificate for the server name that was asked for.",
     TlsCertificatePending "tls-certificate-pending" "The certificate for the server name that was asked for has not been obtained yet.",
@@ -163,6 +164,7 @@ causes! {
     ConcurrencyLimited "concurrency-limited" "The key of the request has as many requests at once as its limit allows.",
     TooManyHandshakes "too-many-handshakes" "The listener begins as many TLS handshakes per second as it may.",
     BufferLimit "buffer-limit" "The worker has no buffer left.",
+    MemoryLimit "memory-limit" "The process is near its memory budget.",
     KernelMemory "kernel-memory" "The system has no memory left for sockets.",
     DescriptorLimit "descriptor-limit" "The process or the system has no file descriptor left.",
 

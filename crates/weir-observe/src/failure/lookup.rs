@@ -162,46 +162,36 @@ type ByPlace = [[u16; Phase::COUNT]; Party::COUNT];
 
 static BY_CAUSE: [ByPlace; Cause::BARE_COUNT] = index_rows();
 
-/// For every cause, party and phase the best row: one that names all three, else cause and party, else the cause.
+/// For every cause, party and phase the best row: one that names all three, else cause and party, else the cause. Each row is looked at once:
+/// the compiler stops an evaluation that takes too long.
 const fn index_rows() -> [ByPlace; Cause::BARE_COUNT] {
     let mut table = [[[0; Phase::COUNT]; Party::COUNT]; Cause::BARE_COUNT];
-    let mut cause = 0;
-    while cause < Cause::BARE_COUNT {
+    let mut scores = [[[0; Phase::COUNT]; Party::COUNT]; Cause::BARE_COUNT];
+    let mut index = 0;
+    while index < ROWS.len() {
+        let row = &ROWS[index];
+        let Some(cause) = row.cause.bare_index() else { panic!("rows are about causes without payload") };
         let mut party = 0;
         while party < Party::COUNT {
             let mut phase = 0;
             while phase < Phase::COUNT {
-                table[cause][party][phase] = best_row(cause, party, phase);
+                let score = 1 + 2 * (row.party as usize == party) as u8 + has_phase(row.phases, phase) as u8;
+                if score > scores[cause][party][phase] {
+                    scores[cause][party][phase] = score;
+                    table[cause][party][phase] = (2 * RULES + index) as u16;
+                }
                 phase += 1;
             }
             party += 1;
         }
+        index += 1;
+    }
+    let mut cause = 0;
+    while cause < Cause::BARE_COUNT {
+        assert!(scores[cause][0][0] > 0, "every cause has a row");
         cause += 1;
     }
     table
-}
-
-const fn best_row(cause: usize, party: usize, phase: usize) -> u16 {
-    let mut best = None;
-    let mut best_score = 0;
-    let mut index = 0;
-    while index < ROWS.len() {
-        let row = &ROWS[index];
-        if let Some(found) = row.cause.bare_index()
-            && found == cause
-        {
-            let score = 1 + 2 * (row.party as usize == party) as u8 + has_phase(row.phases, phase) as u8;
-            if score > best_score {
-                best_score = score;
-                best = Some(index);
-            }
-        }
-        index += 1;
-    }
-    match best {
-        Some(index) => (2 * RULES + index) as u16,
-        None => panic!("every cause has a row"),
-    }
 }
 
 const fn has_phase(phases: &[Phase], phase: usize) -> bool {

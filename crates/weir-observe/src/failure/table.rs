@@ -55,6 +55,9 @@ rows! {
     "connection-limit": TooManyConnections, Weir, [Accept], log 503, GONE,
         "The connection was closed without a response: the process is at its limit of connections.",
         "Raise `process.connections_max` and the limit of open files, or lower `listener.NAME.timeouts.idle`.";
+    "accept-memory-limit": MemoryLimit, Weir, [Accept], log 503, GONE,
+        "The connection was closed without a response: the process was near `process.memory_max` for longer than a second, and nothing that could be freed was enough.",
+        "Raise `process.memory_max` or the memory of the machine or container, or lower `process.connections_max`.";
     "listener-connection-limit": TooManyListenerConnections, Weir, [Accept], log 503, GONE,
         "The connection was closed without a response: the listener is at its limit of connections.",
         "Raise `listener.NAME.connections_max`, or lower `listener.NAME.timeouts.idle`.";
@@ -126,6 +129,9 @@ rows! {
     "tls-client-alert": TlsAlert, Client, [Tls], log 400, GONE,
         "The client ended the TLS handshake with an alert. The usual cause is a certificate that the client does not trust.",
         "Check that the certificate of the listener has not expired and that its file contains the whole chain.";
+    "tls-empty-records": TlsEmptyRecords, Client, [Tls Request Route Queue Connect Send Response Relay Finish], log 400, GONE,
+        "The client sent more than 32 TLS records without content in a row, which costs CPU time and nothing else.",
+        "None, unless the client is a known one: no TLS library does this. Limit hostile clients by `listener.NAME.connections_per_client_rate`.";
     "plain-http-on-tls-port": PlainHttpOnTlsPort, Client, [Tls Request], answer 400,
         "This port expects HTTPS. Please use an https:// address.",
         "The client sent plain HTTP to a listener with TLS.",
@@ -401,6 +407,9 @@ rows! {
     "server-tls-alert": TlsAlert, Server, [Send Response Relay], answer 502, UNREACHED,
         "The server ended TLS with an alert. In TLS 1.3 a server rejects a client certificate this way.",
         "Check the log of the server, and `upstream.NAME.tls.certificate`.";
+    "server-tls-empty-records": TlsEmptyRecords, Server, [Connect Send Response Relay], answer 502, BAD_GATEWAY,
+        "The server sent more than 32 TLS records without content in a row.",
+        "Check the TLS library of the server.";
     "server-tls-protocol-error": TlsHandshakeFailed, Server, [Send Response Relay], answer 502, BAD_GATEWAY,
         "The server violated the TLS protocol after the handshake, or its bytes were modified on the way.",
         "Check the log of the server and the devices between it and Weir.";
@@ -553,6 +562,9 @@ rows! {
     "buffer-limit": BufferLimit, Weir, [Request], answer 503, BUSY,
         "No buffer became free within the time limit for the head of the request.",
         "Raise `process.buffers_max`, or lower `process.connections_max`.";
+    "memory-limit": MemoryLimit, Weir, [Tls Request Route Queue Connect Send Response Relay Finish], answer 503, BUSY,
+        "The exchange was ended because its client made the slowest progress while the process was near `process.memory_max`, or while all buffers were in use and other requests waited for one.",
+        "Raise `process.memory_max` or `process.buffers_max`. If the clients are hostile, limit them (`listener.NAME.connections_per_client_max`).";
     "descriptor-limit": DescriptorLimit, Weir, [Tls Request Route Send Relay], answer 503, BUSY,
         "The process or the system is out of file descriptors.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";

@@ -8,6 +8,7 @@ use super::*;
 use crate::access_log::UnixMicros;
 use crate::counter::Level;
 use crate::failure::{Cause, Failure};
+use crate::memory::MemoryStats;
 use crate::overview::*;
 use crate::phase::Phase;
 use crate::stats::{ListenerStats, ReloadStats, ServerStats, UpstreamStats, WorkerStats};
@@ -132,6 +133,7 @@ fn overview() -> Overview {
             open_files: 10,
             open_files_max: 4096,
             memory_bytes: 1,
+            memory: MemoryStats::default(),
             allows_changes: true,
             confinement: Default::default(),
             panics: Vec::new(),

@@ -14,6 +14,7 @@ pub use self::recent::{EventRate, EventRates, HistorySample, Quantiles, RateHist
 use crate::affinity::AffinityOutcome;
 use crate::counter::Level;
 use crate::failure::Reason;
+use crate::memory::MemoryStats;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::TLS_VERSIONS;
@@ -98,6 +99,8 @@ pub struct ProcessOverview {
     pub open_files_max: u64,
     /// Memory of the process that is in RAM, in bytes.
     pub memory_bytes: u64,
+    /// Its memory against its budget.
+    pub memory: MemoryStats,
     /// Whether servers may be changed through the admin listener.
     pub allows_changes: bool,
     /// What the process may do.

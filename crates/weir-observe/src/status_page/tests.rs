@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::cache_result::CacheResult;
+use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep};
 use crate::overview::{
     CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
     NamedCount, PageOverview, PanicOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory,
@@ -72,6 +73,18 @@ fn overview(name: &str, servers: usize) -> Overview {
             open_files: 12,
             open_files_max: 2000,
             memory_bytes: 10 << 20,
+            memory: MemoryStats {
+                used_bytes: 200 << 20,
+                max_bytes: Some(256 << 20),
+                cgroup: Some(CgroupStats { used_bytes: 210 << 20, max_bytes: 300 << 20 }),
+                step: MemoryStep::Caches,
+                entered: [3, 2, 1, 0],
+                classes: vec![
+                    MemoryClassStats { name: "buffers", bytes: 100 << 20 },
+                    MemoryClassStats { name: "other", bytes: 100 << 20 },
+                ],
+                freed: MemoryFreedStats { idle_closed: 40, slow_ended: 7, refused: 0 },
+            },
             allows_changes: true,
             confinement: Default::default(),
             panics: vec![PanicOverview {

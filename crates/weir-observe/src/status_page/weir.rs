@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::{format, live};
 use crate::admin::{AdminRefusal, AdminStats};
+use crate::memory::MemoryStats;
 use crate::overview::{Overview, WorkerOverview};
 
 /// One figure with its name above and something small below.
@@ -117,6 +118,7 @@ pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
             dl.pairs {
                 div { dt { "Process id" } dd { (process.pid) } }
                 div { dt { "Memory" } dd { (live("memory_bytes", "bytes", &format::bytes(process.memory_bytes as f64))) } }
+                (memory(&process.memory))
                 div { dt { "Open files" } dd { (live("open_files", "count", &format::count(process.open_files))) " of " (format::count(process.open_files_max)) } }
                 @for announced in &process.announcements {
                     div { dt { "Told to " (announced.target) } dd {
@@ -143,6 +145,32 @@ pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// Its memory against the budget.
+fn memory(memory: &MemoryStats) -> Markup {
+    let bytes = |bytes: u64| format::bytes(bytes as f64);
+    let count = |path: &str, value: u64| live(path, "count", &format::count(value));
+    html! {
+        @if let Some(max) = memory.max_bytes {
+            div { dt { "Memory budget" } dd { (live("memory.used_bytes", "bytes", &bytes(memory.used_bytes))) " of " (bytes(max)) } }
+            @if let Some(group) = memory.cgroup {
+                div { dt { "Memory of the cgroup" } dd { (live("memory.cgroup.used_bytes", "bytes", &bytes(group.used_bytes))) " of " (bytes(group.max_bytes)) } }
+            }
+            div { dt { "Freeing memory" } dd { (memory.step.what()) } }
+            div { dt { "Ended for memory" } dd {
+                (count("memory.idle_closed", memory.freed.idle_closed)) " idle, "
+                (count("memory.slow_ended", memory.freed.slow_ended)) " slow, "
+                (count("memory.refused", memory.freed.refused)) " refused"
+            } }
+        }
+        div { dt { "Memory by use" } dd {
+            @for (index, class) in memory.classes.iter().enumerate() {
+                @if index > 0 { ", " }
+                (class.name) " " (bytes(class.bytes))
+            }
+        } }
     }
 }
 

@@ -181,6 +181,11 @@ impl Http1Stream<'_> {
             client.deadline.set(now, Some(timeout));
         }
         client.report(Activity::Head, self, exchange);
+        if client.worker.is_short_of_buffers()
+            && let Some(input) = &mut self.connection.input
+        {
+            input.set_aside();
+        }
         client.deadline.poll_passed().map(|()| {
             let timed_out = Failure::client(Phase::Request, Cause::TimedOut);
             Err(Ended::Failed(client.deadline.failure(Phase::Request, timed_out)))

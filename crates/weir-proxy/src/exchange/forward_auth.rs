@@ -145,7 +145,7 @@ enum Missing {
 }
 
 fn without_answer(failure: Failure) -> Missing {
-    let of_exchange = matches!(failure.cause, Cause::ExchangeTimedOut | Cause::Killed);
+    let of_exchange = matches!(failure.cause, Cause::ExchangeTimedOut | Cause::Killed | Cause::MemoryLimit);
     if failure.party == Party::Client || of_exchange {
         return Missing::OfExchange(Failure { phase: Phase::Route, ..failure });
     }

@@ -94,7 +94,9 @@ async fn wait_for_slot(
     if outcome.is_err() {
         exchange.attempt_trace.no_server(plan.balancer().states(), began);
     }
-    if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Killed) {
+    if outcome.is_err_and(|failure| {
+        failure.party == Party::Weir && !matches!(failure.cause, Cause::Killed | Cause::MemoryLimit)
+    }) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
     }
     exchange.record.spend(Phase::Queue, now);

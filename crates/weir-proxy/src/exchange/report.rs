@@ -6,9 +6,9 @@
 use super::client::Client;
 use super::stream::ClientEnd;
 use super::{Exchange, recording};
-use crate::net::clock::Instant;
+use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
-use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo};
+use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo, Slowness};
 use crate::state::recorder::NONE;
 
 impl Client {
@@ -67,8 +67,21 @@ fn candidate<'a>(
         listener,
         request_id: record.map(|record| &record.request_id[..]),
         upstream: plan.map(|plan| &*plan.name),
+        slowness: slowness(client, activity, exchange),
         server: plan.zip(server).and_then(|(plan, server)| Some(&*plan.servers.get(server)?.name)),
     }
+}
+
+/// How slow the client is: by what it has sent and taken since its exchange began, or since it is connected.
+fn slowness(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> Option<Slowness> {
+    let (moved, began) = match exchange.map(|exchange| &exchange.record) {
+        Some(record) => {
+            let (sent, taken) = record.tunnelled.as_ref().map_or((0, 0), |bytes| bytes.moved);
+            (record.body_in.max(sent) + record.bytes_out.max(taken), record.began)
+        }
+        None => (0, client.opened_at),
+    };
+    Slowness::of(activity, moved, clock::now().saturating_duration_since(began))
 }
 
 fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> ConnectionInfo {

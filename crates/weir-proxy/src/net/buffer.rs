@@ -23,6 +23,9 @@ const LARGE: usize = 64 * 1024;
 /// Large buffers that a worker has at most, 1 MiB in all; beyond it a peer that sends much is read in ordinary ones.
 const LARGE_MAX: usize = 16;
 
+/// Bytes that are kept outside a buffer at most while the next ones are waited for.
+const ASIDE_MAX: usize = 4 * 1024;
+
 /// Pipes that a worker keeps at most; each has two descriptors.
 const PIPES_KEPT_MAX: usize = 32;
 
@@ -234,6 +237,18 @@ impl Buffer {
         }
     }
 
+    /// Gives the memory back to the stock and keeps the bytes in as much as they need, if they are few: the next ones may be long in coming.
+    pub(crate) fn set_aside(&mut self) {
+        if !self.is_aside() && self.len() <= ASIDE_MAX {
+            *self = Self::holding(self.filled());
+        }
+    }
+
+    /// Whether its memory is not that of a stock.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.stock.strong_count() == 0
+    }
+
     /// Drops the first `len` unconsumed bytes.
     pub(crate) fn consume(&mut self, len: usize) {
         debug_assert!(len <= self.len());
@@ -289,6 +304,25 @@ mod tests {
         stock.shrink();
         assert_eq!(stock.counts(), [0, 1]);
         assert_eq!(BufferStock::new(LARGE).take_large().bytes.len(), LARGE);
+    }
+
+    #[test]
+    fn few_bytes_are_kept_without_a_buffer() {
+        let stock = BufferStock::new(2 * ASIDE_MAX);
+        let mut buffer = stock.take();
+        buffer.space()[..3].copy_from_slice(b"abc");
+        buffer.fill(3);
+        buffer.consume(1);
+        buffer.set_aside();
+        assert_eq!((buffer.filled(), buffer.is_aside(), buffer.is_full()), (&b"bc"[..], true, true));
+        assert_eq!(stock.counts(), [0, 1], "its memory is free");
+        buffer.grow(5);
+        buffer.set_aside();
+        assert_eq!((buffer.len(), buffer.space().len()), (2, 3), "it has none to give back");
+        let mut full = stock.take();
+        full.fill(ASIDE_MAX + 1);
+        full.set_aside();
+        assert!(!full.is_aside(), "it holds too much");
     }
 
     #[test]

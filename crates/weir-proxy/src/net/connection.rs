@@ -77,7 +77,7 @@ impl Connection {
     /// Reads once behind what is already there; `Ok(0)` is the end of the stream. Takes a buffer only when the
     /// socket is readable, and none while the stock is dry. The caller makes sure that the input is not full.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>, stock: &Rc<BufferStock>) -> Poll<io::Result<usize>> {
-        if self.input.is_none() && stock.is_exhausted_for(cx) {
+        if self.input.as_ref().is_none_or(Buffer::is_aside) && stock.is_exhausted_for(cx) {
             return Poll::Pending;
         }
         if let Some(tls) = &mut self.tls {

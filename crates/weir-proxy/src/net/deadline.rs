@@ -18,6 +18,8 @@ use crate::net::timers::{NEVER, Tick, Timer, Timers};
 pub enum Cut {
     /// An operator, or the stop of the process, ends the connection.
     Requested,
+    /// Memory or buffers are short, and its client makes the slowest progress.
+    MemoryShort,
     /// The server of its exchange has gone down: the exchange on it ends, not the connection.
     ServerDown,
 }
@@ -102,7 +104,16 @@ impl Deadline {
 
     /// Whether a wait was over because the connection is to end.
     pub(crate) fn is_cut(&self) -> bool {
-        self.cut == Some(Cut::Requested)
+        self.cut_cause().is_some()
+    }
+
+    /// Why the connection is to end, if it is.
+    pub(crate) fn cut_cause(&self) -> Option<Cause> {
+        match self.cut? {
+            Cut::Requested => Some(Cause::Killed),
+            Cut::MemoryShort => Some(Cause::MemoryLimit),
+            Cut::ServerDown => None,
+        }
     }
 
     /// The failure of a wait in `phase` that was cut. Where it was for the server, what comes next is waited for again: another server, or
@@ -110,6 +121,7 @@ impl Deadline {
     pub(crate) fn cut_failure(&mut self, phase: Phase) -> Option<Failure> {
         match self.cut? {
             Cut::Requested => Some(Failure::weir(phase, Cause::Killed)),
+            Cut::MemoryShort => Some(Failure::weir(phase, Cause::MemoryLimit)),
             Cut::ServerDown => {
                 self.cut = None;
                 Some(Failure::server(phase, Cause::ServerDown))
@@ -119,7 +131,7 @@ impl Deadline {
 
     /// The failure that ended a wait in `phase`: `passed`, unless the end of the connection was requested.
     pub(crate) fn failure(&self, phase: Phase, passed: Failure) -> Failure {
-        if self.is_cut() { Failure::weir(phase, Cause::Killed) } else { passed }
+        self.cut_cause().map_or(passed, |cause| Failure::weir(phase, cause))
     }
 
     /// The connection waits for its next request on a listener; whether it is to end, to make room for a new connection.

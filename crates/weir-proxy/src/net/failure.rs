@@ -57,6 +57,7 @@ pub(crate) fn of_io(phase: Phase, party: Party, error: &io::Error) -> Failure {
         return Failure::weir(phase, cause);
     }
     let cause = match error.kind() {
+        _ if is_empty_flood(error) => Cause::TlsEmptyRecords,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
             Cause::Reset
         }
@@ -64,6 +65,12 @@ pub(crate) fn of_io(phase: Phase, party: Party, error: &io::Error) -> Failure {
         _ => Cause::Io,
     };
     Failure { phase, party, cause }
+}
+
+/// Whether the peer has sent records of TLS without content, more in a row than rustls takes.
+fn is_empty_flood(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    inner.is_some_and(|inner| of_rustls(inner) == Cause::TlsEmptyRecords)
 }
 
 /// The failure behind a connection that could not be opened (connect(2)).

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use socket2::{Domain, SockAddr, Type};
 use weir_config::{ListenAddress, Listener};
 
-use super::sys;
+use super::{memory, sys};
 
 /// An address that a listener is bound to, with the port the system chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +156,9 @@ fn set_options(socket: &socket2::Socket, listener: &Listener) -> io::Result<()> 
     }
     if let Some(wait) = listener.defer_accept {
         sys::set_defer_accept(socket.as_fd(), u32::try_from(wait.as_secs().max(1)).unwrap_or(u32::MAX))?;
+    }
+    if let Some(bytes) = memory::unsent_max() {
+        sys::set_unsent_max(socket.as_fd(), bytes)?;
     }
     if let Some(length) = listener.fast_open {
         sys::set_fast_open(socket.as_fd(), length)?;

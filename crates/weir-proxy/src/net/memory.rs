@@ -1,12 +1,54 @@
-//! Returns memory to the system when many connections of a worker have ended.
+//! Returns memory to the system when many connections of a worker have ended, and bounds what the kernel keeps for each.
 //!
 //! An allocator keeps freed memory for later allocations. The library does not know the allocator of the program, so the
 //! program provides the function that releases it. Must not be called on the path of a request: it takes milliseconds.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A decrease by fewer connections than this frees too little.
 const FALL_MIN: u32 = 256;
+
+/// What the kernel may hold of a client connection that it has not sent, as a part of the memory budget: a fourth of it for 2 048 clients that
+/// read slowly.
+const UNSENT_ONE_IN: u64 = 8_192;
+
+/// A connection needs so much to be written to in few turns.
+const BOUND_AT_LEAST: u64 = 16 * 1024;
+
+/// Budgets that would allow more leave the kernel its own limits.
+const UNSENT_AT_MOST: u64 = 512 * 1024;
+
+/// What the kernel may have received of a server that Weir has not read: the same part, since it takes twice as much memory for it. Larger
+/// values leave it its own limits, which begin there.
+const UNREAD_ONE_IN: u64 = 16_384;
+const UNREAD_AT_MOST: u64 = 64 * 1024;
+
+/// Bytes; 0: no bound.
+static UNSENT_MAX: AtomicU32 = AtomicU32::new(0);
+static UNREAD_MAX: AtomicU32 = AtomicU32::new(0);
+
+/// Has the kernel hold no more of what a client has not taken, or of what a server has sent and Weir has not read, than this budget allows, on
+/// connections that are made from now on.
+pub fn bound_sockets_by(budget: Option<u64>) {
+    UNSENT_MAX.store(part(budget, UNSENT_ONE_IN, UNSENT_AT_MOST), Ordering::Relaxed);
+    UNREAD_MAX.store(part(budget, UNREAD_ONE_IN, UNREAD_AT_MOST), Ordering::Relaxed);
+}
+
+fn part(budget: Option<u64>, one_in: u64, at_most: u64) -> u32 {
+    let bytes = budget.map_or(u64::MAX, |budget| budget / one_in).max(BOUND_AT_LEAST);
+    if bytes > at_most { 0 } else { bytes as u32 }
+}
+
+/// The bound for a new connection to a server.
+pub(crate) fn unread_max() -> Option<u32> {
+    Some(UNREAD_MAX.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+}
+
+/// The bound for a new listening socket, which accepted connections inherit.
+pub(crate) fn unsent_max() -> Option<u32> {
+    Some(UNSENT_MAX.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+}
 
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
@@ -44,7 +86,17 @@ impl ConnectionPeak {
 
 #[cfg(test)]
 mod tests {
-    use super::ConnectionPeak;
+    use super::{ConnectionPeak, UNREAD_AT_MOST, UNREAD_ONE_IN, UNSENT_AT_MOST, UNSENT_ONE_IN, part};
+
+    #[test]
+    fn small_budgets_bound_what_the_kernel_holds() {
+        let budgets = [16, 256, 1024, 1100, 4096, 5000].map(|mib: u64| Some(mib << 20));
+        let unsent = budgets.map(|budget| part(budget, UNSENT_ONE_IN, UNSENT_AT_MOST) >> 10);
+        assert_eq!(unsent, [16, 32, 128, 137, 512, 0]);
+        let unread = budgets.map(|budget| part(budget, UNREAD_ONE_IN, UNREAD_AT_MOST) >> 10);
+        assert_eq!(unread, [16, 16, 64, 0, 0, 0]);
+        assert_eq!(part(None, UNSENT_ONE_IN, UNSENT_AT_MOST), 0);
+    }
 
     #[test]
     fn memory_is_returned_when_half_of_the_connections_have_ended() {

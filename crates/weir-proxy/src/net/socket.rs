@@ -14,7 +14,7 @@ use rustix::pipe::SpliceFlags;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::net::sys;
+use crate::net::{memory, sys};
 
 /// Pages change hands where that is possible, and nothing waits.
 const SPLICE: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
@@ -95,6 +95,7 @@ impl Socket {
 
     /// Bounds what the kernel holds of it that was not sent yet. There is no such bound where the socket is not one of TCP.
     pub(crate) fn limit_unsent(&self, bytes: u32) {
+        let bytes = memory::unsent_max().map_or(bytes, |max| max.min(bytes));
         let _unsupported = self.fd().and_then(|fd| sys::set_unsent_max(fd, bytes));
     }
 

@@ -39,6 +39,10 @@ pub struct CacheState {
     pub store: Store,
     /// Those in files.
     pub disk: Option<DiskFolder>,
+    /// Where large bodies of these are.
+    pages: Option<Arc<PageMemory>>,
+    /// Bytes that it may hold, fewer than the config says while memory is short.
+    bound: AtomicU64,
     /// Responses that are being written to files.
     writing: AtomicUsize,
     /// Writes that have failed, or that were left out since there were too many.
@@ -78,9 +82,9 @@ impl CachePlan {
 const ADDRESSES_PER_BYTE: u64 = 4;
 
 /// Where large bodies are kept, so that the kernel can send them without a copy. Without such a place they are on the heap.
-fn body_memory(config: &CacheStore) -> Option<Arc<dyn BodyMemory>> {
+fn body_memory(config: &CacheStore) -> Option<Arc<PageMemory>> {
     match PageMemory::new(config.memory.saturating_mul(ADDRESSES_PER_BYTE)) {
-        Ok(memory) => Some(Arc::new(BodyPages(memory))),
+        Ok(memory) => Some(memory),
         Err(error) => {
             tracing::warn!(cache = %config.name, %error, "large responses of the cache are copied when they are sent: no memory file");
             None
@@ -112,8 +116,13 @@ impl CacheState {
         let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
         let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
         let secret = disk.as_ref().map_or_else(random_secret, DiskFolder::secret);
+        let pages = body_memory(config);
+        let bodies =
+            pages.as_ref().map(|pages| Arc::new(BodyPages(Arc::clone(pages))) as Arc<dyn BodyMemory>);
         Self {
-            store: Store::with_memory(limits, secret, body_memory(config)),
+            store: Store::with_memory(limits, secret, bodies),
+            pages,
+            bound: AtomicU64::new(config.memory),
             disk,
             writing: AtomicUsize::new(0),
             write_failures: AtomicU64::new(0),
@@ -214,6 +223,33 @@ fn open_folder(config: &CacheStore, disk: &CacheDisk) -> Option<DiskFolder> {
 }
 
 impl CachePlan {
+    /// Bytes that it is counted with now.
+    pub fn bytes(&self) -> u64 {
+        self.state.store.size().bytes
+    }
+
+    /// Bytes of bodies in its file of memory.
+    pub fn file_bytes(&self) -> u64 {
+        self.state.pages.as_ref().map_or(0, |pages| pages.used_bytes())
+    }
+
+    /// Bounds it by so many bytes of memory, since memory is short; it grows again by [`CachePlan::grow`] only.
+    pub fn bound(&self, bytes: u64) {
+        let bytes = bytes.min(self.config.memory);
+        self.state.bound.store(bytes, Ordering::Relaxed);
+        self.state.store.set_memory_max(bytes);
+    }
+
+    /// Lets it have a tenth more of its memory, up to that of the config; whether it was bounded.
+    pub fn grow(&self) -> bool {
+        let before = self.state.bound.load(Ordering::Relaxed);
+        let is_bounded = before < self.config.memory;
+        if is_bounded {
+            self.bound(before.saturating_add((self.config.memory / 10).max(1)));
+        }
+        is_bounded
+    }
+
     /// What it holds now.
     pub fn holds(&self) -> CacheHoldings {
         let size = self.state.store.size();

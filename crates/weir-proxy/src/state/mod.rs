@@ -8,6 +8,7 @@ pub(crate) mod inbox_budget;
 pub mod shared;
 pub mod node_hand_over;
 pub mod connection_list;
+pub mod memory_guard;
 pub(crate) mod activity;
 pub(crate) mod worker_config;
 pub mod snapshot;

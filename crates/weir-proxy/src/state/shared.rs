@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use weir_traffic::limit::ConnectionCount;
 
 use super::access::password_checks::PasswordChecks;
+use super::memory_guard::MemoryGuard;
 use super::node_hand_over::NodeHandOverStep;
 use super::snapshot::ListenerState;
 use crate::net::peer::Peer;
@@ -24,6 +25,10 @@ pub struct Shared {
     pub room_requests: Box<[RoomRequest]>,
     /// Client connections of the process, with their limit.
     pub connections: ConnectionCount,
+    /// Buffers that all workers have together.
+    pub buffers_max: u32,
+    /// How short memory is.
+    pub memory: MemoryGuard,
     /// Passwords that are to be verified.
     pub passwords: Arc<PasswordChecks>,
     /// Whether connections end with their next response: the process stops, or another node is about to take over.

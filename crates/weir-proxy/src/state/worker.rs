@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use weir_access::SignedToken;
-use weir_observe::{Failure, WorkerShard};
+use weir_observe::{Failure, MemoryStep, WorkerShard};
 
 use super::access::password_checks::RecentVerdicts;
 use super::access::verdicts::Verdicts;
@@ -128,7 +128,7 @@ pub(crate) enum LimitReached {
 impl Worker {
     pub(crate) fn new(start: &WorkerSeed<'_>) -> std::io::Result<Self> {
         let process = &start.snapshot.process;
-        let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / start.shared.loads.len() as u32;
+        let exchanges_max = start.shared.buffers_max / BUFFERS_PER_EXCHANGE / start.shared.loads.len() as u32;
         Ok(Self {
             index: start.index,
             shared: Arc::clone(start.shared),
@@ -383,6 +383,10 @@ impl Worker {
     /// Counts a connection that was idle and ends so that another one has its place.
     #[cold]
     pub(crate) fn count_evicted(&self) {
+        if self.shared.memory.step() >= MemoryStep::Idle {
+            self.shared.memory.count_idle_closed();
+            return;
+        }
         self.shard.idle_connections_closed.increment();
         let EvictionLog { unreported, reported_at } = &self.evictions;
         unreported.set(unreported.get() + 1);

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::net::endpoint::Endpoint;
+use crate::net::memory;
 use crate::net::socket::Socket;
 use crate::net::timers::Timers;
 
@@ -116,6 +117,9 @@ async fn connect_one(endpoint: &Endpoint) -> io::Result<Socket> {
             let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let fd = stream_socket(family)?;
             sockopt::set_tcp_nodelay(&fd, true)?;
+            if let Some(bytes) = memory::unread_max() {
+                sockopt::set_socket_recv_buffer_size(&fd, bytes as usize)?;
+            }
             finish(rustix::net::connect(&fd, addr), fd).await
         }
         Endpoint::Unix(path) => {

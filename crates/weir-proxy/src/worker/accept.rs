@@ -21,6 +21,7 @@ use super::Acceptor;
 use crate::net::listening::adjust;
 use crate::net::peer::Peer;
 use crate::net::sys;
+use crate::state::memory_guard::ConnectionAdmission;
 use crate::state::shared::AcceptedConnection;
 use crate::state::worker_config::LocalListener;
 
@@ -154,8 +155,10 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
         let mut all_taken = waiting <= ACCEPT_BATCH;
         for _ in 0..waiting.min(ACCEPT_BATCH) {
             // Before the accept, so that a connection beyond the limit stays in the backlog.
+            let is_refused = worker.wait_for_memory().await == ConnectionAdmission::Refuse;
             let listener = worker.reserve(&incoming).await;
             match incoming.accept(&listener) {
+                Ok(accepted) if is_refused => acceptor.refuse(&listener, accepted),
                 Ok(accepted) => acceptor.place(&listener, accepted),
                 Err(Errno::AGAIN) => {
                     worker.unreserve(&listener.state);

@@ -5,6 +5,7 @@
 
 mod restart;
 pub mod apply_config;
+mod free_memory;
 mod room;
 mod accept;
 
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
-use weir_observe::WorkerShard;
+use weir_observe::{Cause, Failure, Phase, WorkerShard};
 
 use self::accept::AcceptingSocket;
 use self::apply_config::ConfigUpdate;
@@ -241,7 +242,7 @@ async fn serve_until_stopped(acceptor: &Rc<Acceptor>) {
     let applying = worker.crash.spawn(apply_changes(Rc::clone(acceptor)));
     let others = [
         worker.crash.spawn(take_connections(Rc::clone(acceptor))),
-        worker.crash.spawn(answer(Rc::clone(worker), Rc::clone(resources))),
+        worker.crash.spawn(answer(Rc::clone(acceptor), Rc::clone(resources))),
         worker.crash.spawn(sweep(Rc::clone(acceptor))),
         worker.crash.spawn(room::make_room_for_others(Rc::clone(worker))),
         worker.crash.spawn(run_timers(Rc::clone(&worker.timers))),
@@ -271,8 +272,9 @@ async fn take_connections(acceptor: Rc<Acceptor>) {
     }
 }
 
-/// Answers queries about recorded exchanges and open connections, and begins fetches of keys.
-async fn answer(worker: Rc<Worker>, resources: Rc<WorkerResources>) {
+/// Answers queries about recorded exchanges and open connections, begins fetches of keys, and frees memory.
+async fn answer(acceptor: Rc<Acceptor>, resources: Rc<WorkerResources>) {
+    let worker = &acceptor.worker;
     while let Some(query) = resources.queries.next().await {
         match query {
             WorkerQuery::Recorder(query) => query.answer(worker.recorder.as_ref()),
@@ -280,7 +282,8 @@ async fn answer(worker: Rc<Worker>, resources: Rc<WorkerResources>) {
             WorkerQuery::Progress(alive) => {
                 let _not_awaited = alive.send(());
             }
-            WorkerQuery::Keys(fetch) => key_fetch::begin(&worker, PooledServers::default(), fetch),
+            WorkerQuery::Memory(order) => free_memory::free(&acceptor, order).await,
+            WorkerQuery::Keys(fetch) => key_fetch::begin(worker, PooledServers::default(), fetch),
         }
     }
 }
@@ -343,6 +346,16 @@ impl Acceptor {
         let mine = self.worker.shared.loads[self.worker.index].0.load(Ordering::Relaxed);
         let theirs = self.worker.shared.loads[other].0.load(Ordering::Relaxed);
         if mine >= theirs.saturating_add(HAND_OVER_LEAD + theirs / 8) { other } else { self.worker.index }
+    }
+
+    /// Closes a connection for which there is no memory.
+    #[cold]
+    pub(crate) fn refuse(&self, listener: &LocalListener, accepted: AcceptedConnection) {
+        let failure = Failure::weir(Phase::Accept, Cause::MemoryLimit);
+        listener.shard.failures.record(failure);
+        self.worker.record_connection(failure, accepted.peer, 0, listener, clock::now());
+        self.worker.shared.memory.count_refused();
+        self.worker.unreserve(&accepted.listener);
     }
 
     fn start_connection(&self, listener: Rc<LocalListener>, accepted: AcceptedConnection) {

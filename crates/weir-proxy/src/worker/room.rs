@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::accept::WorkerSocket;
+use crate::state::memory_guard::ConnectionAdmission;
 use crate::state::shared::ANY_LISTENER;
 use crate::state::worker::{LimitReached, Worker};
 use crate::state::worker_config::LocalListener;
@@ -41,6 +42,19 @@ impl Worker {
             tokio::select! {
                 () = self.room.notified() => {}
                 () = self.timers.sleep(if is_made { LOOK_SOON } else { LOOK_AGAIN }) => {}
+            }
+        }
+    }
+
+    /// Waits until there is memory for one more connection; those that come meanwhile wait in the backlog of the kernel. Where it is short for too
+    /// long, they are to be refused.
+    pub(crate) async fn wait_for_memory(&self) -> ConnectionAdmission {
+        loop {
+            match self.shared.memory.admit(self.stock.size()) {
+                // A stop ends the wait: its last connections are few.
+                ConnectionAdmission::Wait if !self.is_stopping() => self.timers.sleep(LOOK_AGAIN).await,
+                ConnectionAdmission::Wait => return ConnectionAdmission::Accept,
+                decided => return decided,
             }
         }
     }

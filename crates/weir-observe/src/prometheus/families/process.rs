@@ -5,6 +5,7 @@ use weir_http::ContentCoding;
 use super::{Family, MetricType, Samples, Write, families};
 use crate::admin::AdminRefusal;
 use crate::compression::CompressionRefusal;
+use crate::memory::MemoryStep;
 use crate::overview::NODE_STATES;
 use crate::traces::TraceLoss;
 
@@ -26,6 +27,34 @@ pub(super) const FAMILIES: &[Family] = families! {
     "process_virtual_memory_bytes" Gauge Process, "Virtual memory.",
         |samples, stats| samples.value(stats.process.virtual_bytes);
 
+    "weir_process_memory_used_bytes" Gauge Process, "Memory that counts towards `process.memory_max`: pages of the process, and its sockets in the kernel.",
+        |samples, stats| samples.value(stats.memory.used_bytes);
+    "weir_process_memory_max_bytes" Gauge Process, "Memory budget (`process.memory_max`); absent without one.",
+        |samples, stats| { stats.memory.max_bytes.into_iter().for_each(|max| samples.value(max)) };
+    "weir_process_memory_cgroup_used_bytes" Gauge Process, "Memory of all processes of the cgroup that the kernel cannot take back; absent without a limit of the cgroup.",
+        |samples, stats| { stats.memory.cgroup.iter().for_each(|group| samples.value(group.used_bytes)) };
+    "weir_process_memory_cgroup_max_bytes" Gauge Process, "Limit of the memory of the cgroup, or of one above it; absent without one.",
+        |samples, stats| { stats.memory.cgroup.iter().for_each(|group| samples.value(group.max_bytes)) };
+    "weir_process_memory_class_bytes" Gauge Process, "Memory by what it is used for, by the sizes that are known; `other` is the rest.",
+        |samples, stats| {
+            for class in &stats.memory.classes {
+                samples.labelled(&[("class", class.name)], class.bytes);
+            }
+        };
+    "weir_process_memory_step" Gauge Process, "How far memory is being freed: 0 not at all, 1 caches shrink, 2 idle connections are closed, 3 clients with the slowest progress are ended, 4 new connections wait or are refused.",
+        |samples, stats| samples.value(stats.memory.step as u8);
+    "weir_process_memory_steps_total" Counter Process, "How often each step of freeing memory has begun.",
+        |samples, stats| {
+            for (step, count) in MemoryStep::ALL.into_iter().skip(1).zip(stats.memory.entered) {
+                samples.labelled(&[("step", step.name())], count);
+            }
+        };
+    "weir_process_memory_idle_closed_total" Counter Process, "Idle client connections closed since memory was short.",
+        |samples, stats| samples.value(stats.memory.freed.idle_closed);
+    "weir_process_memory_slow_ended_total" Counter Process, "Exchanges and connections ended since memory or buffers were short and their clients made the slowest progress.",
+        |samples, stats| samples.value(stats.memory.freed.slow_ended);
+    "weir_process_memory_refused_total" Counter Process, "Connections closed without a response since memory was short.",
+        |samples, stats| samples.value(stats.memory.freed.refused);
     "weir_process_temporary_file_bytes" Gauge Process, "Bytes of request bodies in temporary files.",
         |samples, stats| samples.value(stats.process.temporary_file_bytes);
     "weir_process_landlock_version" Gauge Process, "Version of Landlock that confines file access (`process.sandbox`); 0: not confined.",

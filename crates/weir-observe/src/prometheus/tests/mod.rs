@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use self::fixture::Fixture;
 use super::*;
 use crate::failure::{Cause, Failure};
+use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep};
 use crate::per_worker::PerWorker;
 use crate::phase::Phase;
 use crate::shard::{RouteShard, ShardSizes, WorkerShard};
@@ -194,6 +195,7 @@ fn small_fixture() -> Fixture {
     (server.is_down, server.ejections) = (true, vec![("trial", 2)]);
     server.probes = Some(golden::used_probes());
     fixture.general.process = process_figures();
+    fixture.general.memory = memory_figures();
     fixture.general.admin.refusals[0] = 3;
     fixture.general.issuance = issuance();
     fixture.general.traces = TraceStats { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
@@ -205,6 +207,21 @@ fn small_fixture() -> Fixture {
 
 fn issuance() -> Option<IssuanceStats> {
     Some(IssuanceStats { hosts: vec![("failed", 1), ("valid", 2)], orders: [5, 3] })
+}
+
+fn memory_figures() -> MemoryStats {
+    MemoryStats {
+        used_bytes: 200 << 20,
+        max_bytes: Some(256 << 20),
+        cgroup: Some(CgroupStats { used_bytes: 210 << 20, max_bytes: 300 << 20 }),
+        step: MemoryStep::Caches,
+        entered: [3, 2, 1, 0],
+        classes: vec![
+            MemoryClassStats { name: "buffers", bytes: 100 << 20 },
+            MemoryClassStats { name: "other", bytes: 100 << 20 },
+        ],
+        freed: MemoryFreedStats { idle_closed: 40, slow_ended: 7, refused: 0 },
+    }
 }
 
 fn process_figures() -> ProcessStats {
@@ -260,6 +277,7 @@ fn the_pieces_are_the_text_that_was_made_at_once() {
     fixture.upstreams[1].is_in_panic = true;
     let general = &mut fixture.general;
     general.process = process_figures();
+    general.memory = memory_figures();
     (general.admin.requests, general.admin.refusals[0], general.own_log_lines_dropped) = (17, 3, 11);
     general.issuance = issuance();
     general.traces = TraceStats { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };

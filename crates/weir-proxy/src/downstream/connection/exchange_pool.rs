@@ -84,6 +84,12 @@ impl ExchangePool {
         }
     }
 
+    /// Gives the memory of those that are free back to the allocator.
+    pub(crate) fn shrink(&self) {
+        self.free.take();
+        self.free_for_streams.take();
+    }
+
     /// How many are free.
     pub(crate) fn free_count(&self) -> usize {
         self.free.borrow().len() + self.free_for_streams.borrow().len()

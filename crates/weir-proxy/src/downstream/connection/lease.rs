@@ -64,6 +64,7 @@ impl Lease {
             if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
                 return Poll::Ready(Some(exchange));
             }
+            pool.worker.shared.memory.note_starved();
             if let Some(cause) = conn.is_abandoned() {
                 // The request cannot be read; it counts as received.
                 conn.count_failure(Failure::client(Phase::Route, cause));
@@ -103,6 +104,7 @@ impl Lease {
             if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
                 return Poll::Ready(exchange);
             }
+            pool.worker.shared.memory.note_starved();
             let refusal = match stream.stream.gone() {
                 Some(cause) => Failure::client(Phase::Route, cause),
                 None => {
@@ -158,7 +160,7 @@ impl Lease {
     }
 }
 
-/// Polls an exchange that began when buffers were short, and parks it when it waits for progress of a body and holds
+/// Polls an exchange that began when buffers were short, and parks it when it waits for more of a head or a body and holds
 /// no buffer. Only one runs at a time, so the buffers taken meanwhile are its own.
 #[cold]
 fn poll_watched<T>(
@@ -178,7 +180,7 @@ fn poll_watched<T>(
     let polled = poll();
     stock.set_exhausted(false);
     *held += in_use() - before;
-    if polled.is_pending() && *held <= 0 && !*is_parked && worker.connection_list.is_wait_for_body() {
+    if polled.is_pending() && *held <= 0 && !*is_parked && worker.connection_list.is_wait_for_bytes() {
         *is_parked = true;
         worker.park_exchange();
     }

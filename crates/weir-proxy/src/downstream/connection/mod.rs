@@ -169,8 +169,8 @@ impl ClientConnection {
                 after => return Box::pin(self.end(after)).await,
             }
         }
-        if self.client.deadline.is_cut() {
-            self.count_failure(Failure::weir(Phase::Request, Cause::Killed));
+        if let Some(cause) = self.client.deadline.cut_cause() {
+            self.count_failure(Failure::weir(Phase::Request, cause));
         }
         if self.connection.tls.is_some() {
             // Idle for too long, or Weir stops: nothing was cut off.

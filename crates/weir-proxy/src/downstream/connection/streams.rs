@@ -320,8 +320,8 @@ impl ClientConnection {
     /// A wait is over, or an operator ends the connection.
     #[cold]
     fn pass(&mut self, http2: &mut Http2Connection, progress: &mut ConnectionProgress, wait: Option<Wait>) {
-        if self.client.deadline.is_cut() {
-            self.count_failure(Failure::weir(Phase::Request, Cause::Killed));
+        if let Some(cause) = self.client.deadline.cut_cause() {
+            self.count_failure(Failure::weir(Phase::Request, cause));
             http2.close(Cause::Reset);
             progress.ending = Ending::Gone;
             return;

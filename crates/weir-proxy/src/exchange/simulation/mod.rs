@@ -32,6 +32,7 @@ use super::{End, Exchange, run};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
 use crate::net::peer::Peer;
+use crate::state::memory_guard::MemoryGuard;
 use crate::state::plan_inputs::PlanInputs;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
@@ -163,6 +164,8 @@ pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64)
     };
     let snapshot = Arc::new(Snapshot::new(config, &inputs).expect("it has no TLS"));
     let shared = Arc::new(Shared {
+        memory: MemoryGuard::default(),
+        buffers_max: snapshot.process.buffers_max,
         loads: Box::new([crate::state::shared::Load::default()]),
         hand_over: Box::new([]),
         room_requests: Box::new([]),

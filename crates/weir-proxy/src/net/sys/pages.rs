@@ -71,6 +71,12 @@ impl PageMemory {
         Ok(())
     }
 
+    /// Bytes of memory behind it now.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        // In units of 512 bytes (inode(7)).
+        rustix::fs::fstat(&self.file).map_or(0, |stat| u64::try_from(stat.st_blocks).unwrap_or(0) * 512)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, FreePlaces> {
         // Its functions do not panic between two changes that belong together.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,6 @@
 //! Maps errors of rustls to causes of failures.
 
-use rustls::{CertificateError, PeerIncompatible};
+use rustls::{CertificateError, PeerIncompatible, PeerMisbehaved};
 use weir_observe::Cause;
 
 /// The cause behind an error of rustls.
@@ -18,6 +18,7 @@ pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol | Error::General(_) => {
             Cause::TlsNoSharedCipher
         }
+        Error::PeerMisbehaved(PeerMisbehaved::TooManyEmptyFragments) => Cause::TlsEmptyRecords,
         _ => Cause::TlsHandshakeFailed,
     }
 }

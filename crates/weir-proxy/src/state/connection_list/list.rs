@@ -2,9 +2,10 @@
 //! at its wait.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::slowest::SlowestClients;
 use super::{
     Activity, ConnectionFacts, ConnectionInfo, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker,
 };
@@ -34,13 +35,21 @@ struct QueryRound {
     /// The oldest connections that it means, by their numbers.
     listed: BTreeMap<u64, ConnectionInfo>,
     matching: usize,
+    /// The slowest clients, if the query is about them.
+    slowest: Option<SlowestClients>,
     /// Connections that have answered, or ended instead.
     answered_count: usize,
 }
 
 impl QueryRound {
     fn new(query: &Arc<ConnectionQuery>) -> Self {
-        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, answered_count: 0 }
+        Self {
+            query: Arc::clone(query),
+            listed: BTreeMap::new(),
+            matching: 0,
+            slowest: None,
+            answered_count: 0,
+        }
     }
 
     /// Whether a connection belongs to the oldest ones.
@@ -75,9 +84,9 @@ impl ConnectionList {
         self.waits_for.set(None);
     }
 
-    /// Whether the connection that has just reported waits for progress of a body.
-    pub(crate) fn is_wait_for_body(&self) -> bool {
-        self.waits_for.get().is_some_and(Activity::is_body)
+    /// Whether the connection that has just reported waits for more of a head or a body.
+    pub(crate) fn is_wait_for_bytes(&self) -> bool {
+        self.waits_for.get().is_some_and(|activity| activity == Activity::Head || activity.is_body())
     }
 
     /// Takes the answer of a connection; returns why the connection has to end, if it has to.
@@ -89,6 +98,9 @@ impl ConnectionList {
         let Ok(mut open) = self.open.try_borrow_mut() else { return None };
         let Some(round) = &mut *open else { return None };
         round.answered_count += 1;
+        if let (Some(slowest), Some(slowness)) = (&mut round.slowest, candidate.slowness) {
+            slowest.note(slowness, candidate.number);
+        }
         if !round.query.takes(candidate) {
             return None;
         }
@@ -111,8 +123,39 @@ impl ConnectionList {
 
     /// Queries all connections of the worker that has these timers.
     pub(crate) async fn query_all(&self, timers: &Timers, message: ConnectionQueryMessage) {
+        let asked = timers.len();
+        let Some(round) = self.run(timers, QueryRound::new(&message.query)).await else { return };
+        let silent = asked.saturating_sub(round.answered_count);
+        let connections = round.listed.into_values().collect();
+        // The receiver may be gone.
+        let _gone =
+            message.answer.send(FoundOnWorker { connections, matching: round.matching, asked, silent });
+    }
+
+    /// Ends up to `count_max` exchanges of the worker that has these timers, those of the slowest clients; returns how many.
+    pub(crate) async fn end_slowest(&self, timers: &Timers, count_max: usize) -> usize {
+        let nothing =
+            Arc::new(ConnectionQuery { numbers: Some(BTreeSet::new()), ..ConnectionQuery::default() });
+        let slowest = Some(SlowestClients::new(count_max));
+        let Some(round) = self.run(timers, QueryRound { slowest, ..QueryRound::new(&nothing) }).await else {
+            return 0;
+        };
+        let numbers = round.slowest.map(SlowestClients::into_numbers).unwrap_or_default();
+        if numbers.is_empty() {
+            return 0;
+        }
+        let query = ConnectionQuery {
+            numbers: Some(numbers),
+            ends: Some(Cut::MemoryShort),
+            ..ConnectionQuery::default()
+        };
+        self.run(timers, QueryRound::new(&Arc::new(query))).await.map_or(0, |round| round.matching)
+    }
+
+    /// Wakes all connections, and waits for their answers.
+    async fn run(&self, timers: &Timers, round: QueryRound) -> Option<QueryRound> {
         let (list, asked) = (self, timers.len());
-        list.open.replace(Some(QueryRound::new(&message.query)));
+        list.open.replace(Some(round));
         list.number.set(list.query_number().wrapping_add(1));
         let mut next = Some(0);
         while let Some(from) = next {
@@ -126,12 +169,7 @@ impl ConnectionList {
             }
             tokio::task::yield_now().await;
         }
-        let Some(round) = list.open.take() else { return };
-        let silent = asked.saturating_sub(round.answered_count);
-        let connections = round.listed.into_values().collect();
-        // The receiver may be gone.
-        let _gone =
-            message.answer.send(FoundOnWorker { connections, matching: round.matching, asked, silent });
+        list.open.take()
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod list;
 mod query;
+mod slowest;
 
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
@@ -14,10 +15,12 @@ pub use super::connection_id::ConnectionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
 use crate::state::access::KeyFetch;
+use crate::state::memory_guard::MemoryOrder;
 use crate::state::recorder::{self, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
+pub(crate) use slowest::Slowness;
 
 /// One connection at the time of the query.
 #[derive(Debug)]
@@ -68,6 +71,8 @@ pub enum WorkerQuery {
     Connections(ConnectionQueryMessage),
     /// For a fetch of keys of tokens.
     Keys(KeyFetch),
+    /// To free memory.
+    Memory(MemoryOrder),
     /// Whether the worker makes progress.
     Progress(tokio::sync::oneshot::Sender<()>),
 }

@@ -1,11 +1,12 @@
 //! A query about open connections, and the answer of one worker.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{ConnectionId, ConnectionInfo};
+use super::{ConnectionId, ConnectionInfo, Slowness};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Cut;
 
@@ -14,6 +15,8 @@ use crate::net::deadline::Cut;
 pub struct ConnectionQuery {
     /// One connection by its id.
     pub connection: Option<ConnectionId>,
+    /// Those of one worker with these numbers.
+    pub numbers: Option<BTreeSet<u64>>,
     /// The id of the request that it carries.
     pub request_id: Option<Box<[u8]>>,
     /// Those of this listener.
@@ -38,6 +41,7 @@ impl ConnectionQuery {
             wanted.as_deref().is_none_or(|wanted| name == Some(wanted))
         };
         self.connection.is_none_or(|id| id.number == candidate.number)
+            && self.numbers.as_ref().is_none_or(|numbers| numbers.contains(&candidate.number))
             && self.request_id.as_deref().is_none_or(|id| candidate.request_id == Some(id))
             && is(&self.listener, Some(candidate.listener))
             && is(&self.upstream, candidate.upstream)
@@ -58,6 +62,8 @@ pub(crate) struct ConnectionFacts<'a> {
     /// Where its exchange is, as far as that is known.
     pub(crate) upstream: Option<&'a str>,
     pub(crate) server: Option<&'a str>,
+    /// How slow its client is, if Weir waits for it.
+    pub(crate) slowness: Option<Slowness>,
 }
 
 /// A query to one worker.

@@ -10,3 +10,4 @@ mod timeouts;
 mod limits;
 mod request_limits;
 mod bandwidth;
+mod memory;

@@ -139,3 +139,75 @@ fn keys_may_change_on_the_way() {
     client.send(&record);
     assert!(client.receive("/last").starts_with("HTTP/1.1 200 "));
 }
+
+/// Records of a client, made by hand after a real handshake: its library sends none without content.
+struct Forger {
+    tcp: TcpStream,
+    key: aws_lc_rs::aead::LessSafeKey,
+    iv: [u8; 12],
+    sequence: u64,
+}
+
+impl Forger {
+    fn connect(site: &Site, mut config: ClientConfig) -> Forger {
+        use rustls::ConnectionTrafficSecrets as Secrets;
+        config.enable_secret_extraction = true;
+        let Raw { tcp, session } = Raw::connect(site, config);
+        let (sequence, secrets) = session.dangerous_extract_secrets().expect("the handshake is over").tx;
+        let (algorithm, key, iv) = match secrets {
+            Secrets::Aes128Gcm { key, iv } => (&aws_lc_rs::aead::AES_128_GCM, key, iv),
+            Secrets::Aes256Gcm { key, iv } => (&aws_lc_rs::aead::AES_256_GCM, key, iv),
+            Secrets::Chacha20Poly1305 { key, iv } => (&aws_lc_rs::aead::CHACHA20_POLY1305, key, iv),
+            _ => panic!("TLS 1.3 has no others"),
+        };
+        let key = aws_lc_rs::aead::UnboundKey::new(algorithm, key.as_ref()).expect("the key fits");
+        let iv = iv.as_ref().try_into().expect("12 bytes");
+        Forger { tcp, key: aws_lc_rs::aead::LessSafeKey::new(key), iv, sequence }
+    }
+
+    /// The next record, with this content (RFC 8446 section 5.2).
+    fn record(&mut self, content: &[u8]) -> Vec<u8> {
+        let mut nonce = self.iv;
+        nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
+        self.sequence += 1;
+        // Application data, behind the content.
+        let mut inner = [content, &[23]].concat();
+        let len = u16::try_from(inner.len() + 16).expect("it is short").to_be_bytes();
+        let mut record = vec![23, 3, 3, len[0], len[1]];
+        let nonce = aws_lc_rs::aead::Nonce::assume_unique_for_key(nonce);
+        let header = aws_lc_rs::aead::Aad::from(record.clone());
+        self.key.seal_in_place_append_tag(nonce, header, &mut inner).expect("it is short");
+        record.append(&mut inner);
+        record
+    }
+
+    fn empty(&mut self, count: usize) -> Vec<u8> {
+        (0..count).flat_map(|_| self.record(b"")).collect()
+    }
+}
+
+/// Records without content may come (RFC 8446 section 5.4), but not for ever: each costs as much to decrypt as one with a byte.
+#[test]
+fn records_without_content_are_skipped_and_a_flood_of_them_ends_the_connection() {
+    let origin = echo();
+    let site = Site::start(&origin);
+    let mut client = Forger::connect(&site, site.authority.client());
+    let mut request = client.empty(20);
+    request.extend(client.record(b"GET /first HTTP/1.1\r\nHost: a.test\r\n"));
+    request.extend(client.empty(20));
+    request.extend(client.record(b"\r\n"));
+    client.tcp.write_all(&request).expect("Weir reads");
+    let requests = || site.weir.metrics().sum("weir_listener_requests_total", &[]);
+    watchdog::eventually("the request is answered", || requests() == 1.0);
+    let failures =
+        || site.weir.metrics().sum("weir_listener_failures_total", &["reason=\"tls-empty-records\""]);
+    assert_eq!(failures(), 0.0);
+    // Either the kernel says that the other end is gone, or there is nothing to read any more.
+    for _ in 0..100 {
+        let flood = client.empty(100);
+        if client.tcp.write_all(&flood).is_err() {
+            break;
+        }
+    }
+    watchdog::eventually("it is cut off", || failures() == 1.0);
+}
