@@ -41,26 +41,29 @@ mod source_map;
 
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
-    Authorities, CertificateError, CertificateFiles, Identity, LoadedCertificate, OcspResponse,
-    RevocationLists,
+    Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Identity,
+    ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, UnusableCertificate,
 };
 pub use config::{
     AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,
     AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, BodyRule, CacheDisk, CacheStore, CacheTtl,
+    CertificateSource,
     CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
     CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
-    CorsOrigin, Credentials, Dialogue, Dns, DnsHook, EncodedSlashAction, ErrorPage, ExternalAccount,
+    CorsOrigin, Credentials, Dialogue, Dns, DnsHook, DnsRecords, DnsUpdate, EncodedSlashAction, ErrorPage, ExternalAccount,
     FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe,
-    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth,
+    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS,
+    INTERNAL_NETWORKS, InternalAuthority, InternalSource, JwtAuth,
     KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse, ListAction, ListEntries,
-    Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
+    Listener, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
     ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart, NetworkEntry, OnDown,
     OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
     ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings,
     RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
     ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
     RouteTimeouts, SandboxMode, Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles,
-    SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, Upstream,
+    SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies,
+    TsigAlgorithm, TsigKey, Upstream,
     UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
     WorkerCount,
 };

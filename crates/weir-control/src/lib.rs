@@ -25,6 +25,7 @@ mod outcome_history;
 mod credentials;
 mod acme;
 mod certificates;
+mod internal_authority;
 mod dns_names;
 mod trace_export;
 mod worker_queries;
@@ -44,6 +45,7 @@ mod reload_counts;
 mod trace_counts;
 #[cfg(feature = "profiler")]
 mod profile;
+mod whole_files;
 mod threads;
 mod features;
 mod sys;
@@ -54,6 +56,7 @@ pub use commands::{
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
 pub use inherited_sockets::InheritedSockets;
+pub use internal_authority::InternalError;
 pub use launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;

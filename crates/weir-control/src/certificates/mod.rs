@@ -4,6 +4,7 @@ mod listener;
 mod upstream;
 mod client_authorities;
 mod ocsp_responses;
+mod directory;
 mod files;
 
 pub(crate) use files::{FileStamp, seconds, stamp};

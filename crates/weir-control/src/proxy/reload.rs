@@ -12,6 +12,7 @@ use weir_config::{Config, Server};
 
 use super::Proxy;
 use crate::acme::AcmeThread;
+use crate::internal_authority;
 use crate::commands::{CommandRejected, ReloadReport, ServerChange};
 use crate::health::ProbeThread;
 use crate::listening_sockets::OpenedSockets;
@@ -81,6 +82,7 @@ impl Proxy {
     fn apply_config(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
         let before = self.current.load_full();
         let mut snapshot = before.succeeded_by(config, &self.inputs)?;
+        internal_authority::prepare(&snapshot)?;
         let OpenedSockets { listening_sockets, assignments, stale_files } =
             self.listening_sockets.succeeded_by(config, self.inputs.workers)?;
         if let Some(traces) = &mut self.traces {

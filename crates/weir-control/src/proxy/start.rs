@@ -20,6 +20,7 @@ use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime, worker_count};
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
 use crate::acme::AcmeThread;
+use crate::internal_authority;
 use crate::admin;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::{self, TaskConfig};
@@ -91,6 +92,7 @@ impl Proxy {
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
         let mut snapshot = Snapshot::new(config, &inputs)?;
+        internal_authority::prepare(&snapshot)?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
