@@ -156,7 +156,7 @@ impl HostTask {
     /// One attempt, unless another node has been faster; returns how long to wait before the next look.
     async fn attempt(&mut self) -> Duration {
         let issuer = Rc::clone(&self.issuer);
-        let Ok(_turn) = issuer.orders.acquire().await else { return FILE_LOOK };
+        let Ok(_turn) = issuer.orders(&self.host).acquire().await else { return FILE_LOOK };
         let locked = issuer.store.prepare().and_then(|()| issuer.store.lock(&self.host));
         let _lock = match locked {
             Ok(Some(lock)) => lock,
