@@ -31,7 +31,8 @@ fn knot(algorithm: &str) -> (ForeignProgram, SocketAddr) {
          database:\n    storage: {dir}\n    journal-db-max-size: 8M\n    kasp-db-max-size: 8M\n    timer-db-max-size: 8M\n\
          log:\n  - target: stderr\n    any: info\n\
          key:\n  - id: acme\n    algorithm: {algorithm}\n    secret: {SECRET}\n\
-         acl:\n  - id: update\n    key: acme\n    action: update\n    update-type: TXT\n\
+         acl:\n  - id: update\n    key: acme\n    action: update\n    update-type: TXT\n    update-owner: name\n    update-owner-match: equal\n    \
+         update-owner-name: _acme-challenge\n\
          zone:\n  - domain: example.test\n    storage: {dir}\n    file: zone\n    acl: update\n    zonefile-sync: -1\n    zonefile-load: whole\n"
     );
     std::fs::write(folder.path().join("zone"), zone).expect("the folder takes a file");
