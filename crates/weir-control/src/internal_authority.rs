@@ -55,7 +55,9 @@ pub enum InternalError {
         error: io::Error,
     },
     /// The root in the folder cannot be used.
-    #[error("the root of the internal authority cannot be used: {0}; remove `root.pem` and `root.key`, and a new root is made, which clients have to trust again")]
+    #[error(
+        "the root of the internal authority cannot be used: {0}; remove `root.pem` and `root.key`, and a new root is made, which clients have to trust again"
+    )]
     Root(CertificateError),
     /// No key or certificate could be made.
     #[error("no certificate of the internal authority could be made: {0}")]
@@ -76,7 +78,8 @@ pub(crate) fn prepare(snapshot: &Snapshot) -> Result<(), InternalError> {
     for plan in &snapshot.listeners {
         let Some(tls) = &plan.tls else { continue };
         for source in tls.certificates.sources() {
-            let CertificateSource::Internal(InternalSource { authority, certificate: None, .. }) = source else {
+            let CertificateSource::Internal(InternalSource { authority, certificate: None, .. }) = source
+            else {
                 continue;
             };
             let made = make(&authority)?;
@@ -136,7 +139,8 @@ fn install(certificates: &Certificates, made: &Result<Arc<LoadedCertificate>, Bo
         let CertificateSource::Internal(internal) = source else { continue };
         match made {
             Ok(made) => {
-                internal.certificate = Some(ListenerCertificate { certificate: Arc::clone(made), ocsp: None });
+                internal.certificate =
+                    Some(ListenerCertificate { certificate: Arc::clone(made), ocsp: None });
                 internal.last_error = None;
             }
             Err(error) => internal.last_error = Some(error.clone()),
@@ -287,7 +291,9 @@ mod tests {
         assert_eq!((mode("root.key"), mode("root.pem")), (0o600, 0o644));
         // The same root signs the next one.
         let next = make(&authority(folder.path(), &["b.test"])).unwrap();
-        assert!(is_accepted(folder.path(), &next, "b.test") && is_accepted(folder.path(), &made, "localhost"));
+        assert!(
+            is_accepted(folder.path(), &next, "b.test") && is_accepted(folder.path(), &made, "localhost")
+        );
     }
 
     #[test]

@@ -85,12 +85,8 @@ impl CertificateDirectory {
     /// # Errors
     /// When the folder cannot be read.
     pub fn find(path: &Path) -> Result<Vec<DirectoryFiles>, CertificateError> {
-        let failed = |message: String| CertificateError {
-            file: path.to_owned(),
-            is_key: false,
-            message,
-            help: None,
-        };
+        let failed =
+            |message: String| CertificateError { file: path.to_owned(), is_key: false, message, help: None };
         let unreadable = |error: std::io::Error| failed(format!("the folder cannot be read: {error}"));
         let mut names = Vec::new();
         for entry in fs::read_dir(path).map_err(unreadable)? {
@@ -114,7 +110,9 @@ fn files_of(folder: &Path, name: &str, names: &[String]) -> Option<DirectoryFile
     let Some((stem, _)) = name.rsplit_once('.').filter(|(_, ending)| CERTIFICATES.contains(ending)) else {
         return live_folder(&folder.join(name));
     };
-    let is_key = stem.strip_suffix("-key").is_some_and(|of| CERTIFICATES.iter().any(|ending| has(&format!("{of}.{ending}"))));
+    let is_key = stem
+        .strip_suffix("-key")
+        .is_some_and(|of| CERTIFICATES.iter().any(|ending| has(&format!("{of}.{ending}"))));
     if is_key {
         return None;
     }
@@ -146,9 +144,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("live.example.org")).unwrap();
         for name in [
-            "a.pem", "a.key", "b.crt", "b.crt.key", "b.ocsp", "c.pem", "c-key.pem", "d.cer", ".hidden.pem",
-            "README", "notes.txt", "live.example.org/fullchain.pem", "live.example.org/privkey.pem",
-            "live.example.org/chain.pem", "e-key.pem",
+            "a.pem",
+            "a.key",
+            "b.crt",
+            "b.crt.key",
+            "b.ocsp",
+            "c.pem",
+            "c-key.pem",
+            "d.cer",
+            ".hidden.pem",
+            "README",
+            "notes.txt",
+            "live.example.org/fullchain.pem",
+            "live.example.org/privkey.pem",
+            "live.example.org/chain.pem",
+            "e-key.pem",
         ] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }

@@ -157,7 +157,10 @@ fn why_not(host: &HostPattern, can_wildcard: bool) -> Option<(&'static str, &'st
     } else if bare.parse::<IpAddr>().is_ok() {
         Some(("it is an address, not a name", "name a host, or use `certificates`"))
     } else if name.starts_with("*.") && !can_wildcard {
-        Some(("a wildcard has to be proved by DNS", "write `dns_update` or `dns_command`, or patterns in `on_demand`"))
+        Some((
+            "a wildcard has to be proved by DNS",
+            "write `dns_update` or `dns_command`, or patterns in `on_demand`",
+        ))
     } else if !bare.contains('.') {
         Some(("it is no name of the public DNS", "name a whole host, such as `www.example.com`"))
     } else {

@@ -65,7 +65,8 @@ fn check_empty(
     }
     if let Some((at, CertificateSource::Directory(directory))) = sources.first() {
         let path = directory.path.display();
-        let message = format!("there is no certificate that can be used in `{path}`: no handshake could succeed");
+        let message =
+            format!("there is no certificate that can be used in `{path}`: no handshake could succeed");
         let help = "put `NAME.pem` with `NAME.key` into the folder, or name another certificate beside it";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Certificate, *at, message).help(help));
     }
@@ -81,8 +82,8 @@ fn directory(
     if !files.may_read {
         return None;
     }
-    let found = CertificateDirectory::load(&path)
-        .map_err(|error| diagnostics.push(diagnostic(&error, text.span)));
+    let found =
+        CertificateDirectory::load(&path).map_err(|error| diagnostics.push(diagnostic(&error, text.span)));
     let found = found.ok()?;
     let mut findings = Vec::new();
     for one in &found.unusable {
@@ -90,7 +91,8 @@ fn directory(
         files.note(&one.error.file);
         let is_ocsp = found.certificates.iter().any(|shown| shown.certificate.files.certificate == one.file);
         let what = if is_ocsp { "the OCSP response is left out" } else { "the certificate is left out" };
-        findings.push((format!("`{}`: {}; {what}", one.error.file.display(), one.error.message), one.error.help));
+        findings
+            .push((format!("`{}`: {}; {what}", one.error.file.display(), one.error.message), one.error.help));
     }
     for ListenerCertificate { certificate, ocsp } in &found.certificates {
         files.note(&certificate.files.certificate);
@@ -182,7 +184,8 @@ fn report_missing(text: &SpannedTable<CertificateText>, diagnostics: &mut Vec<Di
     for key in ["certificate", "key"] {
         if text.is_missing(key) {
             let message = format!("`{key}` is missing");
-            let help = "name both files, which may be the same one, or a folder of certificates in `directory`";
+            let help =
+                "name both files, which may be the same one, or a folder of certificates in `directory`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
         }
     }

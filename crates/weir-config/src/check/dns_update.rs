@@ -85,7 +85,11 @@ fn key(
     let file = value.key_file.as_ref()?;
     let path = files.path(file);
     if !files.may_read {
-        return Some(TsigKey { name: named?, algorithm: value.algorithm.unwrap_or_default(), secret: AccountSecret(Box::default()) });
+        return Some(TsigKey {
+            name: named?,
+            algorithm: value.algorithm.unwrap_or_default(),
+            secret: AccountSecret(Box::default()),
+        });
     }
     let read = read_key(&path).map_err(|(kind, problem)| {
         diagnostics.push(Diagnostic::new(kind, file.span, format!("`{}`: {problem}", path.display())));

@@ -76,7 +76,10 @@ fn add(
         );
         ("it is not a name for development", help)
     } else if name.strip_prefix("*.").is_some_and(|rest| !rest.contains('.')) {
-        ("clients accept no wildcard directly below a top-level domain", format!("write one such as `*.app{}`", &name[1..]))
+        (
+            "clients accept no wildcard directly below a top-level domain",
+            format!("write one such as `*.app{}`", &name[1..]),
+        )
     } else {
         if !authority.names.iter().any(|known| **known == *name) {
             authority.names.push(name.into());

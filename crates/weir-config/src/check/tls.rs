@@ -31,7 +31,8 @@ pub(super) fn check(
             diagnostics.push(diagnostic.label(text.key_at("acme"), "the other is here").help(help));
         }
     }
-    if value.internal.is_none() && ["certificates", "acme", "internal"].iter().all(|key| text.is_missing(key)) {
+    if value.internal.is_none() && ["certificates", "acme", "internal"].iter().all(|key| text.is_missing(key))
+    {
         let message = "`certificates` is missing";
         let help = "name files in `certificates`, write `acme = {}` for certificates that Weir obtains by itself, or `internal = {}` for development";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
@@ -146,7 +147,9 @@ fn warn_kinds(
             continue;
         }
         let named = match sources.iter().find(|(source_at, _)| source_at == at) {
-            Some((_, CertificateSource::Directory(_))) => format!("`{}`", other.certificate.files.certificate.display()),
+            Some((_, CertificateSource::Directory(_))) => {
+                format!("`{}`", other.certificate.files.certificate.display())
+            }
             _ => "this certificate".to_owned(),
         };
         let message = format!(

@@ -48,7 +48,10 @@ impl InternalAuthority {
     pub fn folder(&self) -> PathBuf {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         self.directory.clone().unwrap_or_else(|| {
-            default_folder(variable("STATE_DIRECTORY").map(PathBuf::from), variable("HOME").map(PathBuf::from))
+            default_folder(
+                variable("STATE_DIRECTORY").map(PathBuf::from),
+                variable("HOME").map(PathBuf::from),
+            )
         })
     }
 }
@@ -61,9 +64,9 @@ fn default_folder(state: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
 
 /// Whether the authority issues for a name, which may be a wildcard.
 pub(crate) fn is_internal_name(name: &str) -> bool {
-    INTERNAL_DOMAINS.iter().any(|domain| {
-        name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    })
+    INTERNAL_DOMAINS
+        .iter()
+        .any(|domain| name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
 /// Whether the authority issues for an address.

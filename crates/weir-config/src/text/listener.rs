@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error_page::ErrorPagesText;
-use super::{CompressionSwitch, HeaderChangesText, TlsChoice, ProxyProtocolText, RouteText};
+use super::{CompressionSwitch, HeaderChangesText, ProxyProtocolText, RouteText, TlsChoice};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,

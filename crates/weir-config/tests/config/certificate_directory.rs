@@ -58,7 +58,11 @@ fn a_file_that_cannot_be_used_is_a_warning_and_a_folder_without_any_an_error() {
     };
     let checked = load(folder.path(), of);
     assert!(checked.config.is_none());
-    assert!(found(&checked)[0].1.contains("there is no certificate that can be used in"), "{:?}", found(&checked));
+    assert!(
+        found(&checked)[0].1.contains("there is no certificate that can be used in"),
+        "{:?}",
+        found(&checked)
+    );
 
     issue(&certs, "a", "a.test");
     issue(&certs, "b", "b.test");

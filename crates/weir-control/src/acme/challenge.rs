@@ -7,8 +7,8 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use weir_config::{AcmeChallenge, DnsRecords};
 use weir_proxy::net::tls::issued::TokenAnswer;
 
-use super::{dns_hook, dns_update};
 use super::issuer::{IssuanceError, Issuer};
+use super::{dns_hook, dns_update};
 
 /// An answer that can be seen.
 pub(super) struct PlacedChallenge<'a> {
@@ -121,8 +121,12 @@ async fn change_record(
     value: &str,
 ) -> Result<(), IssuanceError> {
     match (dns, action) {
-        (DnsRecords::Command(hook), RecordAction::Present) => dns_hook::run(hook, "present", host, value).await,
-        (DnsRecords::Command(hook), RecordAction::Cleanup) => dns_hook::run(hook, "cleanup", host, value).await,
+        (DnsRecords::Command(hook), RecordAction::Present) => {
+            dns_hook::run(hook, "present", host, value).await
+        }
+        (DnsRecords::Command(hook), RecordAction::Cleanup) => {
+            dns_hook::run(hook, "cleanup", host, value).await
+        }
         (DnsRecords::Update(update), RecordAction::Present) => dns_update::add(update, host, value).await,
         (DnsRecords::Update(update), RecordAction::Cleanup) => dns_update::remove(update, host, value).await,
     }

@@ -147,7 +147,8 @@ impl Issuer {
         let (orders_max, is_on_demand) = (self.issued.issuer.orders_max, self.is_on_demand(host));
         log.begin(now, orders_max, is_on_demand).map_err(|allowed| {
             let share = if is_on_demand { ", of which hosts on demand have three fifths" } else { "" };
-            let text = format!("the limit of orders in three hours is reached (`orders_max` = {orders_max}{share})");
+            let text =
+                format!("the limit of orders in three hours is reached (`orders_max` = {orders_max}{share})");
             IssuanceError { kind: IssuanceFailure::Limited(Some(allowed)), text }
         })?;
         Ok(self.store.save_account(ca, "orders", &log)?)

@@ -84,7 +84,8 @@ pub(super) fn merge(
         }
     }
     let file = |shown: &ListenerCertificate| shown.certificate.files.certificate.clone();
-    let is_gone = |shown: &&ListenerCertificate| directory.certificates.iter().all(|now| file(now) != file(shown));
+    let is_gone =
+        |shown: &&ListenerCertificate| directory.certificates.iter().all(|now| file(now) != file(shown));
     merged.gone = before.certificates.iter().filter(is_gone).map(file).collect();
     let news = directory.unusable.iter().filter(|one| !before.unusable.contains(one));
     merged.refused = news.map(|one| one.error.clone()).collect();

@@ -80,7 +80,8 @@ impl ListenerWatch {
     /// Renews the certificate of the internal authority when it is due; how long until then.
     async fn renew_internal(&self) -> Option<Duration> {
         let (listener, certificates) = (self.listener.clone(), Arc::clone(&self.certificates));
-        let renewed = tokio::task::spawn_blocking(move || internal_authority::renew(&listener, &certificates));
+        let renewed =
+            tokio::task::spawn_blocking(move || internal_authority::renew(&listener, &certificates));
         renewed.await.ok()?
     }
 

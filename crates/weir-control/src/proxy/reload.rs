@@ -12,9 +12,9 @@ use weir_config::{Config, Server};
 
 use super::Proxy;
 use crate::acme::AcmeThread;
-use crate::internal_authority;
 use crate::commands::{CommandRejected, ReloadReport, ServerChange};
 use crate::health::ProbeThread;
+use crate::internal_authority;
 use crate::listening_sockets::OpenedSockets;
 use crate::process::open_files_max;
 use crate::start_error::StartError;

@@ -33,7 +33,9 @@ impl WireName {
     pub(super) fn new(text: &str) -> Option<Self> {
         let mut wire = Vec::with_capacity(text.len() + 2);
         for label in text.strip_suffix('.').unwrap_or(text).split('.') {
-            let len = u8::try_from(label.len()).ok().filter(|len| (1..=LABEL_LEN_MAX).contains(&usize::from(*len)))?;
+            let len = u8::try_from(label.len())
+                .ok()
+                .filter(|len| (1..=LABEL_LEN_MAX).contains(&usize::from(*len)))?;
             wire.push(len);
             wire.extend(label.bytes().map(|byte| byte.to_ascii_lowercase()));
         }
@@ -84,7 +86,13 @@ pub(super) fn zone_query(id: u16, name: &WireName) -> Vec<u8> {
 }
 
 /// Changes one TXT record of a zone (RFC 2136 section 2.5).
-pub(super) fn update(id: u16, zone: &WireName, name: &WireName, value: &str, change: RecordChange) -> Vec<u8> {
+pub(super) fn update(
+    id: u16,
+    zone: &WireName,
+    name: &WireName,
+    value: &str,
+    change: RecordChange,
+) -> Vec<u8> {
     let mut message = header(id, OPCODE_UPDATE, [1, 0, 1, 0]);
     push_question(&mut message, zone);
     let (class, ttl) = match change {
@@ -115,7 +123,14 @@ fn push_question(message: &mut Vec<u8>, name: &WireName) {
     message.extend(CLASS_IN.to_be_bytes());
 }
 
-pub(super) fn push_record(message: &mut Vec<u8>, name: &WireName, kind: u16, class: u16, ttl: u32, data: &[u8]) {
+pub(super) fn push_record(
+    message: &mut Vec<u8>,
+    name: &WireName,
+    kind: u16,
+    class: u16,
+    ttl: u32,
+    data: &[u8],
+) {
     message.extend_from_slice(name.bytes());
     message.extend(kind.to_be_bytes());
     message.extend(class.to_be_bytes());

@@ -75,7 +75,9 @@ async fn change_in_time(
         None => exchange.zone_of(&name).await?,
     };
     if !name.is_in(&zone) {
-        return Err(IssuanceError::refused(format!("the record `{name}` is not in the zone `{zone}` of `dns_update`")));
+        return Err(IssuanceError::refused(format!(
+            "the record `{name}` is not in the zone `{zone}` of `dns_update`"
+        )));
     }
     let id = luck::random() as u16;
     let response = exchange.send(message::update(id, &zone, &name, value, change), id).await?;
@@ -164,7 +166,11 @@ impl<'a> Exchange<'a> {
             NOTZONE => ": the name is not in that zone",
             _ => "",
         };
-        let text = format!("the name server {} refuses {what} with {}{why}", self.server, code_name(u16::from(code)));
+        let text = format!(
+            "the name server {} refuses {what} with {}{why}",
+            self.server,
+            code_name(u16::from(code))
+        );
         match code {
             SERVFAIL => IssuanceError::unreached(text),
             _ => IssuanceError::refused(text),

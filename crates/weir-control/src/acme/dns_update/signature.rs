@@ -77,7 +77,9 @@ impl Signer {
         request_mac: &[u8],
         now: u64,
     ) -> Verdict {
-        let Some(signature) = TsigData::read(response, data) else { return Verdict::Bad("its signature is broken") };
+        let Some(signature) = TsigData::read(response, data) else {
+            return Verdict::Bad("its signature is broken");
+        };
         if signature.error != 0 && signature.mac.is_empty() {
             return Verdict::Rejected(signature.error);
         }

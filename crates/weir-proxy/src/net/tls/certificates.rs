@@ -170,8 +170,12 @@ type Candidates = Vec<Arc<CertifiedKey>>;
 
 impl ByName {
     fn new(sources: Vec<CertificateSource>, provider: &CryptoProvider) -> Result<Self, rustls::Error> {
-        let mut made =
-            Self { sources: Vec::new(), exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
+        let mut made = Self {
+            sources: Vec::new(),
+            exact: HashMap::new(),
+            wildcard: HashMap::new(),
+            default: Vec::new(),
+        };
         let certificates = || sources.iter().flat_map(CertificateSource::certificates);
         let default_names = certificates().next().map(|first| first.certificate.names.clone());
         let now = UNIX_EPOCH + clock::unix_now();

@@ -12,7 +12,8 @@ const SECRET: &str = "Wm9uZSBrZXkgZm9yIGEgdGVzdCwgMzIgYnl0ZXMgbG8=";
 const OTHER_SECRET: &str = "QW5vdGhlciB6b25lIGtleSBmb3IgYSB0ZXN0LCAzMiA=";
 
 fn has_knot() -> bool {
-    let found = foreign_command("knotd").arg("--version").output().is_ok_and(|output| output.status.success());
+    let found =
+        foreign_command("knotd").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         eprintln!("left out: there is no `knotd` (cargo xtask setup installs it)");
     }
@@ -107,14 +108,18 @@ fn refusals_of_the_server_are_explained() {
     let (origin, authority) = (Origin::serving("hello"), Authority::new());
     let ((_knot, server), folder) = (knot("hmac-sha256"), temporary_folder());
     let of = |host: &str, more: &str| {
-        let keys = keys(folder.path(), server, more).replace("\"*.example.test\", \"example.test\"", &format!("\"{host}\""));
+        let keys = keys(folder.path(), server, more)
+            .replace("\"*.example.test\", \"example.test\"", &format!("\"{host}\""));
         let store = folder.path().join(format!("store-{host}{}", more.len()));
         config(&origin, &authority.keys(&store, &keys))
     };
     write_key(folder.path(), "hmac-sha256", OTHER_SECRET);
     let weir = Weir::start(&of("a.example.test", ""));
     let _pebble = authority.start(&PebbleSettings { name_server: Some(server), ..usual(&weir) });
-    weir.line(&["no certificate could be obtained", "does not accept the key: BADSIG (the secret is another one)"]);
+    weir.line(&[
+        "no certificate could be obtained",
+        "does not accept the key: BADSIG (the secret is another one)",
+    ]);
     write_key(folder.path(), "hmac-sha256", SECRET);
     weir.reload(&of("b.example.org", ""));
     weir.line(&["no certificate could be obtained", "has no zone for `_acme-challenge.b.example.org.`"]);

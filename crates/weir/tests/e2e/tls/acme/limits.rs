@@ -11,7 +11,8 @@ fn hosts_on_demand_cannot_use_up_the_orders_of_the_config() {
     }
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
     let with = |hosts: &str| {
-        let keys = "on_demand = [\"*.shops.test\"]\norders_max = 5\nwait = \"60s\"\nchallenges = [\"tls-alpn-01\"]";
+        let keys =
+            "on_demand = [\"*.shops.test\"]\norders_max = 5\nwait = \"60s\"\nchallenges = [\"tls-alpn-01\"]";
         config(&origin, &authority.keys(store.path(), &format!("hosts = [{hosts}]\n{keys}")))
     };
     let weir = Weir::start(&with("\"a.example.test\""));
@@ -20,7 +21,8 @@ fn hosts_on_demand_cannot_use_up_the_orders_of_the_config() {
     for name in ["one.shops.test", "two.shops.test", "three.shops.test"] {
         assert_eq!(connect(weir.web(), pebble.client(), name).fetch("/").text(), "hello");
     }
-    let refused = try_connect(weir.web(), pebble.client(), "four.shops.test").map(|_| ()).expect_err("a limit");
+    let refused =
+        try_connect(weir.web(), pebble.client(), "four.shops.test").map(|_| ()).expect_err("a limit");
     assert!(refused.to_string().contains("InternalError"), "{refused}");
     weir.line(&["four.shops.test", "the limit of orders", "three fifths"]);
     weir.reload(&with("\"a.example.test\", \"b.example.test\""));

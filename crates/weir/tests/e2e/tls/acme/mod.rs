@@ -181,8 +181,13 @@ impl Pebble {
     /// Has it suggest a window for the renewal of a certificate (RFC 9773 section 4.2), both ends in seconds from now.
     fn suggest(&self, certificate: &CertificateDer<'_>, window_s: [i64; 2]) {
         let times = window_s.map(|seconds| {
-            let output = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d", &format!("{seconds} seconds")]).output();
-            String::from_utf8(output.expect("there is `date`").stdout).expect("it writes ASCII").trim().to_owned()
+            let output = Command::new("date")
+                .args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d", &format!("{seconds} seconds")])
+                .output();
+            String::from_utf8(output.expect("there is `date`").stdout)
+                .expect("it writes ASCII")
+                .trim()
+                .to_owned()
         });
         let answer = json!({ "suggestedWindow": { "start": times[0], "end": times[1] } }).to_string();
         let body = data_encoding::BASE64.encode(certificate);
@@ -191,7 +196,9 @@ impl Pebble {
         let name = self.management.ip().to_string();
         let mut client = connect(self.management, self.tls_client.clone(), &name);
         let len = text.len();
-        client.send(format!("POST /set-renewal-info/ HTTP/1.1\r\nHost: {name}\r\nContent-Length: {len}\r\n\r\n{text}"));
+        client.send(format!(
+            "POST /set-renewal-info/ HTTP/1.1\r\nHost: {name}\r\nContent-Length: {len}\r\n\r\n{text}"
+        ));
         let response = client.response();
         assert_eq!(response.status, 200, "{}", response.text());
     }

@@ -75,7 +75,10 @@ fn certificates_are_of_the_profile_that_the_config_names() {
     assert!((1..=SHORT_VALIDITY_S + 5).contains(&left), "{left}");
 
     // One that the authority does not offer is quoted.
-    weir.reload(&config(&origin, &authority.keys(store.path(), &keys.replace("short", "long").replace("a.ex", "b.ex"))));
+    weir.reload(&config(
+        &origin,
+        &authority.keys(store.path(), &keys.replace("short", "long").replace("a.ex", "b.ex")),
+    ));
     weir.line(&["no certificate could be obtained", "b.example.test", "profile"]);
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::harness::tls::{ECDSA, connect, try_connect_stream};
 use crate::harness::{CertificateAuthority, Origin, Weir, config_with, eventually, temporary_folder};
 
-const SETTINGS: &str = "listener.web.tls.certificates = [{ directory = \"certs\" }]\nlistener.web.tls.reload = \"100ms\"\n";
+const SETTINGS: &str =
+    "listener.web.tls.certificates = [{ directory = \"certs\" }]\nlistener.web.tls.reload = \"100ms\"\n";
 
 /// Whether clients that ask for `asked` are shown a certificate of this authority for it.
 fn is_shown(weir: &Weir, authority: &CertificateAuthority, asked: &str) -> bool {
@@ -68,12 +69,16 @@ fn a_bad_file_changes_nothing_else_and_is_named() {
         one.map(|one| (one["state"].clone(), one["last_error"].is_string()))
     };
     eventually("both are reported", || {
-        state("/b.test.pem") == Some(("valid".into(), true)) && state("/new.test.pem") == Some(("unusable".into(), true))
+        state("/b.test.pem") == Some(("valid".into(), true))
+            && state("/new.test.pem") == Some(("unusable".into(), true))
     });
     assert_eq!(state("/a.test.pem"), Some(("valid".into(), false)));
 
     // Also over a reload, where the content of before is in no file any more.
-    weir.reload(&config_with(&[origin.entry()], &format!("{SETTINGS}listener.web.tls.session_tickets = false\n")));
+    weir.reload(&config_with(
+        &[origin.entry()],
+        &format!("{SETTINGS}listener.web.tls.session_tickets = false\n"),
+    ));
     assert!(is_shown(&weir, &authority, "a.test") && is_shown(&weir, &authority, "b.test"));
     authority.issue(&certs(&weir), "new.test", &["new.test"], ECDSA);
     eventually("it is used once it is whole", || is_shown(&weir, &authority, "new.test"));

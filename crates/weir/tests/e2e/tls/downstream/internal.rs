@@ -15,7 +15,8 @@ use crate::harness::{Origin, Weir, config_with, eventually, temporary_folder};
 
 fn config(origin: &Origin, folder: &Path, more: &str) -> String {
     let tls = format!("listener.web.tls.internal = {{ directory = \"{}\"{more} }}\n", folder.display());
-    let route = "listener.web.route = [{ host = \"shop.test\", upstream = \"app\" }, { upstream = \"app\" }]\n";
+    let route =
+        "listener.web.route = [{ host = \"shop.test\", upstream = \"app\" }, { upstream = \"app\" }]\n";
     config_with(&[origin.entry()], &tls).replace("listener.web.upstream = \"app\"\n", route)
 }
 
@@ -40,9 +41,8 @@ fn clients_that_trust_the_root_accept_all_hosts_of_the_listener() {
     }
     assert!(try_connect(weir.web(), client(&state), "other.test").is_err());
     weir.line(&["internal authority", "update-ca-certificates", "root.pem"]);
-    let mode = |name: &str| {
-        std::fs::metadata(state.join(name)).expect("it is there").permissions().mode() & 0o777
-    };
+    let mode =
+        |name: &str| std::fs::metadata(state.join(name)).expect("it is there").permissions().mode() & 0o777;
     assert_eq!((mode("root.key"), mode("root.pem")), (0o600, 0o644));
     let shown = &weir.admin_json("/api/certificates")[0];
     assert_eq!((shown["source"].as_str(), shown["state"].as_str()), (Some("internal"), Some("valid")));
@@ -50,7 +50,14 @@ fn clients_that_trust_the_root_accept_all_hosts_of_the_listener() {
     // Another implementation agrees, name constraints included.
     let name = format!("https://shop.test:{}/", weir.web().port());
     let mut curl = Command::new("curl");
-    curl.args(["-sf", "--noproxy", "*", "--connect-to", &format!("::127.0.0.1:{}", weir.web().port()), &name]);
+    curl.args([
+        "-sf",
+        "--noproxy",
+        "*",
+        "--connect-to",
+        &format!("::127.0.0.1:{}", weir.web().port()),
+        &name,
+    ]);
     let output = curl.arg("--cacert").arg(state.join("root.pem")).output().expect("curl runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{output:?}");
 
