@@ -110,15 +110,15 @@ pub(crate) fn renew(listener: &str, certificates: &Certificates) -> Option<Durat
     {
         return Some(left);
     }
-    let made = make(&internal.authority);
-    if let Err(error) = &made
-        && internal.last_error.as_deref() != Some(&*error.to_string())
+    let made = make(&internal.authority).map_err(|error| Box::<str>::from(error.to_string()));
+    let lifetime = internal.authority.lifetime;
+    let pause = made.as_ref().map_or(lifetime / 30, |_| renewed_after(lifetime));
+    install(certificates, &made);
+    if let Err(error) = made
+        && internal.last_error.as_ref() != Some(&error)
     {
         tracing::error!(listener, %error, "a certificate could not be renewed; the one of before stays in use");
     }
-    let lifetime = internal.authority.lifetime;
-    let pause = made.as_ref().map_or(lifetime / 30, |_| renewed_after(lifetime));
-    install(certificates, &made.map_err(|error| error.to_string().into()));
     Some(pause.max(Duration::from_millis(100)))
 }
 

@@ -103,10 +103,13 @@ class Site:
         with open(self.path(log), errors="replace") as file:
             return sum(text in line for line in file)
 
-    def metric(self, name):
+    def metrics(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics") as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+
+    def metric(self, name):
+        return self.metrics()[name]
 
     def stop(self):
         for child in reversed(self.children):
@@ -176,10 +179,11 @@ def main():
             rows.writerow(["seconds", "handshakes", "failed_handshakes", "orders_at_pebble", "obtained", "failed_orders", "hosts_valid_or_renewing"])
             while time.time() - began < arguments.minutes * 60:
                 time.sleep(10)
-                sound = site.metric('weir_acme_hosts{state="valid"}') + site.metric('weir_acme_hosts{state="renewing"}')
+                now = site.metrics()
+                sound = now['weir_acme_hosts{state="valid"}'] + now['weir_acme_hosts{state="renewing"}']
                 rows.writerow([round(time.time() - began), load.done, sum(load.failures.values()), site.count("pebble.log", "Added order"),
-                               int(site.metric('weir_acme_orders_total{outcome="obtained"}')),
-                               int(site.metric('weir_acme_orders_total{outcome="failed"}')), int(sound)])
+                               int(now['weir_acme_orders_total{outcome="obtained"}']),
+                               int(now['weir_acme_orders_total{outcome="failed"}']), int(sound)])
                 file.flush()
         load.over.set()
         for thread in threads:

@@ -18,7 +18,7 @@ section! {
     pub(crate) struct InternalText at "listener.NAME.tls.internal" {
         /// The names and addresses that the certificate is for. Without it, the hosts of the routes, `localhost`, `127.0.0.1` and `[::1]`.
         hosts: Vec<Spanned<HostPattern>> = optional;
-        /// The folder for root and key, readable for the user of Weir only. Without it, `internal` below `$STATE_DIRECTORY`, which systemd
+        /// The folder for root and key; only the user of Weir may read the key. Without it, `internal` below `$STATE_DIRECTORY`, which systemd
         /// sets; else `~/.local/state/weir/internal`; for root `/var/lib/weir/internal`.
         directory: Spanned<Box<str>> = optional, like "Caddy `storage`";
         /// How long a certificate is valid. It is renewed after two thirds of that.

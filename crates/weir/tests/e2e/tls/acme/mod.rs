@@ -61,6 +61,8 @@ struct PebbleSettings {
     account: Option<[&'static str; 2]>,
     /// The name server that it asks; without it, one that knows every name.
     name_server: Option<SocketAddr>,
+    /// Whether it offers the profile `short` beside its default.
+    has_short_profile: bool,
 }
 
 impl Authority {
@@ -110,10 +112,14 @@ impl Authority {
             "tlsPort": settings.ports[1],
             "ocspResponderURL": "",
             "externalAccountBindingRequired": settings.account.is_some(),
-            "profiles": {"default": {"description": "of the test", "validityPeriod": settings.validity_s},
-                "short": {"description": "of the test", "validityPeriod": SHORT_VALIDITY_S}},
+            "profiles": {"default": {"description": "of the test", "validityPeriod": settings.validity_s}},
             "retryAfter": {"authz": 1, "order": 1},
         });
+        // Pebble takes any of its profiles for an order that names none.
+        if settings.has_short_profile {
+            config["profiles"]["short"] =
+                json!({ "description": "of the test", "validityPeriod": SHORT_VALIDITY_S });
+        }
         if let Some([id, key]) = settings.account {
             config["externalAccountMACKeys"] = json!({ id: key });
         }
@@ -197,7 +203,7 @@ impl Pebble {
         let mut client = connect(self.management, self.tls_client.clone(), &name);
         let len = text.len();
         client.send(format!(
-            "POST /set-renewal-info/ HTTP/1.1\r\nHost: {name}\r\nContent-Length: {len}\r\n\r\n{text}"
+            "POST /set-renewal-info/ HTTP/1.1\r\nHost: {name}\r\nUser-Agent: test\r\nContent-Length: {len}\r\n\r\n{text}"
         ));
         let response = client.response();
         assert_eq!(response.status, 200, "{}", response.text());
@@ -217,6 +223,7 @@ fn usual(weir: &Weir) -> PebbleSettings {
         nonces_refused: 15,
         account: None,
         name_server: None,
+        has_short_profile: false,
     }
 }
 

@@ -67,7 +67,7 @@ fn certificates_are_of_the_profile_that_the_config_names() {
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
     let keys = "hosts = [\"a.example.test\"]\nprofile = \"short\"";
     let weir = Weir::start(&config(&origin, &authority.keys(store.path(), keys)));
-    let pebble = authority.start(&usual(&weir));
+    let pebble = authority.start(&PebbleSettings { has_short_profile: true, ..usual(&weir) });
     pebble.wait_for(weir.web(), "a.example.test");
     let ends = || weir.admin_json("/api/certificates")[0]["not_after_s"].as_u64();
     eventually("the certificate is shown", || ends().is_some());
