@@ -50,7 +50,7 @@ pub(super) const ADVICE: &[Advice] = &[
         "Weir obtains certificates by itself with `acme = {}` in `tls` of a listener",
     ),
     advice(
-        &["self_signed", "selfsigned", "mkcert", "dev_certs"],
+        &["self_signed", "mkcert", "dev_certs"],
         "certificates for development are made by Weir with `tls = \"internal\"` of a listener",
     ),
     advice(
