@@ -119,8 +119,8 @@ mod tests {
     fn the_state_of_a_service_goes_before_that_of_a_user() {
         let path = |text: &str| Some(PathBuf::from(text));
         for (state, home, expected) in [
-            (path("/var/lib/weir"), path("/home/a"), "/var/lib/weir/internal"),
-            (None, path("/home/a"), "/home/a/.local/state/weir/internal"),
+            (path("/var/lib/weir"), path("/data/a"), "/var/lib/weir/internal"),
+            (None, path("/data/a"), "/data/a/.local/state/weir/internal"),
             (None, path("/root"), "/var/lib/weir/internal"),
             (None, None, "/var/lib/weir/internal"),
         ] {

@@ -1,13 +1,10 @@
-//! `[listener.NAME.tls.internal]` in the text, and its short form `tls = "internal"`.
+//! `[listener.NAME.tls.internal]` in the text.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use weir_traffic::route::HostPattern;
 
-use super::ListenerTlsText;
-use crate::key::{Bounds, ConfigValue, Spanned, SpannedTable, TreeReader, ValueKind, choice, section};
-use crate::source::{Tree, TreeNode};
+use crate::key::{Spanned, section};
 
 section! {
     /// Certificates of an authority of Weir's own, for development: one certificate for all hosts of the listener. Clients trust it once they trust its
@@ -23,56 +20,5 @@ section! {
         directory: Spanned<Box<str>> = optional, like "Caddy `storage`";
         /// How long a certificate is valid. It is renewed after two thirds of that.
         lifetime: Duration = "24h", in 1_000..=604_800_000, like "Caddy `lifetime`";
-    }
-}
-
-choice! {
-    /// The word in place of a table.
-    pub(crate) enum TlsWord {
-        /// as `{ internal = {} }`: certificates of an authority of Weir's own, for development
-        #[default]
-        Internal = "internal",
-    }
-}
-
-/// TLS of a listener: a table, or a word.
-#[derive(Debug, Clone)]
-pub(crate) struct TlsChoice(SpannedTable<ListenerTlsText>);
-
-impl Deref for TlsChoice {
-    type Target = SpannedTable<ListenerTlsText>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl ConfigValue for TlsChoice {
-    fn kind(bounds: Bounds) -> ValueKind {
-        ValueKind::Either(vec![TlsWord::kind(bounds), ListenerTlsText::kind(bounds)])
-    }
-
-    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
-        match &node.tree {
-            Tree::Table(_) => SpannedTable::read(node, bounds, reader).map(Self),
-            Tree::Text(_) => {
-                let TlsWord::Internal = TlsWord::read(node, bounds, reader)?;
-                let internal = SpannedTable::unwritten(InternalText::default(), node.span);
-                let text = ListenerTlsText { internal: Some(internal), ..ListenerTlsText::default() };
-                Some(Self(SpannedTable::unwritten(text, node.span)))
-            }
-            _ => {
-                reader.wrong_type(node, &Self::kind(bounds));
-                None
-            }
-        }
-    }
-
-    fn write(&self) -> String {
-        self.0.write()
-    }
-
-    fn lines(&self, path: &str, lines: &mut Vec<String>) {
-        self.0.lines(path, lines);
     }
 }

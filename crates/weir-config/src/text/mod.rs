@@ -5,8 +5,8 @@
 mod document;
 mod listener;
 mod proxy_protocol;
-mod internal;
 mod tls;
+mod internal;
 mod acme;
 mod dns_update;
 mod client_certificates;
@@ -48,7 +48,7 @@ pub(crate) use fastcgi::FastcgiText;
 pub(crate) use files::FilesText;
 pub(crate) use forward_auth::ForwardAuthText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
-pub(crate) use internal::{InternalText, TlsChoice};
+pub(crate) use internal::InternalText;
 pub(crate) use jwt::{JwtText, RemoteKeysText};
 pub(crate) use limit::LimitText;
 pub(crate) use list::ListText;
@@ -59,7 +59,7 @@ pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };
-pub(crate) use tls::{CertificateText, ListenerTlsText};
+pub(crate) use tls::{CertificateText, ListenerTlsText, TlsChoice};
 pub(crate) use traces::TracesText;
 pub(crate) use upstream::{ServerMode, ServerTable, ServerText, UpstreamText};
 pub(crate) use upstream_tls::UpstreamTlsText;

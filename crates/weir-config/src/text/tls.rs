@@ -1,10 +1,14 @@
-//! `[listener.NAME.tls]` in the text.
+//! `[listener.NAME.tls]` in the text, and its short form `tls = "internal"`.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use super::{AcmeText, ClientCertificatesText, InternalText};
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
-use crate::key::{NonEmpty, Spanned, SpannedTable, section};
+use crate::key::{
+    Bounds, ConfigValue, NonEmpty, Spanned, SpannedTable, TreeReader, ValueKind, choice, section,
+};
+use crate::source::{Tree, TreeNode};
 
 section! {
     /// TLS with the clients of a listener. `certificates`, `acme` or `internal` is sufficient; the other keys restrict TLS or support older clients.
@@ -72,5 +76,56 @@ section! {
         /// Whether this is the certificate for clients without a server name, or with one that no certificate matches. Without it, the
         /// first certificate. Of a folder, the one whose file comes first in the order of names.
         default: bool = false, like "nginx `listen default_server`";
+    }
+}
+
+choice! {
+    /// The word in place of a table.
+    pub(crate) enum TlsWord {
+        /// as `{ internal = {} }`: certificates of an authority of Weir's own, for development
+        #[default]
+        Internal = "internal",
+    }
+}
+
+/// TLS of a listener: a table, or a word.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsChoice(SpannedTable<ListenerTlsText>);
+
+impl Deref for TlsChoice {
+    type Target = SpannedTable<ListenerTlsText>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl ConfigValue for TlsChoice {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![TlsWord::kind(bounds), ListenerTlsText::kind(bounds)])
+    }
+
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Table(_) => SpannedTable::read(node, bounds, reader).map(Self),
+            Tree::Text(_) => {
+                let TlsWord::Internal = TlsWord::read(node, bounds, reader)?;
+                let internal = SpannedTable::unwritten(InternalText::default(), node.span);
+                let text = ListenerTlsText { internal: Some(internal), ..ListenerTlsText::default() };
+                Some(Self(SpannedTable::unwritten(text, node.span)))
+            }
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        self.0.write()
+    }
+
+    fn lines(&self, path: &str, lines: &mut Vec<String>) {
+        self.0.lines(path, lines);
     }
 }

@@ -11,7 +11,7 @@ use weir_config::{
     OcspResponse, UnusableCertificate,
 };
 
-use super::files::{CertificateLoad, FileStamp, FileStamps, read_if_changed};
+use super::files::{CertificateLoad, CertificateStamps, FileStamp, read_if_changed};
 
 /// The files of a certificate in a folder, read if they have changed.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct ScannedFiles {
 /// When the folder itself cannot be read.
 pub(super) fn scan(
     directory: &CertificateDirectory,
-    before: &FileStamps,
+    before: &CertificateStamps,
 ) -> Result<Vec<ScannedFiles>, CertificateError> {
     let known = |file: &Path| {
         let responses = directory.certificates.iter().filter_map(|shown| shown.ocsp.as_ref());
@@ -159,7 +159,11 @@ mod tests {
     }
 
     /// One look, with the stamps of the one before.
-    fn look(directory: &mut CertificateDirectory, stamps: &mut FileStamps, is_last: bool) -> MergedDirectory {
+    fn look(
+        directory: &mut CertificateDirectory,
+        stamps: &mut CertificateStamps,
+        is_last: bool,
+    ) -> MergedDirectory {
         let scanned = scan(directory, stamps);
         for one in scanned.iter().flatten() {
             stamps.insert(one.files.clone(), one.stamps);

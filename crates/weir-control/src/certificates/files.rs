@@ -18,7 +18,7 @@ const EXPIRY_WARNING_DAYS: u64 = 14;
 pub(crate) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// The stamps of certificates and their keys, as they were when they were last read.
-pub(super) type FileStamps = HashMap<CertificateFiles, [FileStamp; 2]>;
+pub(super) type CertificateStamps = HashMap<CertificateFiles, [FileStamp; 2]>;
 
 /// How long a certificate remains valid, if that is to be logged now: it expires soon, and was not logged with that many days.
 pub(super) fn days_to_tell(

@@ -15,7 +15,7 @@ use weir_config::{
 
 use super::client_authorities;
 use super::directory::{merge, scan};
-use super::files::{DATE_INTERVAL, FileStamps, days_to_tell, read_if_changed, seconds};
+use super::files::{CertificateStamps, DATE_INTERVAL, days_to_tell, read_if_changed, seconds};
 use super::ocsp_responses::OcspResponses;
 use crate::internal_authority;
 use weir_proxy::net::clock;
@@ -35,9 +35,9 @@ struct ListenerWatch {
     listener: Box<str>,
     certificates: Arc<Certificates>,
     /// Of certificate and key, as they were when they were last read.
-    stamps: FileStamps,
+    stamps: CertificateStamps,
     /// The same of the files of each folder.
-    directory_stamps: HashMap<PathBuf, FileStamps>,
+    directory_stamps: HashMap<PathBuf, CertificateStamps>,
     /// Days left of which the log has spoken, by the file of the certificate.
     reported_days: HashMap<PathBuf, Option<u64>>,
     responses: OcspResponses,

@@ -2,8 +2,8 @@
 //!
 //! Own code, since the form of three messages is all that is needed; the HMAC is that of the library for TLS. Must not know challenges.
 
-mod message;
 mod signature;
+mod message;
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use weir_config::{DnsUpdate, ServerAddress};
 use weir_proxy::net::clock;
 
 use self::message::{DnsResponse, RecordChange, WireName, code_name};
-use self::signature::{Signer, Verdict};
+use self::signature::{SignatureVerdict, Signer};
 use super::issuer::IssuanceError;
 use super::luck;
 
@@ -69,7 +69,7 @@ async fn change_in_time(
     let record = format!("_acme-challenge.{host}");
     let name = WireName::new(&record).ok_or_else(|| no_name(&record))?;
     let signer = Signer::new(&update.key).ok_or_else(|| no_name(&update.key.name))?;
-    let mut exchange = Exchange::open(update, signer).await?;
+    let mut exchange = DnsConnection::open(update, signer).await?;
     let zone = match &update.zone {
         Some(zone) => WireName::new(zone).ok_or_else(|| no_name(zone))?,
         None => exchange.zone_of(&name).await?,
@@ -85,13 +85,13 @@ async fn change_in_time(
 }
 
 /// A connection to the server.
-struct Exchange<'a> {
+struct DnsConnection<'a> {
     server: &'a ServerAddress,
     signer: Signer,
     stream: TcpStream,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> DnsConnection<'a> {
     async fn open(update: &'a DnsUpdate, signer: Signer) -> Result<Self, IssuanceError> {
         let server = &update.server;
         let connected = match server {
@@ -138,13 +138,13 @@ impl<'a> Exchange<'a> {
         let now = clock::unix_now().as_secs();
         match response.signature.clone() {
             Some(signature) => match self.signer.verify(&answer, signature, &mac, now) {
-                Verdict::Verified => Ok(response),
-                Verdict::Rejected(code) => Err(IssuanceError::refused(format!(
+                SignatureVerdict::Verified => Ok(response),
+                SignatureVerdict::Rejected(code) => Err(IssuanceError::refused(format!(
                     "the name server {server} does not accept the key: {} ({})",
                     code_name(code),
                     why_rejected(code)
                 ))),
-                Verdict::Bad(why) => Err(distrusted(why)),
+                SignatureVerdict::Bad(why) => Err(distrusted(why)),
             },
             // A refusal need not be signed; nothing follows from it.
             None if !matches!(response.code, 0 | NXDOMAIN) => Ok(response),

@@ -20,7 +20,7 @@ pub(super) struct Signer {
 
 /// What a signature says of a response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SignatureVerdict {
     /// It is of the server that has the key.
     Verified,
     /// The server did not accept the signature of the request, with this code.
@@ -76,16 +76,16 @@ impl Signer {
         (begin, data): (usize, std::ops::Range<usize>),
         request_mac: &[u8],
         now: u64,
-    ) -> Verdict {
+    ) -> SignatureVerdict {
         let Some(signature) = TsigData::read(response, data) else {
-            return Verdict::Bad("its signature is broken");
+            return SignatureVerdict::Bad("its signature is broken");
         };
         if signature.error != 0 && signature.mac.is_empty() {
-            return Verdict::Rejected(signature.error);
+            return SignatureVerdict::Rejected(signature.error);
         }
         let is_ours = read_name(response, begin).is_some_and(|(name, _)| name == self.name);
         if !is_ours || signature.algorithm != self.algorithm {
-            return Verdict::Bad("it is signed with another key");
+            return SignatureVerdict::Bad("it is signed with another key");
         }
         let mut signed = (request_mac.len() as u16).to_be_bytes().to_vec();
         signed.extend_from_slice(request_mac);
@@ -98,14 +98,14 @@ impl Signer {
         signed.extend(self.variables(signature.time, signature.fudge, signature.error, signature.other));
         // Never a shortened one: it could be guessed.
         if hmac::verify(&self.key, &signed, signature.mac).is_err() {
-            return Verdict::Bad("its signature is not by this key");
+            return SignatureVerdict::Bad("its signature is not by this key");
         }
         if signature.error != 0 {
-            return Verdict::Rejected(signature.error);
+            return SignatureVerdict::Rejected(signature.error);
         }
         match signature.time.abs_diff(now) > u64::from(signature.fudge) {
-            true => Verdict::Bad("the clocks of the server and of Weir differ"),
-            false => Verdict::Verified,
+            true => SignatureVerdict::Bad("the clocks of the server and of Weir differ"),
+            false => SignatureVerdict::Verified,
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
         message
     }
 
-    fn verdict(response: &[u8], request_mac: &[u8], now: u64) -> Verdict {
+    fn verdict(response: &[u8], request_mac: &[u8], now: u64) -> SignatureVerdict {
         let read = DnsResponse::read(response, 7).unwrap();
         signer(b"secret").verify(response, read.signature.unwrap(), request_mac, now)
     }
@@ -195,14 +195,22 @@ mod tests {
         let mac = signer(b"secret").sign(&mut request, NOW);
         assert_eq!((mac.len(), request[ADDITIONAL_COUNT + 1]), (32, 1));
         let good = response(&signer(b"secret"), &mac, 0);
-        assert_eq!(verdict(&good, &mac, NOW), Verdict::Verified);
-        assert_eq!(verdict(&good, &mac, NOW + 299), Verdict::Verified);
-        assert!(matches!(verdict(&good, &mac, NOW + 301), Verdict::Bad(why) if why.contains("clocks")));
-        assert!(matches!(verdict(&good, b"other", NOW), Verdict::Bad(_)), "of another request");
-        assert!(matches!(verdict(&response(&signer(b"guess"), &mac, 0), &mac, NOW), Verdict::Bad(_)));
+        assert_eq!(verdict(&good, &mac, NOW), SignatureVerdict::Verified);
+        assert_eq!(verdict(&good, &mac, NOW + 299), SignatureVerdict::Verified);
+        assert!(
+            matches!(verdict(&good, &mac, NOW + 301), SignatureVerdict::Bad(why) if why.contains("clocks"))
+        );
+        assert!(matches!(verdict(&good, b"other", NOW), SignatureVerdict::Bad(_)), "of another request");
+        assert!(matches!(
+            verdict(&response(&signer(b"guess"), &mac, 0), &mac, NOW),
+            SignatureVerdict::Bad(_)
+        ));
         let mut changed = good.clone();
         changed[3] = 5;
-        assert!(matches!(verdict(&changed, &mac, NOW), Verdict::Bad(_)));
-        assert_eq!(verdict(&response(&signer(b"secret"), &mac, 18), &mac, NOW), Verdict::Rejected(18));
+        assert!(matches!(verdict(&changed, &mac, NOW), SignatureVerdict::Bad(_)));
+        assert_eq!(
+            verdict(&response(&signer(b"secret"), &mac, 18), &mac, NOW),
+            SignatureVerdict::Rejected(18)
+        );
     }
 }
