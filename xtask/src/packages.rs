@@ -34,6 +34,11 @@ const PACKAGES: &[DebianPackage] = &[
     },
     DebianPackage { name: "curl", program: "curl", reason: "step `tests`: a client that people use" },
     DebianPackage {
+        name: "knot",
+        program: "knotd",
+        reason: "step `tests`: a name server that takes dynamic updates",
+    },
+    DebianPackage {
         name: "haproxy",
         program: "haproxy",
         reason: "steps `tests` and `bench`: a peer in the lab",

@@ -41,19 +41,20 @@ mod source_map;
 
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
-    Authorities, CertificateError, CertificateFiles, Identity, LoadedCertificate, OcspResponse,
-    RevocationLists, TicketKey,
+    Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Identity,
+    ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, TicketKey, UnusableCertificate,
 };
 pub use config::{
     AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,
     AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, Bird, BodyRule, CacheDisk, CacheStore,
-    CacheTtl, CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
-    CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
-    CorsOrigin, Credentials, Dialogue, Dns, DnsHook, EncodedSlashAction, ErrorPage, ExternalAccount,
-    FailBack, FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders,
-    GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth,
-    Keepalived, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse, ListAction,
-    ListEntries, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    CacheTtl, CertificateSource, CipherSuite, ClientCertificateHeaders, ClientCertificates,
+    ClientVerification, Collector, CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax,
+    CookieMode, CookieSecret, Cors, CorsOrigin, Credentials, Dialogue, Dns, DnsHook, DnsRecords, DnsUpdate,
+    EncodedSlashAction, ErrorPage, ExternalAccount, FailBack, FastcgiSettings, FileEncoding, FixedResponse,
+    ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck,
+    HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority,
+    InternalSource, JwtAuth, Keepalived, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate,
+    LimitUse, ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol,
     ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror,
     MirrorPart, NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings,
     PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion,
@@ -61,8 +62,8 @@ pub use config::{
     RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction,
     RouteCache, RouteSettings, RouteTimeouts, SandboxMode, Server, ServerLeniency, ServerProtocol,
     SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
-    TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
-    UpstreamTimeouts, UpstreamTls, WorkerCount,
+    TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

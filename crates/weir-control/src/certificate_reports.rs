@@ -1,8 +1,10 @@
 //! The certificates that clients are shown, for reports: those of the config, and those that Weir obtains by itself.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use weir_config::{CertificateSource, UnusableCertificate};
 use weir_observe::IssuanceStats;
 use weir_observe::overview::CertificateOverview;
 use weir_proxy::net::clock;
@@ -10,6 +12,7 @@ use weir_proxy::net::tls::issued::{HostStatus, IssuanceState, IssuedCertificates
 use weir_proxy::state::snapshot::Snapshot;
 
 use crate::certificates::seconds;
+use crate::internal_authority;
 
 /// All of them, now.
 pub(crate) fn certificates(snapshot: &Snapshot) -> Vec<CertificateOverview> {
@@ -20,6 +23,7 @@ pub(crate) fn certificates(snapshot: &Snapshot) -> Vec<CertificateOverview> {
         }
     }
     found.extend(of_files(snapshot));
+    found.extend(of_internal_authority(snapshot));
     found
 }
 
@@ -85,7 +89,10 @@ fn of_files(snapshot: &Snapshot) -> Vec<CertificateOverview> {
     let mut found: Vec<CertificateOverview> = Vec::new();
     for plan in &snapshot.listeners {
         let Some(tls) = &plan.tls else { continue };
-        for shown in tls.certificates.in_use() {
+        let sources = tls.certificates.sources();
+        let unusable: Vec<&UnusableCertificate> = sources.iter().flat_map(unusable_of).collect();
+        let is_file = |source: &&CertificateSource| !matches!(source, CertificateSource::Internal(_));
+        for shown in sources.iter().filter(is_file).flat_map(CertificateSource::certificates) {
             let certificate = &shown.certificate;
             let file = certificate.files.certificate.display().to_string();
             let name = plan.config.name.to_string();
@@ -102,11 +109,77 @@ fn of_files(snapshot: &Snapshot) -> Vec<CertificateOverview> {
                 file: Some(file),
                 not_after_s: Some(seconds(certificate.not_after)),
                 next_attempt_s: None,
-                last_error: None,
+                last_error: reason_of(&unusable, &certificate.files.certificate),
+                obtained: 0,
+                failed: 0,
+            });
+        }
+        for one in unusable {
+            let file = one.file.display().to_string();
+            if found.iter().any(|known| known.file.as_ref() == Some(&file)) {
+                continue;
+            }
+            found.push(CertificateOverview {
+                listeners: vec![plan.config.name.to_string()],
+                host: String::new(),
+                source: "file",
+                state: "unusable",
+                ca: None,
+                file: Some(file),
+                not_after_s: None,
+                next_attempt_s: None,
+                last_error: Some(one.error.to_string()),
                 obtained: 0,
                 failed: 0,
             });
         }
     }
     found
+}
+
+/// Those of the authority for development; the file is its root, for clients that are to trust it.
+fn of_internal_authority(snapshot: &Snapshot) -> Vec<CertificateOverview> {
+    let now: SystemTime = UNIX_EPOCH + clock::unix_now();
+    let mut found = Vec::new();
+    for plan in &snapshot.listeners {
+        let Some(tls) = &plan.tls else { continue };
+        for source in tls.certificates.sources() {
+            let CertificateSource::Internal(internal) = source else { continue };
+            let not_after = internal.certificate.as_ref().map(|shown| shown.certificate.not_after);
+            let names = internal.authority.names.iter().map(ToString::to_string);
+            let addresses = internal.authority.addresses.iter().map(ToString::to_string);
+            let is_over = not_after.is_none_or(|at| at <= now);
+            found.push(CertificateOverview {
+                listeners: vec![plan.config.name.to_string()],
+                host: names.chain(addresses).collect::<Vec<_>>().join(", "),
+                source: "internal",
+                state: match (&internal.last_error, is_over) {
+                    (_, true) => IssuanceState::Expired.name(),
+                    (Some(_), false) => IssuanceState::RenewalFailed.name(),
+                    (None, false) => IssuanceState::Valid.name(),
+                },
+                ca: None,
+                file: Some(internal.authority.folder().join("root.pem").display().to_string()),
+                not_after_s: not_after.map(seconds),
+                next_attempt_s: Some(seconds(internal_authority::renewal_at(&internal))),
+                last_error: internal.last_error.map(String::from),
+                obtained: 0,
+                failed: 0,
+            });
+        }
+    }
+    found
+}
+
+/// The certificates of a folder that cannot be used.
+fn unusable_of(source: &CertificateSource) -> &[UnusableCertificate] {
+    match source {
+        CertificateSource::Files(_) | CertificateSource::Internal(_) => &[],
+        CertificateSource::Directory(directory) => &directory.unusable,
+    }
+}
+
+/// Why a file that is in use as it was before cannot be used as it is now.
+fn reason_of(unusable: &[&UnusableCertificate], file: &Path) -> Option<String> {
+    unusable.iter().find(|one| one.file == file).map(|one| one.error.to_string())
 }

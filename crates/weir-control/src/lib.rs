@@ -43,12 +43,14 @@ mod process;
 mod panics;
 mod privileges;
 mod start_error;
+mod internal_authority;
 mod commands;
 mod admin_access;
 mod reload_counts;
 mod trace_counts;
 #[cfg(feature = "profiler")]
 mod profile;
+mod whole_files;
 mod threads;
 mod features;
 mod sys;
@@ -59,6 +61,7 @@ pub use commands::{
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
 pub use inherited_sockets::InheritedSockets;
+pub use internal_authority::InternalError;
 pub use launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
 pub use listening_sockets::BoundListener;
 pub use memory::MemoryPlan;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use weir_proxy::state::plan_inputs::TlsError;
 
+use crate::internal_authority::InternalError;
+
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -38,6 +40,9 @@ pub enum StartError {
     /// TLS of a listener cannot be made ready.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The authority for development has no root, or cannot make a certificate.
+    #[error(transparent)]
+    Internal(#[from] InternalError),
     /// The access log cannot be opened.
     #[error("{0}")]
     AccessLog(io::Error),

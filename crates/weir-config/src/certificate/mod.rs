@@ -3,6 +3,7 @@
 //! Errors name the file that they are in. The data path gets objects that are ready for handshakes, and reads the same files in the same
 //! way when they have changed. Must not know where a certificate is used.
 
+mod directory;
 mod identity;
 mod ocsp;
 mod ticket_key;
@@ -14,6 +15,7 @@ mod pem;
 mod x509;
 
 pub use authorities::Authorities;
+pub use directory::{CertificateDirectory, DirectoryFiles, ListenerCertificate, UnusableCertificate};
 pub use identity::Identity;
 pub use ocsp::OcspResponse;
 pub use revocations::RevocationLists;

@@ -6,10 +6,12 @@ use std::path::Path;
 use data_encoding::{BASE64, BASE64URL, BASE64URL_NOPAD};
 use weir_traffic::route::HostPattern;
 
-use super::Files;
 use super::certificate_files::load_file;
+use super::{Files, dns_update};
 use crate::certificate::Authorities;
-use crate::config::{AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, ExternalAccount, Route};
+use crate::config::{
+    AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, DnsRecords, ExternalAccount, Route,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{NonEmpty, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -54,7 +56,8 @@ pub(super) fn check(
             profile: value.profile.clone(),
             external_accounts,
             on_demand_max: value.on_demand_max as usize,
-            dns: value.dns_command.as_ref().map(|command| dns_hook(command, value, diagnostics)),
+            orders_max: value.orders_max as usize,
+            dns: dns_records(text, files, diagnostics),
         },
         wait: value.wait,
     }
@@ -83,7 +86,8 @@ fn check_email(email: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn challenges(text: &SpannedTable<AcmeText>, diagnostics: &mut Vec<Diagnostic>) -> Vec<AcmeChallenge> {
-    let has_dns = text.value.dns_command.is_some();
+    let dns = ["dns_update", "dns_command"].into_iter().find(|key| !text.is_missing(key));
+    let has_dns = dns.is_some();
     let Some(NonEmpty(named)) = &text.value.challenges else {
         return match has_dns {
             true => vec![AcmeChallenge::Dns01],
@@ -92,14 +96,14 @@ fn challenges(text: &SpannedTable<AcmeText>, diagnostics: &mut Vec<Diagnostic>) 
     };
     let names_dns = named.contains(&AcmeChallenge::Dns01);
     if names_dns && !has_dns && text.is_sound {
-        let message = "`dns-01` needs a program that sets records";
-        let help = "write `dns_command = [\"/usr/local/bin/set-record\"]`";
+        let message = "`dns-01` needs something that sets records";
+        let help = "write `dns_update` for a name server that takes updates, or `dns_command` for a program";
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("challenges"), message).help(help));
     }
-    if has_dns && !names_dns {
-        let message = "`dns_command` has no effect: `challenges` does not name `dns-01`";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.key_at("dns_command"), message));
+    if let Some(key) = dns.filter(|_| !names_dns) {
+        let message = format!("`{key}` has no effect: `challenges` does not name `dns-01`");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.key_at(key), message));
     }
     named.clone()
 }
@@ -153,7 +157,10 @@ fn why_not(host: &HostPattern, can_wildcard: bool) -> Option<(&'static str, &'st
     } else if bare.parse::<IpAddr>().is_ok() {
         Some(("it is an address, not a name", "name a host, or use `certificates`"))
     } else if name.starts_with("*.") && !can_wildcard {
-        Some(("a wildcard has to be proved by DNS", "write `dns_command`, or patterns in `on_demand`"))
+        Some((
+            "a wildcard has to be proved by DNS",
+            "write `dns_update` or `dns_command`, or patterns in `on_demand`",
+        ))
     } else if !bare.contains('.') {
         Some(("it is no name of the public DNS", "name a whole host, such as `www.example.com`"))
     } else {
@@ -219,6 +226,28 @@ fn read_key(path: &Path, at: SourceSpan, diagnostics: &mut Vec<Diagnostic>) -> O
             refuse(DiagnosticKind::BadValue, "this is not a key in base64".to_owned());
             None
         }
+    }
+}
+
+/// What sets records: one of the two.
+fn dns_records(
+    text: &SpannedTable<AcmeText>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<DnsRecords> {
+    let value = &text.value;
+    if value.dns_command.is_some()
+        && let (Some(at), Some(other)) = (text.written("dns_command"), text.written("dns_update"))
+    {
+        let message = "`dns_command` and `dns_update` exclude each other";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+        diagnostics.push(diagnostic.label(other, "the other is here"));
+    }
+    let update = value.dns_update.as_ref();
+    match (update, &value.dns_command) {
+        (Some(update), _) => dns_update::check(update, value, files, diagnostics).map(DnsRecords::Update),
+        (None, Some(command)) => Some(DnsRecords::Command(dns_hook(command, value, diagnostics))),
+        (None, None) => None,
     }
 }
 

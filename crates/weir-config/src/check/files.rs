@@ -81,7 +81,15 @@ fn read_bounded(path: &Path) -> io::Result<String> {
 
 /// The files that a config names, as they were right before they were read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct NamedFiles(Vec<(PathBuf, Option<FileMark>)>);
+pub(crate) struct NamedFiles(Vec<NamedFile>);
+
+#[derive(Debug, Clone)]
+struct NamedFile {
+    path: PathBuf,
+    /// Whether it is a folder, of which the list of its files counts.
+    is_listing: bool,
+    mark: Option<FileMark>,
+}
 
 /// Device, inode, length and the times of the last change of the file and of what is known of it, such as its owner.
 type FileMark = [i64; 7];
@@ -89,15 +97,15 @@ type FileMark = [i64; 7];
 impl NamedFiles {
     /// Whether none of them has changed.
     pub(crate) fn are_the_same(&self) -> bool {
-        self.0.iter().all(|(path, mark)| file_mark(path) == *mark)
+        self.0.iter().all(|file| file_mark(&file.path, file.is_listing) == file.mark)
     }
 }
 
-fn file_mark(path: &Path) -> Option<FileMark> {
+fn file_mark(path: &Path, is_listing: bool) -> Option<FileMark> {
     let file = std::fs::metadata(path).ok()?;
     let number = |number: u64| number.cast_signed();
     let (dev, ino) = (number(file.dev()), number(file.ino()));
-    if file.is_dir() {
+    if file.is_dir() && !is_listing {
         // Files that come and go in the folder do not count.
         return Some([dev, ino, 0, 0, 0, 0, 0]);
     }
@@ -156,9 +164,22 @@ impl<'a> Files<'a> {
         parent.unwrap_or(Path::new("")).join(&*text.value)
     }
 
+    /// The path of a folder whose files are read, and which of them there are.
+    pub(super) fn listed_folder(&self, text: &Spanned<Box<str>>) -> PathBuf {
+        let path = self.folder(text);
+        // Its time changes with each file that comes or goes.
+        self.note_as(&path, true);
+        path
+    }
+
     /// Takes note of a file that the outcome of the check hangs on.
     pub(super) fn note(&self, path: &Path) {
-        self.named.borrow_mut().0.push((path.to_owned(), file_mark(path).filter(|_| self.may_read)));
+        self.note_as(path, false);
+    }
+
+    fn note_as(&self, path: &Path, is_listing: bool) {
+        let mark = file_mark(path, is_listing).filter(|_| self.may_read);
+        self.named.borrow_mut().0.push(NamedFile { path: path.to_owned(), is_listing, mark });
     }
 
     /// The files that were used; `None` if the authorities of the system were, which are in many files.

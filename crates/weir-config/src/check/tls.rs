@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::certificate_files::{diagnostic, load_file, load_pair, now};
-use super::{Files, acme, client_certificates};
-use crate::certificate::{LoadedCertificate, OcspResponse, TicketKey};
-use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, Route, TlsVersion};
+use super::certificate_files::load_file;
+use super::{Files, acme, certificate_sources, client_certificates, internal};
+use crate::certificate::{LoadedCertificate, TicketKey};
+use crate::config::{
+    CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, Route, TlsVersion,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::key::{NonEmpty, OneOrMany, Spanned, SpannedTable};
+use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{CertificateText, ListenerTlsText};
+use crate::text::ListenerTlsText;
 
 pub(super) fn check(
     text: &SpannedTable<ListenerTlsText>,
@@ -19,19 +21,22 @@ pub(super) fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ListenerTls {
     let value = &text.value;
-    let mut certificates: Vec<(SourceSpan, ListenerCertificate)> = Vec::new();
-    if let Some(NonEmpty(list)) = &value.certificates {
-        check_default(list, diagnostics);
-        let mut in_order: Vec<_> = list.iter().collect();
-        in_order.sort_by_key(|certificate| !certificate.value.default);
-        let loaded =
-            |text: &SpannedTable<CertificateText>| Some((text.span, load(text, files, diagnostics)?));
-        certificates = in_order.into_iter().filter_map(loaded).collect();
+    let mut sources = certificate_sources::check(text, files, diagnostics);
+    if let Some(internal) = &value.internal {
+        let authority = internal::check(internal, routes, files, diagnostics);
+        let source = InternalSource { authority, certificate: None, last_error: None };
+        sources.push((internal.span, CertificateSource::Internal(source)));
+        if value.acme.is_some() {
+            let message = "`acme` and `internal` exclude each other";
+            let help = "`internal` is for development: leave it out where clients trust public authorities";
+            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("internal"), message);
+            diagnostics.push(diagnostic.label(text.key_at("acme"), "the other is here").help(help));
+        }
     }
-    if text.is_missing("certificates") && text.is_missing("acme") {
+    if value.internal.is_none() && ["certificates", "acme", "internal"].iter().all(|key| text.is_missing(key))
+    {
         let message = "`certificates` is missing";
-        let help =
-            "name files in `certificates`, or write `acme = {}` for certificates that Weir obtains by itself";
+        let help = "name files in `certificates`, write `acme = {}` for certificates that Weir obtains by itself, or `internal = {}` for development";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
     }
     let acme = value.acme.as_ref().map(|acme| acme::check(acme, routes, files, diagnostics));
@@ -40,10 +45,10 @@ pub(super) fn check(
         let suites = text.written("cipher_suites");
         check_suites(&value.versions.0, &value.cipher_suites.0, text.span, suites, diagnostics);
         warn_groups(&value.versions.0, &value.groups.0, text.key_at("groups"), diagnostics);
-        warn_kinds(&value.versions.0, &value.cipher_suites.0, &certificates, diagnostics);
+        warn_kinds(&value.versions.0, &value.cipher_suites.0, &sources, diagnostics);
     }
     ListenerTls {
-        certificates: certificates.into_iter().map(|(_, certificate)| certificate).collect(),
+        sources: sources.into_iter().map(|(_, source)| source).collect(),
         acme,
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
@@ -94,57 +99,6 @@ pub(super) fn key_log(
     file
 }
 
-/// One certificate at most is the default.
-fn check_default(list: &[SpannedTable<CertificateText>], diagnostics: &mut Vec<Diagnostic>) {
-    let mut defaults = list.iter().filter(|certificate| certificate.value.default);
-    let Some(first) = defaults.next() else { return };
-    for other in defaults {
-        let diagnostic = Diagnostic::new(
-            DiagnosticKind::Conflict,
-            other.key_at("default"),
-            "two certificates are the default",
-        );
-        diagnostics.push(diagnostic.label(first.key_at("default"), "the first is here"));
-    }
-}
-
-fn load(
-    text: &SpannedTable<CertificateText>,
-    files: &Files<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<ListenerCertificate> {
-    let (Some(certificate), Some(key)) = (&text.value.certificate, &text.value.key) else { return None };
-    let loaded = load_pair(certificate, key, files, diagnostics)?;
-    if let Some(doubt) = loaded.warning(now()) {
-        let message = format!("`{}`: {doubt}", loaded.files.certificate.display());
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, certificate.span, message));
-    }
-    let ocsp = text.value.ocsp.as_ref().and_then(|file| ocsp(file, &loaded, files, diagnostics));
-    Some(ListenerCertificate { certificate: loaded, ocsp })
-}
-
-/// The response for stapling. One that is of no use now may be replaced at any time.
-fn ocsp(
-    text: &Spanned<Box<str>>,
-    certificate: &LoadedCertificate,
-    files: &Files<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Arc<OcspResponse>> {
-    let loaded = OcspResponse::load(&files.path(text))
-        .map_err(|error| diagnostics.push(diagnostic(&error, text.span)));
-    let loaded = loaded.ok()?;
-    let mut doubt = |message: &str| {
-        let message = format!("`{}`: {message}", loaded.file.display());
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, text.span, message));
-    };
-    if let Some(reason) = loaded.warning(certificate, now()) {
-        doubt(&format!("the OCSP response is not sent to clients: {reason}"));
-    } else if loaded.says_revoked(certificate) {
-        doubt("the certificate has been revoked: clients reject it");
-    }
-    Some(loaded)
-}
-
 /// Every version has a suite, and every suite that the text names, at `suites_at`, a version.
 pub(super) fn check_suites(
     versions: &[TlsVersion],
@@ -192,7 +146,7 @@ pub(super) fn warn_groups(
 fn warn_kinds(
     versions: &[TlsVersion],
     suites: &[CipherSuite],
-    certificates: &[(SourceSpan, ListenerCertificate)],
+    sources: &[(SourceSpan, CertificateSource)],
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let of_1_2 = || suites.iter().filter(|suite| suite.version() == TlsVersion::Tls12);
@@ -201,8 +155,9 @@ fn warn_kinds(
     if !versions.contains(&TlsVersion::Tls12) || fits(true) == fits(false) {
         return;
     }
+    let each = sources.iter().flat_map(|(at, source)| source.certificates().iter().map(move |one| (at, one)));
     let (shown, others): (Vec<_>, Vec<_>) =
-        certificates.iter().partition(|(_, shown)| fits(shown.certificate.has_rsa_key()));
+        each.partition(|(_, shown)| fits(shown.certificate.has_rsa_key()));
     let (kind, suite) = match fits(true) {
         true => ("ECDSA or Ed25519", CipherSuite::EcdsaAes128Gcm),
         false => ("RSA", CipherSuite::RsaAes128Gcm),
@@ -214,8 +169,14 @@ fn warn_kinds(
         if !names.is_empty() && names.iter().all(|name| is_replaced(name)) {
             continue;
         }
+        let named = match sources.iter().find(|(source_at, _)| source_at == at) {
+            Some((_, CertificateSource::Directory(_))) => {
+                format!("`{}`", other.certificate.files.certificate.display())
+            }
+            _ => "this certificate".to_owned(),
+        };
         let message = format!(
-            "TLS 1.2 cannot use this certificate: its key is for {kind}, and no suite of that version in `cipher_suites` is"
+            "TLS 1.2 cannot use {named}: its key is for {kind}, and no suite of that version in `cipher_suites` is"
         );
         let help = format!("remove `\"1.2\"` from `versions`, or add a suite such as `\"{}\"`", suite.name());
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, *at, message).help(help));

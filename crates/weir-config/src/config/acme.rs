@@ -9,6 +9,7 @@ use weir_traffic::route::HostPattern;
 
 use crate::certificate::Authorities;
 use crate::key::choice;
+use crate::value::ServerAddress;
 
 /// Certificates by ACME (RFC 8555).
 #[derive(Debug, Clone, PartialEq)]
@@ -42,8 +43,10 @@ pub struct AcmeIssuer {
     pub external_accounts: Vec<ExternalAccount>,
     /// The maximum number of certificates that were obtained on demand.
     pub on_demand_max: usize,
-    /// The program that sets records, for `dns-01`.
-    pub dns: Option<DnsHook>,
+    /// The maximum number of orders in three hours at one authority.
+    pub orders_max: usize,
+    /// What sets records, for `dns-01`.
+    pub dns: Option<DnsRecords>,
 }
 
 /// An account that binds another (RFC 8555 section 7.3.4).
@@ -67,6 +70,66 @@ impl fmt::Debug for AccountSecret {
     }
 }
 
+/// What sets and removes TXT records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DnsRecords {
+    /// A program.
+    Command(DnsHook),
+    /// A name server that takes updates.
+    Update(DnsUpdate),
+}
+
+impl DnsRecords {
+    /// The time until its work is seen everywhere.
+    pub const fn wait(&self) -> Duration {
+        match self {
+            Self::Command(hook) => hook.wait,
+            Self::Update(update) => update.wait,
+        }
+    }
+}
+
+/// Dynamic updates of a zone (RFC 2136).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DnsUpdate {
+    /// The primary server of the zone, no Unix socket.
+    pub server: ServerAddress,
+    /// The zone, in lower case, without a dot at its end; `None`: the server is asked.
+    pub zone: Option<Box<str>>,
+    /// The key that signs.
+    pub key: TsigKey,
+    /// How long resolvers may keep the record.
+    pub ttl: Duration,
+    /// How long one exchange may take.
+    pub timeout: Duration,
+    /// The time until a change is seen everywhere.
+    pub wait: Duration,
+}
+
+/// A key that a name server shares (RFC 8945).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TsigKey {
+    /// The name that the server knows it by, in lower case, without a dot at its end.
+    pub name: Box<str>,
+    /// The algorithm.
+    pub algorithm: TsigAlgorithm,
+    /// The secret, decoded; empty only when the config was read without its files.
+    pub secret: AccountSecret,
+}
+
+choice! {
+    /// The algorithm of a key for TSIG (RFC 8945 section 6).
+    pub enum TsigAlgorithm {
+        /// the one that every server knows
+        #[default]
+        HmacSha256 = "hmac-sha256",
+        /// with SHA-384
+        HmacSha384 = "hmac-sha384",
+        /// with SHA-512
+        HmacSha512 = "hmac-sha512",
+    }
+}
+
 /// A program that sets and removes TXT records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsHook {
@@ -86,7 +149,7 @@ choice! {
         TlsAlpn01 = "tls-alpn-01",
         /// the authority sends a request to port 80 of the host; any listener answers it, before its routes
         Http01 = "http-01",
-        /// the authority looks up a TXT record, which `dns_command` sets; no port is needed, and wildcards can be had
+        /// the authority looks up a TXT record, which `dns_update` or `dns_command` sets; no port is needed, and wildcards can be had
         Dns01 = "dns-01",
     }
 }

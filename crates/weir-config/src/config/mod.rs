@@ -33,6 +33,7 @@ mod affinity;
 mod token;
 mod upstream_tls;
 mod tls;
+mod internal;
 mod acme;
 mod client_certificates;
 
@@ -43,7 +44,10 @@ pub use access::{
     Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
 };
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
-pub use acme::{AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, ExternalAccount};
+pub use acme::{
+    AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, DnsRecords, DnsUpdate, ExternalAccount,
+    TsigAlgorithm, TsigKey,
+};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
@@ -59,6 +63,8 @@ pub use fastcgi::FastcgiSettings;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub use identity::{ProcessAccount, ProcessIdentity};
+pub use internal::{INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority};
+pub(crate) use internal::{is_internal_address, is_internal_name};
 pub(crate) use interning::Interner;
 pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;
@@ -79,7 +85,7 @@ pub use route::{
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
-pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
+pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,

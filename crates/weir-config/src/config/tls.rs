@@ -4,24 +4,48 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Acme, ClientCertificates};
-use crate::certificate::{LoadedCertificate, OcspResponse, TicketKey};
+use super::{Acme, ClientCertificates, InternalAuthority};
+use crate::certificate::{CertificateDirectory, ListenerCertificate, TicketKey};
 use crate::key::choice;
 
-/// A certificate for clients, with the OCSP response of its authority.
+/// Where certificates for clients are.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ListenerCertificate {
-    /// With its chain and its key.
-    pub certificate: Arc<LoadedCertificate>,
-    /// The response for stapling (RFC 6066 section 8), which may be outdated: see [`OcspResponse::warning`].
-    pub ocsp: Option<Arc<OcspResponse>>,
+pub enum CertificateSource {
+    /// One whose files the config names.
+    Files(ListenerCertificate),
+    /// Those of a folder.
+    Directory(CertificateDirectory),
+    /// One of an authority of Weir's own.
+    Internal(InternalSource),
+}
+
+/// A certificate of an authority of Weir's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InternalSource {
+    /// What it is for, and where the authority is.
+    pub authority: InternalAuthority,
+    /// The certificate, once it was made; its file is that of the root.
+    pub certificate: Option<ListenerCertificate>,
+    /// Why it could not be renewed, if the last attempt has failed.
+    pub last_error: Option<Box<str>>,
+}
+
+impl CertificateSource {
+    /// The certificates that are there now.
+    pub fn certificates(&self) -> &[ListenerCertificate] {
+        match self {
+            Self::Files(certificate) => std::slice::from_ref(certificate),
+            Self::Directory(directory) => &directory.certificates,
+            Self::Internal(internal) => internal.certificate.as_slice(),
+        }
+    }
 }
 
 /// TLS with the clients of a listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListenerTls {
-    /// The certificates, the default first. Without `acme`, empty only when the config was read without its files.
-    pub certificates: Vec<ListenerCertificate>,
+    /// Where the certificates are, with the default first.
+    pub sources: Vec<CertificateSource>,
     /// Certificates that Weir obtains by itself.
     pub acme: Option<Acme>,
     /// The versions, each once, at least one.
@@ -44,6 +68,13 @@ pub struct ListenerTls {
     pub key_log: Option<PathBuf>,
     /// How often the files of the certificates are checked for changes.
     pub reload: Option<Duration>,
+}
+
+impl ListenerTls {
+    /// The certificates of the config, the default first. Without `acme`, empty only when the config was read without its files.
+    pub fn certificates(&self) -> impl Iterator<Item = &ListenerCertificate> {
+        self.sources.iter().flat_map(CertificateSource::certificates)
+    }
 }
 
 choice! {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::route::HostPattern;
 
+use super::DnsUpdateText;
 use crate::config::AcmeChallenge;
 use crate::key::{NonEmpty, Spanned, SpannedTable, section};
 
@@ -14,7 +15,8 @@ section! {
     pub(crate) struct AcmeText at "listener.NAME.tls.acme" {
         /// An address for mail from the authority, for its account.
         email: Spanned<Box<str>> = optional, like "Caddy `email`, Traefik `certificatesResolvers.NAME.acme.email`, HAProxy `acme` `contact`";
-        /// The hosts that get a certificate. Without it, those that the routes of the listener name. A wildcard needs `dns_command`.
+        /// The hosts that get a certificate. Without it, those that the routes of the listener name. A wildcard needs `dns_update` or
+        /// `dns_command`.
         hosts: Vec<Spanned<HostPattern>> = optional, like "Traefik `domains`, HAProxy `crt-store` `domains`";
         /// The directories of the authorities, by their URLs. The second one is asked when the first one fails, and so on.
         ca: NonEmpty<Spanned<Box<str>>> = ["https://acme-v02.api.letsencrypt.org/directory"],
@@ -25,8 +27,8 @@ section! {
         /// The folder for accounts, keys and certificates, readable for the user of Weir only. Several nodes may share it: one of them orders,
         /// the others take what it got.
         directory: Spanned<Box<str>> = "/var/lib/weir/acme", like "Caddy `storage`, Traefik `storage`";
-        /// How hosts are proved, in the order in which attempts use them. Without it, `["tls-alpn-01", "http-01"]`; with `dns_command`,
-        /// `["dns-01"]`.
+        /// How hosts are proved, in the order in which attempts use them. Without it, `["tls-alpn-01", "http-01"]`; with `dns_update` or
+        /// `dns_command`, `["dns-01"]`.
         challenges: NonEmpty<AcmeChallenge> = optional, like "Traefik `tlsChallenge`, `httpChallenge`, `dnsChallenge`, HAProxy `challenge`";
         /// The profile of the certificates, one of those that the authority offers, such as `shortlived`.
         profile: Box<str> = optional, like "Caddy `profile`";
@@ -38,12 +40,17 @@ section! {
         on_demand: Vec<Spanned<HostPattern>> = [], like "Caddy `on_demand_tls`";
         /// The maximum number of hosts with a certificate of `on_demand`. Handshakes for further ones fail.
         on_demand_max: u32 = 1000, in 1..=100_000;
+        /// The maximum number of orders in three hours at one authority. Hosts of `on_demand` may use three fifths of it, so that clients
+        /// who invent names leave the rest to `hosts`. Let's Encrypt permits 300; raise it for an authority within a company.
+        orders_max: u32 = 250, in 5..=1_000_000;
+        /// A name server that takes dynamic updates with a key, for `dns-01`. In place of `dns_command`.
+        dns_update: SpannedTable<DnsUpdateText> = optional, like "Caddy `dns rfc2136`, Traefik `dnsChallenge.provider = \"rfc2136\"`";
         /// A program that sets and removes TXT records, for `dns-01`, with its arguments. It is started without a shell, with `present` or
         /// `cleanup`, the name of the record and its value behind them.
         dns_command: NonEmpty<Spanned<Box<str>>> = optional, like "Traefik `dnsChallenge.provider = \"exec\"`, certbot `--manual-auth-hook`";
-        /// How long `dns_command` may take.
+        /// How long `dns_command`, or an exchange with the server of `dns_update`, may take.
         dns_timeout: Duration = "60s", in 1_000..=600_000;
-        /// How long a record needs to reach all servers of its zone: the time between `dns_command` and the check of the authority.
+        /// How long a record needs to reach all servers of its zone: the time between its change and the check of the authority.
         dns_wait: Duration = "10s", in 0..=600_000, like "Traefik `delayBeforeChecks`, Caddy `propagation_delay`";
     }
 }

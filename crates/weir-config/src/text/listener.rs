@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error_page::ErrorPagesText;
-use super::{CompressionSwitch, HeaderChangesText, ListenerTlsText, ProxyProtocolText, RouteText};
+use super::{CompressionSwitch, HeaderChangesText, ProxyProtocolText, RouteText, TlsChoice};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
@@ -59,7 +59,7 @@ section! {
         /// purpose (`nc -N`, some scripts) get their response, but requests of clients that have disconnected are still served.
         abort_on_close: bool = true, like "nginx `proxy_ignore_client_abort`, HAProxy `option abortonclose`";
         /// TLS with the clients.
-        tls: SpannedTable<ListenerTlsText> = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
+        tls: TlsChoice = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
         /// Time limits on the client side.
         timeouts: SpannedTable<ListenerTimeouts> = {};
         /// Limits on requests.

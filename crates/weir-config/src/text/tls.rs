@@ -1,13 +1,17 @@
-//! `[listener.NAME.tls]` in the text.
+//! `[listener.NAME.tls]` in the text, and its short form `tls = "internal"`.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use super::{AcmeText, ClientCertificatesText};
+use super::{AcmeText, ClientCertificatesText, InternalText};
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
-use crate::key::{NonEmpty, OneOrMany, Spanned, SpannedTable, section};
+use crate::key::{
+    Bounds, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader, ValueKind, choice, section,
+};
+use crate::source::{Tree, TreeNode};
 
 section! {
-    /// TLS with the clients of a listener. `certificates` or `acme` is sufficient; the other keys restrict TLS or support older clients.
+    /// TLS with the clients of a listener. `certificates`, `acme` or `internal` is sufficient; the other keys restrict TLS or support older clients.
     #[derive(Debug, Clone)]
     pub(crate) struct ListenerTlsText at "listener.NAME.tls" {
         /// The certificates, one for each set of names and kind of key. A client gets the one for its server name (SNI): an exact name
@@ -15,6 +19,8 @@ section! {
         certificates: NonEmpty<SpannedTable<CertificateText>> = optional, like "nginx `ssl_certificate`, HAProxy `bind crt`";
         /// Certificates that Weir obtains by itself. With `certificates` beside it, those go first for the names that they are for.
         acme: SpannedTable<AcmeText> = optional, like "nginx `acme_certificate`, HAProxy `acme`, Traefik `certResolver`, Caddy automatic HTTPS";
+        /// Certificates of an authority of Weir's own, for development. `tls = "internal"` is short for it.
+        internal: SpannedTable<InternalText> = optional, like "Caddy `tls internal`, `local_certs`";
         /// The versions of the protocol. Older ones are not supported (RFC 8996).
         versions: NonEmpty<TlsVersion> = ["1.2", "1.3"], like "nginx `ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
         /// The cipher suites that may be used, by their IANA names, in order of preference. Those of TLS 1.2 need a certificate of the kind
@@ -57,18 +63,74 @@ section! {
 }
 
 section! {
-    /// A certificate and its key. Paths are relative to the file that names them.
+    /// A certificate and its key, or a folder of such. Paths are relative to the file that names them.
     #[derive(Debug, Clone)]
     pub(crate) struct CertificateText at "listener.NAME.tls.certificates" {
         /// A PEM file with the certificate, followed by its intermediates; the root is not needed.
-        certificate: Spanned<Box<str>> = required, like "nginx `ssl_certificate`, HAProxy `crt`";
+        certificate: Spanned<Box<str>> = optional, like "nginx `ssl_certificate`, HAProxy `crt`";
         /// A PEM file with the private key: RSA, ECDSA or Ed25519, in PKCS#8, PKCS#1 or SEC1. It may be the same file.
-        key: Spanned<Box<str>> = required, like "nginx `ssl_certificate_key`, HAProxy `key`";
+        key: Spanned<Box<str>> = optional, like "nginx `ssl_certificate_key`, HAProxy `key`";
         /// A file with the authority's OCSP response for the certificate, in DER, which clients receive in the handshake (stapling). It is
         /// read again when it changes; an outdated response, or one for another certificate, is not sent.
         ocsp: Spanned<Box<str>> = optional, like "nginx `ssl_stapling_file`, HAProxy `crt` with `.ocsp`";
+        /// A folder of certificates, in place of `certificate` and `key`; each is for the names in it. A file `NAME.pem`, `NAME.crt` or `NAME.cer` has
+        /// its key in `NAME.key`, `NAME-key.pem` or in itself, and its OCSP response in `NAME.ocsp`; a folder `NAME` below it has `fullchain.pem`
+        /// and `privkey.pem`, as in `/etc/letsencrypt/live`. Files that come, change and go count without a reload; one that cannot be used is
+        /// left out with a warning, or the old one stays in use.
+        directory: Spanned<Box<str>> = optional, like "HAProxy `crt DIRECTORY`";
         /// Whether this is the certificate for clients without a server name, or with one that no certificate matches. Without it, the
-        /// first certificate.
+        /// first certificate. Of a folder, the one whose file comes first in the order of names.
         default: bool = false, like "nginx `listen default_server`";
+    }
+}
+
+choice! {
+    /// The word in place of a table.
+    pub(crate) enum TlsWord {
+        /// as `{ internal = {} }`: certificates of an authority of Weir's own, for development
+        #[default]
+        Internal = "internal",
+    }
+}
+
+/// TLS of a listener: a table, or a word.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsChoice(SpannedTable<ListenerTlsText>);
+
+impl Deref for TlsChoice {
+    type Target = SpannedTable<ListenerTlsText>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl ConfigValue for TlsChoice {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![TlsWord::kind(bounds), ListenerTlsText::kind(bounds)])
+    }
+
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Table(_) => SpannedTable::read(node, bounds, reader).map(Self),
+            Tree::Text(_) => {
+                let TlsWord::Internal = TlsWord::read(node, bounds, reader)?;
+                let internal = SpannedTable::unwritten(InternalText::default(), node.span);
+                let text = ListenerTlsText { internal: Some(internal), ..ListenerTlsText::default() };
+                Some(Self(SpannedTable::unwritten(text, node.span)))
+            }
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        self.0.write()
+    }
+
+    fn lines(&self, path: &str, lines: &mut Vec<String>) {
+        self.0.lines(path, lines);
     }
 }

@@ -71,7 +71,8 @@ fn keys_of_every_kind_and_form_belong_to_their_certificates() {
         assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);
         let config = checked.config.unwrap();
         let tls = config.listeners[0].tls.as_ref().unwrap();
-        let names: Vec<&str> = tls.certificates[0].certificate.names.iter().map(|name| &**name).collect();
+        let names: Vec<&str> =
+            tls.certificates().next().unwrap().certificate.names.iter().map(|name| &**name).collect();
         assert_eq!(names, ["a.test", "*.b.test"]);
         // The older forms: PKCS#1 and SEC1.
         let key = folder.path().join("site.key");
@@ -208,7 +209,7 @@ fn the_default_is_first() {
     let both = format!("{SITE}, {{ certificate = \"b-site.pem\", key = \"b-site.key\", default = true }}");
     let config = load(site.path(), &both).config.unwrap();
     let tls = config.listeners[0].tls.as_ref().unwrap();
-    let firsts: Vec<&str> = tls.certificates.iter().map(|shown| &*shown.certificate.names[0]).collect();
+    let firsts: Vec<&str> = tls.certificates().map(|shown| &*shown.certificate.names[0]).collect();
     assert_eq!(firsts, ["b.test", "a.test"]);
 }
 

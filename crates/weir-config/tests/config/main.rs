@@ -2,6 +2,7 @@
 
 mod admin;
 mod arguments;
+mod certificate_directory;
 mod certificates;
 mod client_certificates;
 mod defaults;

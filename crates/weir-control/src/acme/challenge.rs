@@ -4,11 +4,11 @@ use aws_lc_rs::digest;
 use data_encoding::BASE64URL_NOPAD;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use weir_config::AcmeChallenge;
+use weir_config::{AcmeChallenge, DnsRecords};
 use weir_proxy::net::tls::issued::TokenAnswer;
 
-use super::dns_hook;
 use super::issuer::{IssuanceError, Issuer};
+use super::{dns_hook, dns_update};
 
 /// An answer that can be seen.
 pub(super) struct PlacedChallenge<'a> {
@@ -60,13 +60,13 @@ impl<'a> PlacedChallenge<'a> {
             }
         };
         let placed = Self { issuer, host: host.to_owned(), place };
-        if let (ChallengePlace::Dns { value }, Some(hook)) = (&placed.place, &issuer.issued.issuer.dns) {
-            if let Err(error) = dns_hook::run(hook, "present", host, value).await {
+        if let (ChallengePlace::Dns { value }, Some(dns)) = (&placed.place, &issuer.issued.issuer.dns) {
+            if let Err(error) = change_record(dns, RecordAction::Present, host, value).await {
                 // What it began may be there.
                 placed.remove().await;
                 return Err(error);
             }
-            tokio::time::sleep(hook.wait).await;
+            tokio::time::sleep(dns.wait()).await;
         }
         Ok(placed)
     }
@@ -75,8 +75,8 @@ impl<'a> PlacedChallenge<'a> {
     pub(super) async fn remove(mut self) {
         let place = std::mem::replace(&mut self.place, ChallengePlace::Removed);
         self.take_back(&place);
-        if let (ChallengePlace::Dns { value }, Some(hook)) = (&place, &self.issuer.issued.issuer.dns)
-            && let Err(error) = dns_hook::run(hook, "cleanup", &self.host, value).await
+        if let (ChallengePlace::Dns { value }, Some(dns)) = (&place, &self.issuer.issued.issuer.dns)
+            && let Err(error) = change_record(dns, RecordAction::Cleanup, &self.host, value).await
         {
             let (host, error) = (&*self.host, &*error.text);
             tracing::warn!(host, error, "the TXT record of a challenge could not be removed");
@@ -103,6 +103,32 @@ impl Drop for PlacedChallenge<'_> {
             let host = &*self.host;
             tracing::warn!(host, "the TXT record of a challenge stays: its order was given up");
         }
+    }
+}
+
+/// What happens to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RecordAction {
+    Present,
+    Cleanup,
+}
+
+/// Sets or removes the TXT record of a host.
+async fn change_record(
+    dns: &DnsRecords,
+    action: RecordAction,
+    host: &str,
+    value: &str,
+) -> Result<(), IssuanceError> {
+    match (dns, action) {
+        (DnsRecords::Command(hook), RecordAction::Present) => {
+            dns_hook::run(hook, "present", host, value).await
+        }
+        (DnsRecords::Command(hook), RecordAction::Cleanup) => {
+            dns_hook::run(hook, "cleanup", host, value).await
+        }
+        (DnsRecords::Update(update), RecordAction::Present) => dns_update::add(update, host, value).await,
+        (DnsRecords::Update(update), RecordAction::Cleanup) => dns_update::remove(update, host, value).await,
     }
 }
 

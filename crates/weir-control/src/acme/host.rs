@@ -156,7 +156,7 @@ impl HostTask {
     /// One attempt, unless another node has been faster; returns how long to wait before the next look.
     async fn attempt(&mut self) -> Duration {
         let issuer = Rc::clone(&self.issuer);
-        let Ok(_turn) = issuer.orders.acquire().await else { return FILE_LOOK };
+        let Ok(_turn) = issuer.orders(&self.host).acquire().await else { return FILE_LOOK };
         let locked = issuer.store.prepare().and_then(|()| issuer.store.lock(&self.host));
         let _lock = match locked {
             Ok(Some(lock)) => lock,
@@ -246,6 +246,13 @@ impl HostTask {
     fn fail(&mut self, error: &IssuanceError) {
         let next = self.record.note_failure(now(), error.kind, error.text.clone(), luck());
         self.save_record();
+        // Before the log: a reader of it finds the state that it speaks of.
+        self.issuer.issuers.count_order(false);
+        self.issuer.issued.update(&self.host, |status| {
+            status.failed += 1;
+            status.last_error = Some(error.text.as_str().into());
+        });
+        self.show(self.due());
         let (host, reason, failed) = (&*self.host, &*error.text, self.record.failed);
         let next_in_s = next.duration_since(now()).unwrap_or_default().as_secs();
         match &self.loaded {
@@ -262,11 +269,6 @@ impl HostTask {
                 );
             }
         }
-        self.issuer.issuers.count_order(false);
-        self.issuer.issued.update(&self.host, |status| {
-            status.failed += 1;
-            status.last_error = Some(error.text.as_str().into());
-        });
     }
 
     fn save_record(&self) {

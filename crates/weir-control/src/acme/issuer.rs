@@ -1,7 +1,7 @@
 //! One issuer: its folder, its accounts at authorities, and how many orders run at a time.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,8 +15,9 @@ use super::requests::AcmeRequests;
 use super::schedule::IssuanceFailure;
 use super::store::{AcmeStore, StoreLock};
 
-/// Orders that run at a time.
+/// Orders that run at a time; those for hosts on demand do not delay others.
 const ORDERS_AT_ONCE: usize = 4;
+const ON_DEMAND_AT_ONCE: usize = 2;
 
 /// How often and how long a lock is waited for that another node holds.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
@@ -55,8 +56,10 @@ pub(super) struct Issuer {
     pub(super) store: AcmeStore,
     requests: AcmeRequests,
     accounts: RefCell<HashMap<Box<str>, Account>>,
-    /// A permit for each order that may run.
-    pub(super) orders: Semaphore,
+    /// A permit for each order that may run: of hosts of the config, of hosts on demand.
+    orders: [Semaphore; 2],
+    /// The hosts of the config.
+    configured: RefCell<HashSet<Box<str>>>,
 }
 
 impl Issuer {
@@ -67,8 +70,24 @@ impl Issuer {
             store: AcmeStore::new(&issued.issuer.directory),
             requests: AcmeRequests::start(issued.issuer.ca_root.clone()),
             accounts: RefCell::default(),
-            orders: Semaphore::new(ORDERS_AT_ONCE),
+            orders: [ORDERS_AT_ONCE, ON_DEMAND_AT_ONCE].map(Semaphore::new),
+            configured: RefCell::default(),
         })
+    }
+
+    /// Takes note of the hosts of the config; all others are on demand.
+    pub(super) fn follow(&self, hosts: HashSet<Box<str>>) {
+        *self.configured.borrow_mut() = hosts;
+    }
+
+    /// Whether a host is not in the config, but a client has asked for it.
+    pub(super) fn is_on_demand(&self, host: &str) -> bool {
+        !self.configured.borrow().contains(host)
+    }
+
+    /// The permits for orders of this host.
+    pub(super) fn orders(&self, host: &str) -> &Semaphore {
+        &self.orders[usize::from(self.is_on_demand(host))]
     }
 
     /// The account at an authority, made if there is none yet.
@@ -117,12 +136,20 @@ impl Issuer {
     ///
     /// # Errors
     /// When there have been too many, or the folder cannot be used.
-    pub(super) async fn begin_order(&self, ca: &str, now: SystemTime) -> Result<(), IssuanceError> {
+    pub(super) async fn begin_order(
+        &self,
+        ca: &str,
+        host: &str,
+        now: SystemTime,
+    ) -> Result<(), IssuanceError> {
         let _lock = self.lock(&AcmeStore::account_lock(ca)).await?;
         let mut log: OrderLog = self.store.account(ca, "orders").unwrap_or_default();
-        log.begin(now).map_err(|allowed| IssuanceError {
-            kind: IssuanceFailure::Limited(Some(allowed)),
-            text: "this account has ordered as much as Weir allows itself in three hours".to_owned(),
+        let (orders_max, is_on_demand) = (self.issued.issuer.orders_max, self.is_on_demand(host));
+        log.begin(now, orders_max, is_on_demand).map_err(|allowed| {
+            let share = if is_on_demand { ", of which hosts on demand have three fifths" } else { "" };
+            let text =
+                format!("the limit of orders in three hours is reached (`orders_max` = {orders_max}{share})");
+            IssuanceError { kind: IssuanceFailure::Limited(Some(allowed)), text }
         })?;
         Ok(self.store.save_account(ca, "orders", &log)?)
     }

@@ -8,6 +8,7 @@ mod host;
 mod order;
 mod challenge;
 mod dns_hook;
+mod dns_update;
 mod issuer;
 mod requests;
 mod store;

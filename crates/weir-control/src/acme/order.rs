@@ -41,7 +41,7 @@ pub(super) async fn obtain(
     wanted: &WantedCertificate<'_>,
 ) -> Result<ObtainedCertificate, IssuanceError> {
     let account = issuer.account(wanted.ca).await?;
-    issuer.begin_order(wanted.ca, UNIX_EPOCH + clock::unix_now()).await?;
+    issuer.begin_order(wanted.ca, wanted.host, UNIX_EPOCH + clock::unix_now()).await?;
     let mut order = begin(issuer, &account, wanted).await?;
     prove(issuer, &mut order, wanted).await?;
 

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{
-    IssuanceFailure, ORDERS_MAX, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME, next_allowed, retry_at,
+    IssuanceFailure, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME, next_allowed, on_demand_orders_max,
+    retry_at,
 };
 
 /// Of a host.
@@ -76,20 +77,31 @@ impl HostRecord {
 pub(super) struct OrderLog {
     /// When orders were begun.
     orders: Vec<u64>,
+    /// Those among them for hosts on demand.
+    on_demand: Vec<u64>,
 }
 
 impl OrderLog {
-    /// Takes note of an order.
+    /// Takes note of an order, of which there may be `orders_max`.
     ///
     /// # Errors
     /// When there have been too many: when the next one is allowed.
-    pub(super) fn begin(&mut self, now: SystemTime) -> Result<(), SystemTime> {
-        let mut moments = times(&self.orders);
-        let allowed = next_allowed(&mut moments, now, ORDERS_MAX, ORDERS_TIME);
+    pub(super) fn begin(
+        &mut self,
+        now: SystemTime,
+        orders_max: usize,
+        is_on_demand: bool,
+    ) -> Result<(), SystemTime> {
+        let (mut all, mut on_demand) = (times(&self.orders), times(&self.on_demand));
+        let of_all = next_allowed(&mut all, now, orders_max, ORDERS_TIME);
+        let of_share = next_allowed(&mut on_demand, now, on_demand_orders_max(orders_max), ORDERS_TIME);
+        let allowed = of_all.max(of_share.filter(|_| is_on_demand));
         if allowed.is_none() {
-            moments.push(now);
+            all.push(now);
+            on_demand.extend(is_on_demand.then_some(now));
         }
-        self.orders = moments.into_iter().map(to_seconds).collect();
+        self.orders = all.into_iter().map(to_seconds).collect();
+        self.on_demand = on_demand.into_iter().map(to_seconds).collect();
         allowed.map_or(Ok(()), Err)
     }
 }
@@ -142,11 +154,30 @@ mod tests {
     #[test]
     fn orders_have_a_limit() {
         let mut log = OrderLog::default();
-        for order in 0..ORDERS_MAX as u64 {
-            assert_eq!(log.begin(at(1000 + order)), Ok(()));
+        for order in 0..250 {
+            assert_eq!(log.begin(at(1000 + order), 250, false), Ok(()));
         }
-        assert_eq!(log.begin(at(2000)), Err(at(1000) + ORDERS_TIME));
-        assert_eq!(log.begin(at(1000) + ORDERS_TIME), Ok(()));
+        assert_eq!(log.begin(at(2000), 250, false), Err(at(1000) + ORDERS_TIME));
+        assert_eq!(log.begin(at(1000) + ORDERS_TIME, 250, false), Ok(()));
+    }
+
+    #[test]
+    fn hosts_on_demand_leave_a_part_of_the_orders_to_the_config() {
+        let mut log = OrderLog::default();
+        for order in 0..150 {
+            assert_eq!(log.begin(at(1000 + order), 250, true), Ok(()));
+        }
+        assert_eq!(log.begin(at(2000), 250, true), Err(at(1000) + ORDERS_TIME));
+        for order in 0..100 {
+            assert_eq!(log.begin(at(2000 + order), 250, false), Ok(()), "{order}");
+        }
+        assert_eq!(log.begin(at(3000), 250, false), Err(at(1000) + ORDERS_TIME));
+        // What hosts of the config have used, those on demand cannot.
+        let mut log = OrderLog::default();
+        for order in 0..250 {
+            assert_eq!(log.begin(at(1000 + order), 250, false), Ok(()));
+        }
+        assert_eq!(log.begin(at(2000), 250, true), Err(at(1000) + ORDERS_TIME));
     }
 
     #[test]

@@ -20,9 +20,16 @@ const UNREACHED_MAX: Duration = Duration::from_secs(600);
 pub(super) const VALIDATIONS_MAX: usize = 4;
 pub(super) const VALIDATIONS_TIME: Duration = Duration::from_secs(3600);
 
-/// Orders of an account within three hours, after which none is begun. Let's Encrypt allows 300.
-pub(super) const ORDERS_MAX: usize = 250;
+/// The time in which `orders_max` of an account are begun at most. Let's Encrypt allows 300 in that time.
 pub(super) const ORDERS_TIME: Duration = Duration::from_secs(3 * 3600);
+
+/// The share of `orders_max` that hosts on demand may use, in fifths.
+const ON_DEMAND_FIFTHS: usize = 3;
+
+/// How many orders of hosts on demand are begun where `orders_max` are in all: clients who invent names leave the rest to the config.
+pub(super) const fn on_demand_orders_max(orders_max: usize) -> usize {
+    orders_max * ON_DEMAND_FIFTHS / 5
+}
 
 /// How often the authority is asked about the renewal of a certificate, whatever it says itself (RFC 9773 section 4.3.2).
 const RENEWAL_INFO_MIN: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@
 //! file. Several nodes may share the folder: what changes something holds a lock, which the system releases when its process ends.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_config::{CertificateError, CertificateFiles, LoadedCertificate};
 use weir_proxy::net::tls::issued::TokenAnswer;
+
+use crate::whole_files::replace;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -75,7 +77,7 @@ impl AcmeStore {
     /// When it cannot be written.
     pub(super) fn save_certificate(&self, host: &str, chain: &str, key: &str) -> io::Result<()> {
         let separator = if chain.ends_with('\n') { "" } else { "\n" };
-        replace(&self.certificate_path(host), format!("{chain}{separator}{key}").as_bytes())
+        replace(&self.certificate_path(host), format!("{chain}{separator}{key}").as_bytes(), FILE_MODE)
     }
 
     /// The record of a host; an empty one where there is none that can be read.
@@ -146,7 +148,7 @@ impl AcmeStore {
     /// When it cannot be written.
     pub(super) fn save_token(&self, token: &str, answer: &TokenAnswer) -> io::Result<()> {
         let path = self.token_path(token).ok_or(io::ErrorKind::InvalidInput)?;
-        replace(&path, format!("{}\n{}", answer.host, answer.text).as_bytes())
+        replace(&path, format!("{}\n{}", answer.host, answer.text).as_bytes(), FILE_MODE)
     }
 
     /// Removes it.
@@ -194,26 +196,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    replace(path, &serde_json::to_vec_pretty(value)?)
-}
-
-/// Replaces a file as a whole; a crash at any moment leaves the old one or the new one.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    // Another node may write the same file.
-    name.push(format!(".{:08x}.tmp", super::luck::random() as u32));
-    let temporary = folder.join(name);
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        File::open(folder)?.sync_all()
-    };
-    write().inspect_err(|_| {
-        let _was_gone = fs::remove_file(&temporary);
-    })
+    replace(path, &serde_json::to_vec_pretty(value)?, FILE_MODE)
 }
 
 #[cfg(test)]

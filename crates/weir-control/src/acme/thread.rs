@@ -156,10 +156,12 @@ impl IssuerTasks {
                 .iter()
                 .any(|acme| acme.hosts.iter().any(|own| **own == *host) || acme.is_on_demand(host))
         };
+        let configured = || listeners.iter().flat_map(|acme| &acme.hosts);
+        self.issuer.follow(configured().cloned().collect());
         let mut hosts = self.hosts.borrow_mut();
         hosts.retain(|host, _| is_wanted(host));
         self.issuer.issued.retain(is_wanted);
-        for host in listeners.iter().flat_map(|acme| &acme.hosts) {
+        for host in configured() {
             start(&self.issuer, &mut hosts, host);
         }
     }

@@ -1,5 +1,6 @@
 //! Files of certificates: whether one has changed since it was read, and when a certificate expires.
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,9 @@ const EXPIRY_WARNING_DAYS: u64 = 14;
 
 /// Detects that a file is another one than before; `None` while there is none.
 pub(crate) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
+
+/// The stamps of certificates and their keys, as they were when they were last read.
+pub(super) type CertificateStamps = HashMap<CertificateFiles, [FileStamp; 2]>;
 
 /// How long a certificate remains valid, if that is to be logged now: it expires soon, and was not logged with that many days.
 pub(super) fn days_to_tell(

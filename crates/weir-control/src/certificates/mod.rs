@@ -5,6 +5,7 @@ mod upstream;
 mod client_authorities;
 mod ticket_keys;
 mod ocsp_responses;
+mod directory;
 mod files;
 
 pub(crate) use files::{FileStamp, seconds, stamp};

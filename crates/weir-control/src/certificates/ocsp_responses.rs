@@ -3,7 +3,8 @@
 //! Polled with the files of `certificates`, by the same rules. A response that cannot be used does not break clients, which then ask the
 //! authority themselves, but stapling was to spare them that: the log says so when it begins.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,13 +13,13 @@ use weir_config::{CertificateError, ListenerCertificate, OcspResponse};
 use super::files::{FileStamp, stamp};
 use weir_proxy::net::clock;
 
-/// The responses of one listener, in the order of its certificates.
-#[derive(Debug)]
+/// The responses of one listener, by their files.
+#[derive(Debug, Default)]
 pub(super) struct OcspResponses {
-    /// Their files as they were when they were last read.
-    stamps: Vec<Option<FileStamp>>,
-    /// The reason why each is not shown, as last logged; `None` before the first check.
-    logged: Vec<Option<Option<&'static str>>>,
+    /// The files as they were when they were last read.
+    stamps: HashMap<PathBuf, FileStamp>,
+    /// The reason why each is not shown, as last logged.
+    logged: HashMap<PathBuf, Option<&'static str>>,
 }
 
 /// The result of checking responses against the date.
@@ -31,24 +32,19 @@ pub(super) struct OcspVerdict {
 }
 
 impl OcspResponses {
-    /// The responses of `count` certificates.
-    pub(super) fn new(count: usize) -> Self {
-        Self { stamps: vec![None; count], logged: vec![None; count] }
-    }
-
     /// Reads changed files into `shown`; returns the new responses, and errors of files that cannot be used.
     pub(super) async fn look(
         &mut self,
-        shown: &mut [ListenerCertificate],
+        shown: impl Iterator<Item = &mut ListenerCertificate>,
     ) -> Vec<Result<Arc<OcspResponse>, CertificateError>> {
         let mut found = Vec::new();
-        for (place, before) in shown.iter_mut().zip(&mut self.stamps) {
+        for place in shown {
             let Some(known) = &mut place.ocsp else { continue };
-            let (file, stamp_before) = (known.file.clone(), *before);
+            let (file, stamp_before) = (known.file.clone(), self.stamps.get(&known.file).copied());
             // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
             let looked = tokio::task::spawn_blocking(move || read_if_changed(&file, stamp_before));
             let Ok((now, read)) = looked.await else { continue };
-            *before = Some(now);
+            self.stamps.insert(known.file.clone(), now);
             match read {
                 Some(Ok(new)) if new != *known => {
                     *known = Arc::clone(&new);
@@ -65,14 +61,14 @@ impl OcspResponses {
     pub(super) fn review(&mut self, listener: &str, shown: &[ListenerCertificate]) -> OcspVerdict {
         let now = UNIX_EPOCH + clock::unix_now();
         let mut verdict = OcspVerdict::default();
-        for (ListenerCertificate { certificate, ocsp }, logged) in shown.iter().zip(&mut self.logged) {
+        for ListenerCertificate { certificate, ocsp } in shown {
             let Some(response) = ocsp else { continue };
             let doubt = response.warning(certificate, now);
             if doubt.is_none() {
                 let left = response.next_update(certificate).and_then(|until| until.duration_since(now).ok());
                 verdict.next = [verdict.next, left].into_iter().flatten().min();
             }
-            let before = logged.replace(doubt);
+            let before = self.logged.insert(response.file.clone(), doubt);
             if before != Some(doubt) {
                 verdict.has_changed |= before.is_some();
                 if let Some(reason) = doubt {

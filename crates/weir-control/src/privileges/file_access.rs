@@ -11,7 +11,7 @@ use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, LandlockStatus, PathBeneath, PathFd,
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
-use weir_config::{AccessLogOutput, Config, ListenAddress, SandboxMode};
+use weir_config::{AccessLogOutput, CertificateSource, Config, ListenAddress, SandboxMode};
 
 use super::existing;
 
@@ -106,6 +106,11 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
     folders.extend(caches.filter_map(|disk| std::path::absolute(&disk.folder).ok()));
     let acme = config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.acme.as_ref());
     folders.extend(acme.filter_map(|acme| std::path::absolute(&acme.issuer.directory).ok()));
+    let sources = config.listeners.iter().filter_map(|listener| Some(&listener.tls.as_ref()?.sources));
+    folders.extend(sources.flatten().filter_map(|source| match source {
+        CertificateSource::Internal(internal) => std::path::absolute(internal.authority.folder()).ok(),
+        _ => None,
+    }));
     folders.insert(std::env::temp_dir());
     folders
 }

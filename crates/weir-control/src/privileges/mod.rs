@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use weir_config::{Config, SandboxMode};
+use weir_config::{Config, DnsRecords, SandboxMode};
 use weir_observe::overview::ConfinementOverview;
 
 pub(crate) use denied_calls::{count as denied_calls, report as report_denied_calls};
@@ -104,7 +104,7 @@ pub(crate) fn give_up_beside(config: &Config, folders: BTreeSet<PathBuf>) -> Res
 /// Whether it starts programs of the operator: these are not confined, so the process is not either.
 fn starts_programs(config: &Config) -> bool {
     let mut acme = config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.acme.as_ref());
-    acme.any(|acme| acme.issuer.dns.is_some())
+    acme.any(|acme| matches!(acme.issuer.dns, Some(DnsRecords::Command(_))))
 }
 
 /// What the process is confined to, for the log and the status page.

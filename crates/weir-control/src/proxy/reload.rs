@@ -14,6 +14,7 @@ use super::Proxy;
 use crate::acme::AcmeThread;
 use crate::commands::{CommandRejected, ReloadReport, ServerChange};
 use crate::health::ProbeThread;
+use crate::internal_authority;
 use crate::listening_sockets::OpenedSockets;
 use crate::process::open_files_max;
 use crate::start_error::StartError;
@@ -81,6 +82,7 @@ impl Proxy {
     fn apply_config(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
         let before = self.current.load_full();
         let mut snapshot = before.succeeded_by(config, &self.inputs)?;
+        internal_authority::prepare(&snapshot)?;
         let OpenedSockets { listening_sockets, assignments, stale_files } =
             self.listening_sockets.succeeded_by(config, self.inputs.workers)?;
         if let Some(traces) = &mut self.traces {

@@ -28,6 +28,7 @@ use crate::credentials::PasswordThreads;
 use crate::handover::{HandedState, Handover};
 use crate::health::ProbeThread;
 use crate::inherited_sockets::InheritedSockets;
+use crate::internal_authority;
 use crate::listening_sockets::OpenedSockets;
 use crate::live_rates::LiveRates;
 use crate::memory::{MemoryFiles, MemoryPlan, MemorySources, MemoryThread, MemoryView};
@@ -106,6 +107,7 @@ impl Proxy {
         descriptors.take_effect();
         let memory_plan = MemoryPlan::new(memory.budget(&config.process), config, workers);
         let mut snapshot = Snapshot::new(config, &inputs)?;
+        internal_authority::prepare(&snapshot)?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();

@@ -342,9 +342,9 @@ pub struct CertificateOverview {
     pub listeners: Vec<String>,
     /// The host that it is for; of one from a file its names, separated by commas.
     pub host: String,
-    /// `acme` or `file`.
+    /// `acme`, `file` or `internal`.
     pub source: &'static str,
-    /// `pending`, `failed`, `valid`, `renewing`, `renewal-failed` or `expired`.
+    /// `pending`, `failed`, `valid`, `renewing`, `renewal-failed`, `expired` or, of a file in a folder, `unusable`.
     pub state: &'static str,
     /// The directory of the authority that was asked last.
     pub ca: Option<String>,

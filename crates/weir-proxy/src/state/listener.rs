@@ -452,7 +452,8 @@ fn server_config(
     if let Some(server_config) = unchanged.and_then(|before| before.tls.clone()) {
         return Ok(Some(server_config));
     }
-    let server_config = TlsServerConfig::new(tls, protocols(config), &inputs.issuers);
+    let known = before.and_then(|before| before.tls.as_deref());
+    let server_config = TlsServerConfig::new(tls, protocols(config), &inputs.issuers, known);
     let server_config =
         server_config.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
     Ok(Some(Arc::new(server_config)))

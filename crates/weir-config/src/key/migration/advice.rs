@@ -50,6 +50,14 @@ pub(super) const ADVICE: &[Advice] = &[
         "Weir obtains certificates by itself with `acme = {}` in `tls` of a listener",
     ),
     advice(
+        &["self_signed", "mkcert", "dev_certs"],
+        "certificates for development are made by Weir with `tls = \"internal\"` of a listener",
+    ),
+    advice(
+        &["nsupdate", "tsig_key", "rfc2136"],
+        "records of `dns-01` are set at a name server by `dns_update` in `tls.acme` of a listener",
+    ),
+    advice(
         &["alias", "static", "document_root"],
         "a route serves files with `files = { root = \"/path\" }`; `strip_prefix` removes its `path` first",
     ),

@@ -16,7 +16,7 @@ use rustls::SignatureScheme;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use weir_config::{ListenerCertificate, LoadedCertificate};
+use weir_config::{CertificateDirectory, CertificateSource, ListenerCertificate, LoadedCertificate};
 
 use super::issued::{CHALLENGE_PROTOCOL, ListenerIssued};
 use crate::net::clock;
@@ -36,25 +36,32 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// The first of `certificates` is the default, with those for the same names beside it.
+    /// The first certificate of `sources` is the default, with those for the same names beside it.
     ///
     /// # Errors
-    /// When there is none and none will be issued, or rustls does not take a key.
+    /// When there is none and none will be issued or made, or rustls does not take a key.
     pub(crate) fn new(
-        certificates: Vec<ListenerCertificate>,
+        sources: Vec<CertificateSource>,
         issued: Option<ListenerIssued>,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, rustls::Error> {
-        if certificates.is_empty() && issued.is_none() {
+        let now = ByName::new(sources, &provider)?;
+        let is_made = |source: &CertificateSource| matches!(source, CertificateSource::Internal(_));
+        if now.is_empty() && issued.is_none() && !now.sources.iter().any(is_made) {
             return Err(rustls::Error::General("there is no certificate".to_owned()));
         }
-        let now = ArcSwap::from_pointee(ByName::new(certificates, &provider)?);
+        let now = ArcSwap::from_pointee(now);
         Ok(Self { now, issued, provider, reloads: Default::default() })
     }
 
     /// Those of the config that are in use, in its order, the default first.
     pub fn in_use(&self) -> Vec<ListenerCertificate> {
-        self.now.load().loaded.clone()
+        self.now.load().certificates().cloned().collect()
+    }
+
+    /// The same by where they are, with those in folders that cannot be used.
+    pub fn sources(&self) -> Vec<CertificateSource> {
+        self.now.load().sources.clone()
     }
 
     /// Those that Weir obtains by itself, if it does.
@@ -95,8 +102,8 @@ impl Certificates {
     ///
     /// # Errors
     /// When rustls does not take a key; then nothing changes.
-    pub fn replace(&self, certificates: Vec<ListenerCertificate>) -> Result<(), rustls::Error> {
-        self.now.store(Arc::new(ByName::new(certificates, &self.provider)?));
+    pub fn replace(&self, sources: Vec<CertificateSource>) -> Result<(), rustls::Error> {
+        self.now.store(Arc::new(ByName::new(sources, &self.provider)?));
         Ok(())
     }
 
@@ -109,6 +116,33 @@ impl Certificates {
     pub fn reloads(&self) -> [u64; 2] {
         [0, 1].map(|index: usize| self.reloads[index].load(Ordering::Relaxed))
     }
+}
+
+/// Keeps the content of before of files in folders that cannot be used now, as long as they are there.
+pub(super) fn keep_old(sources: &mut [CertificateSource], before: &[CertificateSource]) {
+    for source in sources {
+        let CertificateSource::Directory(directory) = source else { continue };
+        let known = before.iter().find_map(|source| match source {
+            CertificateSource::Directory(known) if known.path == directory.path => Some(known),
+            _ => None,
+        });
+        if let Some(known) = known {
+            keep_old_of(directory, known);
+        }
+    }
+}
+
+fn keep_old_of(directory: &mut CertificateDirectory, before: &CertificateDirectory) {
+    fn file(shown: &ListenerCertificate) -> &std::path::Path {
+        &shown.certificate.files.certificate
+    }
+    for unusable in &directory.unusable {
+        let is_there = directory.certificates.iter().any(|shown| file(shown) == unusable.file);
+        if let Some(old) = before.certificates.iter().find(|old| !is_there && file(old) == unusable.file) {
+            directory.certificates.push(old.clone());
+        }
+    }
+    directory.certificates.sort_by(|one, other| file(one).cmp(file(other)));
 }
 
 thread_local! {
@@ -124,7 +158,7 @@ pub(super) fn take_asked_name() -> Option<Box<str>> {
 /// Certificates by the names that they are for.
 #[derive(Debug)]
 struct ByName {
-    loaded: Vec<ListenerCertificate>,
+    sources: Vec<CertificateSource>,
     exact: HashMap<Box<str>, Candidates>,
     /// By the name without its first label, the dot included.
     wildcard: HashMap<Box<str>, Candidates>,
@@ -135,12 +169,17 @@ struct ByName {
 type Candidates = Vec<Arc<CertifiedKey>>;
 
 impl ByName {
-    fn new(certificates: Vec<ListenerCertificate>, provider: &CryptoProvider) -> Result<Self, rustls::Error> {
-        let mut made =
-            Self { loaded: Vec::new(), exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
-        let default_names = certificates.first().map(|first| first.certificate.names.clone());
+    fn new(sources: Vec<CertificateSource>, provider: &CryptoProvider) -> Result<Self, rustls::Error> {
+        let mut made = Self {
+            sources: Vec::new(),
+            exact: HashMap::new(),
+            wildcard: HashMap::new(),
+            default: Vec::new(),
+        };
+        let certificates = || sources.iter().flat_map(CertificateSource::certificates);
+        let default_names = certificates().next().map(|first| first.certificate.names.clone());
         let now = UNIX_EPOCH + clock::unix_now();
-        for ListenerCertificate { certificate, ocsp } in &certificates {
+        for ListenerCertificate { certificate, ocsp } in certificates() {
             let key = provider.key_provider.load_private_key(certificate.key.clone_key())?;
             let mut certified = CertifiedKey::new(certificate.chain.clone(), key);
             let fresh = ocsp.as_ref().filter(|ocsp| ocsp.warning(certificate, now).is_none());
@@ -162,8 +201,16 @@ impl ByName {
             // Stable: of two that cost the same, the first in the config.
             candidates.sort_by_key(|certified| cost(certified));
         }
-        made.loaded = certificates;
+        made.sources = sources;
         Ok(made)
+    }
+
+    fn certificates(&self) -> impl Iterator<Item = &ListenerCertificate> {
+        self.sources.iter().flat_map(CertificateSource::certificates)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.certificates().next().is_none()
     }
 
     /// The certificate for a name that Weir has obtained, where the config has none for exactly that name.

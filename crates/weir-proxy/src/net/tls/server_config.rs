@@ -11,7 +11,7 @@ use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 use weir_traffic::limit::TurnRate;
 
-use super::certificates::Certificates;
+use super::certificates::{Certificates, keep_old};
 use super::client_certificates::ClientAuthorities;
 use super::early_data;
 use super::issued::{CHALLENGE_PROTOCOL, Issuers, ListenerIssued};
@@ -44,7 +44,7 @@ pub struct TlsServerConfig {
 
 impl TlsServerConfig {
     /// `protocols` are the names that clients may agree on (ALPN), the preferred one first; none when what the bytes mean is between the
-    /// client and the server.
+    /// client and the server. `before` is what the listener has offered so far.
     ///
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, there are no random numbers, or the key log
@@ -53,11 +53,16 @@ impl TlsServerConfig {
         tls: &ListenerTls,
         protocols: &[&[u8]],
         issuers: &Issuers,
+        before: Option<&Self>,
     ) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let issued = tls.acme.as_ref().map(|acme| ListenerIssued::new(acme, issuers));
         let has_issued = issued.is_some();
-        let certificates = Certificates::new(tls.certificates.clone(), issued, Arc::clone(&provider))?;
+        let mut sources = tls.sources.clone();
+        if let Some(before) = before {
+            keep_old(&mut sources, &before.certificates.sources());
+        }
+        let certificates = Certificates::new(sources, issued, Arc::clone(&provider))?;
         let certificates = Arc::new(certificates);
         let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;

@@ -4,7 +4,9 @@
 //! in Go, which `cargo xtask setup` installs where there is Go; without it these tests report that they were left out.
 
 mod accounts;
+mod dns_update;
 mod issuance;
+mod limits;
 mod renewal;
 mod waiting;
 
@@ -34,6 +36,9 @@ fn has_pebble() -> bool {
     found
 }
 
+/// How long certificates of the profile `short` are valid.
+const SHORT_VALIDITY_S: u64 = 3600;
+
 /// Where Pebble will be, and what Weir knows of it before it is there.
 struct Authority {
     address: SocketAddr,
@@ -54,6 +59,10 @@ struct PebbleSettings {
     nonces_refused: u32,
     /// The id and the key of the account that it requires.
     account: Option<[&'static str; 2]>,
+    /// The name server that it asks; without it, one that knows every name.
+    name_server: Option<SocketAddr>,
+    /// Whether it offers the profile `short` beside its default.
+    has_short_profile: bool,
 }
 
 impl Authority {
@@ -84,6 +93,7 @@ impl Authority {
     /// Starts it.
     fn start(&self, settings: &PebbleSettings) -> Pebble {
         let dns = free_address();
+        let asked = settings.name_server.unwrap_or(dns);
         let challenges = {
             let mut command = foreign_command("pebble-challtestsrv");
             let management = free_address();
@@ -105,6 +115,11 @@ impl Authority {
             "profiles": {"default": {"description": "of the test", "validityPeriod": settings.validity_s}},
             "retryAfter": {"authz": 1, "order": 1},
         });
+        // Pebble takes any of its profiles for an order that names none.
+        if settings.has_short_profile {
+            config["profiles"]["short"] =
+                json!({ "description": "of the test", "validityPeriod": SHORT_VALIDITY_S });
+        }
         if let Some([id, key]) = settings.account {
             config["externalAccountMACKeys"] = json!({ id: key });
         }
@@ -112,7 +127,7 @@ impl Authority {
         std::fs::write(folder.path().join("config.json"), json!({ "pebble": config }).to_string())
             .expect("the folder takes a file");
         let mut command = foreign_command("pebble");
-        command.args(["-strict", "-config", "config.json", "-dnsserver", &dns.to_string()]);
+        command.args(["-strict", "-config", "config.json", "-dnsserver", &asked.to_string()]);
         command.env("PEBBLE_WFE_NONCEREJECT", settings.nonces_refused.to_string());
         command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
         let places = [self.address, self.management];
@@ -120,7 +135,8 @@ impl Authority {
         let program = ForeignProgram::start(command, folder, is_ready);
         let name = self.management.ip().to_string();
         let root = connect(self.management, self.tls.client(), &name).fetch("/roots/0").text();
-        Pebble { program, _challenges: challenges.0, records: challenges.1, root }
+        let (management, tls_client) = (self.management, self.tls.client());
+        Pebble { program, _challenges: challenges.0, records: challenges.1, root, management, tls_client }
     }
 }
 
@@ -132,6 +148,9 @@ struct Pebble {
     records: SocketAddr,
     /// The root of the certificates that it issues.
     root: String,
+    management: SocketAddr,
+    /// A client that trusts its own server.
+    tls_client: ClientConfig,
 }
 
 impl Pebble {
@@ -165,6 +184,31 @@ impl Pebble {
         shown.expect("it was just there")
     }
 
+    /// Has it suggest a window for the renewal of a certificate (RFC 9773 section 4.2), both ends in seconds from now.
+    fn suggest(&self, certificate: &CertificateDer<'_>, window_s: [i64; 2]) {
+        let times = window_s.map(|seconds| {
+            let output = Command::new("date")
+                .args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d", &format!("{seconds} seconds")])
+                .output();
+            String::from_utf8(output.expect("there is `date`").stdout)
+                .expect("it writes ASCII")
+                .trim()
+                .to_owned()
+        });
+        let answer = json!({ "suggestedWindow": { "start": times[0], "end": times[1] } }).to_string();
+        let body = data_encoding::BASE64.encode(certificate);
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+        let text = json!({ "Certificate": pem, "ARIResponse": answer }).to_string();
+        let name = self.management.ip().to_string();
+        let mut client = connect(self.management, self.tls_client.clone(), &name);
+        let len = text.len();
+        client.send(format!(
+            "POST /set-renewal-info/ HTTP/1.1\r\nHost: {name}\r\nUser-Agent: test\r\nContent-Length: {len}\r\n\r\n{text}"
+        ));
+        let response = client.response();
+        assert_eq!(response.status, 200, "{}", response.text());
+    }
+
     /// Orders that it has had.
     fn orders(&self) -> usize {
         self.program.output().matches("Added order").count()
@@ -178,6 +222,8 @@ fn usual(weir: &Weir) -> PebbleSettings {
         validity_s: 86_400,
         nonces_refused: 15,
         account: None,
+        name_server: None,
+        has_short_profile: false,
     }
 }
 

@@ -3,9 +3,11 @@
 mod choice;
 mod client_certificates;
 mod client_trust;
+mod directory;
 mod early_data;
 mod endings;
 mod idle;
+mod internal;
 mod key_log;
 mod refusals;
 mod records;
