@@ -16,7 +16,9 @@ pub(crate) fn socket_memory(fd: RawFd) -> Option<u64> {
     let outcome = unsafe {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, figures.as_mut_ptr().cast(), &raw mut size)
     };
-    (outcome == 0).then(|| [RECEIVED, FORWARD, QUEUED].iter().map(|place| u64::try_from(figures[*place]).unwrap_or(0)).sum())
+    (outcome == 0).then(|| {
+        [RECEIVED, FORWARD, QUEUED].iter().map(|place| u64::try_from(figures[*place]).unwrap_or(0)).sum()
+    })
 }
 
 #[cfg(test)]
