@@ -5,8 +5,8 @@
 
 mod thread;
 mod plan;
-mod caches;
 mod classes;
+mod caches;
 mod steps;
 mod usage;
 mod limits;

@@ -7,16 +7,18 @@ const RECEIVED: usize = 0;
 const FORWARD: usize = 4;
 const QUEUED: usize = 5;
 
-/// Bytes of the buffers of a socket; `None`: there is no such descriptor, or it is no socket.
+/// Bytes of the buffers of a socket (what is set aside may be below zero for a moment); `None`: there is no such descriptor, or it is no socket.
 pub(crate) fn socket_memory(fd: RawFd) -> Option<u64> {
-    let mut figures = [0_u32; 9];
+    let mut figures = [0_i32; 9];
     let mut size = size_of_val(&figures) as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes to a live array, and the size to a live socklen_t. It changes nothing at the descriptor,
     // which may be any number: one that is not open, or not a socket, is an error.
     let outcome = unsafe {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, figures.as_mut_ptr().cast(), &raw mut size)
     };
-    (outcome == 0).then(|| [RECEIVED, FORWARD, QUEUED].iter().map(|place| u64::from(figures[*place])).sum())
+    (outcome == 0).then(|| {
+        [RECEIVED, FORWARD, QUEUED].iter().map(|place| u64::try_from(figures[*place]).unwrap_or(0)).sum()
+    })
 }
 
 #[cfg(test)]

@@ -151,14 +151,10 @@ fn slow_downloads_make_room_for_requests_that_wait_for_buffers() {
         client.get("/large");
     }
     client.settle();
-    // Each of them waits for a slow stream to be ended.
+    // Without an end of slow streams they would wait for ten minutes.
     for _ in 0..4 {
         assert_eq!(Client::get(weir.web(), "/waits").text(), "fine");
     }
-    eventually("their failure is counted", || {
-        weir.metrics().sum("weir_listener_failures_total", &["reason=\"memory-limit\""]) > 0.0
-    });
-    assert!(memory(&weir)["slow_ended"].as_u64() > Some(0));
 }
 
 #[test]
