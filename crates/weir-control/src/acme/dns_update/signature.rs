@@ -205,7 +205,7 @@ mod tests {
             verdict(&response(&signer(b"guess"), &mac, 0), &mac, NOW),
             SignatureVerdict::Bad(_)
         ));
-        let mut changed = good.clone();
+        let mut changed = good;
         changed[3] = 5;
         assert!(matches!(verdict(&changed, &mac, NOW), SignatureVerdict::Bad(_)));
         assert_eq!(
