@@ -62,7 +62,7 @@ pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
 pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
-pub use watcher::Watcher;
+pub use watcher::NodeWatcher;
 
 pub use privileges::{
     give_up as give_up_privileges, overview as confinement, why_missing, why_refused, why_unbindable,

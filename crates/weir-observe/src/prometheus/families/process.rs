@@ -5,7 +5,7 @@ use weir_http::ContentCoding;
 use super::{Family, MetricType, Samples, Write, families};
 use crate::admin::AdminRefusal;
 use crate::compression::CompressionRefusal;
-use crate::overview::NODE_STATES;
+use crate::stats::NODE_STATES;
 use crate::traces::TraceLoss;
 
 pub(super) const FAMILIES: &[Family] = families! {
