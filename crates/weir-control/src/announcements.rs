@@ -10,7 +10,7 @@ use weir_observe::overview::AnnouncementOverview;
 
 use crate::node_hand_over::HandOver;
 use crate::threads;
-use crate::watcher::{Availability, Watcher, WatcherReport};
+use crate::watcher::{Availability, NodeWatcher, WatcherReport};
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 
@@ -87,7 +87,7 @@ impl Announcements {
 /// When the system refuses a thread.
 pub(crate) fn start(
     announcements: &Arc<Announcements>,
-    watcher: Arc<Watcher>,
+    watcher: Arc<NodeWatcher>,
     hand_over: Arc<HandOver>,
     queries: Arc<WorkerQueries>,
 ) -> io::Result<()> {

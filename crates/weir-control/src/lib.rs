@@ -69,7 +69,7 @@ pub use own_log::OwnLog;
 pub use panics::watch as watch_panics;
 pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
-pub use watcher::Watcher;
+pub use watcher::NodeWatcher;
 
 pub use privileges::{
     give_up as give_up_privileges, overview as confinement, why_missing, why_refused, why_unbindable,

@@ -35,7 +35,7 @@ pub(crate) enum NodeState {
 }
 
 impl NodeState {
-    /// The stable name, one of [`weir_observe::overview::NODE_STATES`].
+    /// The stable name, one of [`weir_observe::NODE_STATES`].
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Serving => "serving",

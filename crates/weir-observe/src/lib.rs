@@ -61,7 +61,8 @@ pub use shard::{
     WorkerShard,
 };
 pub use stats::{
-    CertificateStats, FailureStats, IssuanceStats, ListenerStats, MirrorStats, ProbeStats, ProcessStats,
-    ReloadStats, RouteStats, ServerStats, StatNames, Stats, UpstreamStatNames, UpstreamStats, WorkerStats,
+    CertificateStats, FailureStats, IssuanceStats, ListenerStats, MirrorStats, NODE_STATES, ProbeStats,
+    ProcessStats, ReloadStats, RouteStats, ServerStats, StatNames, Stats, UpstreamStatNames, UpstreamStats,
+    WorkerStats,
 };
 pub use traces::{TraceLoss, TraceStats};

@@ -76,6 +76,9 @@ pub struct IssuanceStats {
     pub orders: [u64; 2],
 }
 
+/// The states of a node: it serves; it serves and leaves the address to the other node; it lets connections end, since another node is to serve; that node is told; it stops.
+pub const NODE_STATES: [&str; 5] = ["serving", "standby", "closing", "handed-over", "stopping"];
+
 /// The kernel's figures of the process; names and units are those of Prometheus' client libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessStats {
@@ -101,7 +104,7 @@ pub struct ProcessStats {
     pub denied_system_calls: u64,
     /// Panics of all threads.
     pub panics: u64,
-    /// One of [`NODE_STATES`](crate::overview::NODE_STATES).
+    /// One of [`NODE_STATES`].
     pub node_state: &'static str,
     /// Whether the process lives that announces the end of this one; `None`: there is none.
     pub is_watched: Option<bool>,

@@ -12,8 +12,8 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{
-    AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, Proxy, ReloadReport,
-    UpgradeLauncher, Watcher,
+    AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, NodeWatcher, Proxy, ReloadReport,
+    UpgradeLauncher,
 };
 
 use crate::error::CommandError;
@@ -131,7 +131,7 @@ fn serve(
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     // It is a copy of this process, so it begins before there are threads, signals and sockets.
-    let (launcher, watcher) = (start_launcher(), Watcher::start(config)?);
+    let (launcher, watcher) = (start_launcher(), NodeWatcher::start(config)?);
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
     let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;

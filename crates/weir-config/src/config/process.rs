@@ -58,7 +58,7 @@ section! {
         /// `keepalived` or `bird` is set. Then idle connections are closed, and the other node is told.
         hand_over_delay: Duration = "5s", in 0..=3_600_000, like "HAProxy `close-spread-time`, Envoy `drain-time-s`";
         /// Tells keepalived of this machine whether Weir serves, by a track file.
-        keepalived: Keepalived = optional, like "keepalived `vrrp_track_file`";
+        keepalived: Keepalived = optional;
         /// Tells BIRD of this machine whether Weir serves: it announces a route only then.
         bird: Bird = optional;
         /// How long Weir may be silent (killed, stopped or starved of CPU time) until `keepalived` and `bird` are told that it does not serve.
@@ -98,7 +98,7 @@ section! {
         /// By how much the priority of this node falls when it has handed over: more than the priorities of the two nodes differ.
         hand_over_weight: u32 = 60, in 1..=253;
         /// When a node that starts takes the address back from the other one.
-        fail_back: FailBack = "at-once", like "keepalived `nopreempt`";
+        fail_back: FailBack = "at-once";
     }
 }
 

@@ -89,13 +89,13 @@ pub fn give_up(config: &Config) -> Result<(), StartError> {
 ///
 /// # Errors
 /// As [`give_up`].
-pub(crate) fn give_up_beside(config: &Config, folders: BTreeSet<PathBuf>) -> Result<(), StartError> {
+pub(crate) fn give_up_beside(config: &Config, folders: &BTreeSet<PathBuf>) -> Result<(), StartError> {
     if let Some(account) = &config.identity.account {
         account::become_account(account, false)?;
     }
     rustix::thread::set_no_new_privs(true).map_err(StartError::privileges("set no_new_privs"))?;
     if config.process.sandbox != SandboxMode::Off {
-        file_access::confine(SandboxMode::Strict, &folders);
+        file_access::confine(SandboxMode::Strict, folders);
         system_calls::confine_in_silence();
     }
     Ok(())

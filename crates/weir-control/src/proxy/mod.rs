@@ -45,7 +45,7 @@ use crate::server_modes::ServerModes;
 use crate::threads::ThreadRegistration;
 use crate::trace_counts::TraceCounts;
 use crate::trace_export::TraceExport;
-use crate::watcher::Watcher;
+use crate::watcher::NodeWatcher;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::state::log_batches::WorkerLogs;
@@ -110,7 +110,7 @@ pub struct Proxy {
     /// To another node.
     hand_over: Arc<HandOver>,
     /// Tells other programs of this machine whether the node serves, where the config wants that.
-    watcher: Option<Arc<Watcher>>,
+    watcher: Option<Arc<NodeWatcher>>,
     announcements: Arc<Announcements>,
     /// The thread that has started it, and that reloads.
     _registration: ThreadRegistration,
@@ -143,7 +143,7 @@ impl Proxy {
     ///
     /// # Errors
     /// When the system refuses a thread.
-    pub fn announce_by(&mut self, watcher: Watcher) -> io::Result<()> {
+    pub fn announce_by(&mut self, watcher: NodeWatcher) -> io::Result<()> {
         let watcher = Arc::new(watcher);
         self.watcher = Some(Arc::clone(&watcher));
         let (hand_over, queries) = (Arc::clone(&self.hand_over), Arc::clone(&self.queries));

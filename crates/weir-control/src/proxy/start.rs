@@ -124,9 +124,7 @@ impl Proxy {
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
         let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
-        let keepalived = config.process.keepalived.as_ref();
-        let is_by_command = keepalived.is_some_and(|it| it.fail_back == FailBack::ByCommand);
-        let is_standby = if is_handed { state.is_standby } else { is_by_command };
+        let is_standby = if is_handed { state.is_standby } else { starts_on_standby(config) };
         let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries, is_standby));
         let mut proxy = Self {
             shared,
@@ -358,6 +356,11 @@ impl Proxy {
             live_rates: LiveRates::default(),
         }
     }
+}
+
+/// Whether the node leaves the shared address to the other one at first.
+fn starts_on_standby(config: &Config) -> bool {
+    config.process.keepalived.as_ref().is_some_and(|it| it.fail_back == FailBack::ByCommand)
 }
 
 /// The parts that workers share, made for as many as `hand_over` reaches.

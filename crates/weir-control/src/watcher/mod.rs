@@ -28,7 +28,7 @@ const REPORT_BYTES_MAX: usize = 8 << 10;
 
 /// Weir's end.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct NodeWatcher {
     socket: OwnedFd,
     interval: Duration,
 }
@@ -37,7 +37,7 @@ pub struct Watcher {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WatcherEnded;
 
-impl Watcher {
+impl NodeWatcher {
     /// Starts the process, if `config` has something to tell. No thread may run yet. It tells nothing before the first sign of life.
     ///
     /// # Errors

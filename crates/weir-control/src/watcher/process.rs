@@ -123,7 +123,7 @@ impl WatcherProcess {
             // Its folder may come up later; the attempts to write it report the error.
             let _not_yet = file.prepare(config.identity.account.as_ref());
         }
-        privileges::give_up_beside(config, folders).map_err(|error| WatcherReport {
+        privileges::give_up_beside(config, &folders).map_err(|error| WatcherReport {
             target: "the watcher".to_owned(),
             outcome: Err(error.to_string()),
             reason: None,

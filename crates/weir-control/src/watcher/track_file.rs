@@ -77,7 +77,7 @@ impl TrackFile {
             }
             // The file of another user, such as one that keepalived has made, in a folder of this one.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                self.replace(&text).map_err(|_| error)?
+                self.replace(&text).map_err(|_| error)?;
             }
             Err(error) => return Err(error),
         }

@@ -83,7 +83,7 @@ pub struct ProcessOverview {
     pub started_ms: u64,
     /// Whether it is about to end.
     pub is_stopping: bool,
-    /// Whether this node serves or another one is to do so: one of [`NODE_STATES`].
+    /// Whether this node serves or another one is to do so: one of [`NODE_STATES`](crate::NODE_STATES).
     pub state: &'static str,
     /// What keepalived and BIRD were told about that.
     pub announcements: Vec<AnnouncementOverview>,
@@ -138,9 +138,6 @@ pub struct AnnouncementOverview {
     /// Why it could not be told.
     pub error: Option<String>,
 }
-
-/// The states of a node: it serves; it serves and leaves the address to the other node; it lets connections end, since another node is to serve; that node is told; it stops.
-pub const NODE_STATES: [&str; 5] = ["serving", "standby", "closing", "handed-over", "stopping"];
 
 /// What the process is confined to, each in a few words.
 #[derive(Debug, Clone, Default, Serialize)]

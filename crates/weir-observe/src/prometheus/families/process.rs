@@ -6,7 +6,7 @@ use super::{Family, MetricType, Samples, Write, families};
 use crate::admin::AdminRefusal;
 use crate::compression::CompressionRefusal;
 use crate::memory::MemoryStep;
-use crate::overview::NODE_STATES;
+use crate::stats::NODE_STATES;
 use crate::traces::TraceLoss;
 
 pub(super) const FAMILIES: &[Family] = families! {

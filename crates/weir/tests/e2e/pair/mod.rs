@@ -4,4 +4,4 @@ mod hand_over;
 mod announcements;
 mod failover;
 mod anycast;
-mod common_state;
+mod same_server;
