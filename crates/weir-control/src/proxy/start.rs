@@ -86,17 +86,7 @@ impl Proxy {
         commands: CommandSender,
     ) -> Result<Self, StartError> {
         // The key logs stay open until the plans have them.
-        let OpenedProxy {
-            sockets,
-            admin,
-            runtime,
-            logs,
-            key_logs: _key_logs,
-            pid_file,
-            memory,
-            offered,
-            state,
-        } = opened;
+        let OpenedProxy { sockets, admin, runtime, logs, pid_file, memory, offered, state, .. } = opened;
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
@@ -179,12 +169,8 @@ impl Proxy {
         let control = proxy.open_control(config, (admin, runtime), &state)?;
         let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
         for (index, (((sockets, inbox), changes), queries)) in channels.enumerate() {
-            proxy.start_worker(
-                config,
-                &snapshot,
-                index,
-                WorkerChannels { sockets, inbox, changes, queries },
-            )?;
+            let channels = WorkerChannels { sockets, inbox, changes, queries };
+            proxy.start_worker(config, &snapshot, index, channels)?;
         }
         proxy.start_control(control, &snapshot, next_task_configs)?;
         proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
