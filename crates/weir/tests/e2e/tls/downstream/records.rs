@@ -201,7 +201,8 @@ fn records_without_content_are_skipped_and_a_flood_of_them_ends_the_connection()
     watchdog::eventually("the request is answered", || requests() == 1.0);
     // The series exists from the first one on.
     let failures = || {
-        let found = site.weir.metrics().all("weir_listener_failures_total", &["reason=\"tls-empty-records\""]);
+        let found =
+            site.weir.metrics().all("weir_listener_failures_total", &["reason=\"tls-empty-records\""]);
         found.iter().sum::<f64>()
     };
     assert_eq!(failures(), 0.0);
