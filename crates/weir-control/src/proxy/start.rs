@@ -85,7 +85,8 @@ impl Proxy {
         opened: OpenedProxy,
         commands: CommandSender,
     ) -> Result<Self, StartError> {
-        // The key logs stay open until the plans have them.
+        // Open until the plans have them.
+        let _key_logs = opened.key_logs;
         let OpenedProxy { sockets, admin, runtime, logs, pid_file, memory, offered, state, .. } = opened;
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;

@@ -158,7 +158,7 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
             let is_refused = worker.wait_for_memory().await == ConnectionAdmission::Refuse;
             let listener = worker.reserve(&incoming).await;
             match incoming.accept(&listener) {
-                Ok(accepted) if is_refused => acceptor.refuse(&listener, accepted),
+                Ok(accepted) if is_refused => acceptor.refuse(&listener, &accepted),
                 Ok(accepted) => acceptor.place(&listener, accepted),
                 Err(Errno::AGAIN) => {
                     worker.unreserve(&listener.state);

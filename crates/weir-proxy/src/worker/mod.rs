@@ -350,7 +350,7 @@ impl Acceptor {
 
     /// Closes a connection for which there is no memory.
     #[cold]
-    pub(crate) fn refuse(&self, listener: &LocalListener, accepted: AcceptedConnection) {
+    pub(crate) fn refuse(&self, listener: &LocalListener, accepted: &AcceptedConnection) {
         let failure = Failure::weir(Phase::Accept, Cause::MemoryLimit);
         listener.shard.failures.record(failure);
         self.worker.record_connection(failure, accepted.peer, 0, listener, clock::now());
