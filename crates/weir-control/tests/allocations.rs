@@ -1,11 +1,10 @@
 //! A keep-alive exchange on a warm worker allocates nothing: counted by the allocator itself.
 //!
-//! Client and origin run in the same process and opt out of the count, so what is left is the worker's.
+//! Client, origin and control threads run in the same process; threads count that are named as workers.
 
 #![expect(unsafe_code, reason = "counting allocations takes a global allocator, whose trait is unsafe")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,16 +18,20 @@ const MEASURED: usize = 2_000;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-thread_local! {
-    static UNCOUNTED: Cell<bool> = const { Cell::new(false) };
-}
-
 struct Counting;
+
+/// Whether this thread is a worker, by its name in the kernel: asking for that does not allocate.
+fn is_worker() -> bool {
+    let mut name = [0_u8; 16];
+    // SAFETY: the kernel writes at most 16 bytes to a live array of that length.
+    let outcome = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    outcome == 0 && name.starts_with(b"weir-worker-")
+}
 
 // SAFETY: every call goes to the system allocator unchanged; the counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if !UNCOUNTED.try_with(Cell::get).unwrap_or(true) {
+        if is_worker() {
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: the caller's promise about the layout is passed on.
@@ -59,11 +62,9 @@ fn start_origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
-        UNCOUNTED.set(true);
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");
             std::thread::spawn(move || {
-                UNCOUNTED.set(true);
                 let mut buf = [0; 4096];
                 let mut len = 0;
                 loop {
@@ -98,7 +99,6 @@ fn allocations_for(request: &[u8], count: usize, stream: &mut TcpStream) -> u64 
 
 #[test]
 fn a_warm_exchange_allocates_nothing() {
-    UNCOUNTED.set(true);
     let origin = start_origin();
     // One listener without anything, one with limits and a list.
     let config = format!(

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn as_many_go_as_are_needed_and_not_all_at_once() {
         let mib = 1 << 20;
-        assert_eq!(count_to_free(10_000, 100 * mib, 110 * mib, 105 * mib), 500);
+        assert_eq!(count_to_free(10_000, 100 * mib, 110 * mib, 105 * mib), 501, "rounded up");
         assert_eq!(count_to_free(10_000, 100 * mib, 300 * mib, 100 * mib), 2_500, "a quarter");
         assert_eq!(count_to_free(10_000, 0, 101 * mib, 100 * mib), 256, "4 KiB each");
         assert_eq!(count_to_free(5, mib, 2 * mib, mib), 5);

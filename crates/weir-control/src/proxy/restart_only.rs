@@ -72,13 +72,16 @@ mod tests {
             (CheckedConfig::parse(rest, "old.toml"), CheckedConfig::parse(&text, "new.toml"));
         let difference = ConfigDiff::between(&before, &after);
         let of_sections = ["log", "recorder"];
+        let of_tables = ["process.keepalived", "process.bird"];
         let mut planned = BTreeSet::new();
         for change in &difference.changes {
             let ChangeKind::Changed(keys) = &change.kind else { continue };
             for key in keys.iter().filter(|key| key.effect == Effect::Restart) {
                 let section = change.part.kind();
                 let whole = of_sections.contains(&section);
-                planned.insert(if whole { section.to_owned() } else { format!("{section}.{}", key.key) });
+                let key = if whole { section.to_owned() } else { format!("{section}.{}", key.key) };
+                let table = of_tables.into_iter().find(|table| key.starts_with(&format!("{table}.")));
+                planned.insert(table.map_or(key, str::to_owned));
             }
         }
         let valid = |checked: CheckedConfig| checked.into_result().expect("it has no mistake");

@@ -14,7 +14,7 @@ use weir_cache::store::{FetchOutcome, FetchTicket, FetchWait, NewResponse, Store
 use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_config::{ErrorPage, RemotePage};
 use weir_http::{FieldName, Method, ResponseHead, TargetForm};
-use weir_observe::{Cause, Failure, Phase};
+use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::cache_use::request_head;
 use super::client::Client;
@@ -99,7 +99,7 @@ pub(super) async fn fetch(
         }
     };
     let Some(pages) = scope.listener.pages.as_ref().filter(|_| !remote.ttl.is_zero()) else {
-        let (page, _) = ask(client, stream, servers, scope, remote, inner).await?;
+        let (page, _) = ask(client, stream, servers, scope, remote, inner).await.ok()?;
         return Some(page);
     };
     let key = page_key(remote, &inner);
@@ -121,7 +121,7 @@ pub(super) async fn fetch(
     };
     let head = StoredHead::copy(request_head(&inner), |_| true);
     match ask(client, stream, servers, scope, remote, inner).await {
-        Some((page, plan)) => {
+        Ok((page, plan)) => {
             match plan {
                 Some(plan) => keep(ticket, *plan, head.view(), &page.body),
                 None => {
@@ -131,7 +131,9 @@ pub(super) async fn fetch(
             }
             Some(page)
         }
-        None => {
+        // The first of those that wait fetches it.
+        Err(NoPage::ClientLeft) => None,
+        Err(NoPage::NotFetched) => {
             page_failed(ticket, stale.as_ref(), cache_now());
             stale.map(|page| page_of_store(&page))
         }
@@ -189,7 +191,15 @@ async fn wait_for(
     .await
 }
 
-/// Fetches a page, and how it is kept; `None`, counted and told in the log, when there is none to be had.
+/// Why a page was not fetched.
+enum NoPage {
+    /// The client that it was fetched for: that says nothing about the page.
+    ClientLeft,
+    /// Counted, and told in the log.
+    NotFetched,
+}
+
+/// Fetches a page, and how it is kept.
 async fn ask(
     client: &mut Client,
     stream: &mut impl ClientStream,
@@ -197,9 +207,9 @@ async fn ask(
     scope: PageScope<'_>,
     remote: &RemotePage,
     mut inner: Box<Exchange>,
-) -> Option<(FetchedPage, Option<Box<NewResponse>>)> {
+) -> Result<(FetchedPage, Option<Box<NewResponse>>), NoPage> {
     let (config, listener, upstream_index) = (scope.config, scope.listener, remote.upstream.0);
-    let route = listener.page_route(remote)?;
+    let route = listener.page_route(remote).ok_or(NoPage::NotFetched)?;
     let began = clock::now();
     client.now = began;
     let mut taker = PageTaker::new(remote, &inner);
@@ -211,14 +221,15 @@ async fn ask(
     client.now = clock::now();
     client.listener.shard.error_pages_fetched.increment();
     match (outcome, taker.status) {
-        (Ok(()), 200) if !taker.is_over => Some((taker.page, taker.plan)),
+        (Ok(()), 200) if !taker.is_over => Ok((taker.page, taker.plan)),
+        (Err(Ended::Failed(Failure { party: Party::Client, .. })), _) => Err(NoPage::ClientLeft),
         (outcome, page_status) => {
             let reason = match outcome {
                 Err(Ended::Failed(failure)) => failure.reason(),
                 _ => "",
             };
             report(client, scope, (remote, page_status, reason));
-            None
+            Err(NoPage::NotFetched)
         }
     }
 }
