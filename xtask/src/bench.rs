@@ -34,10 +34,7 @@ impl BenchArguments {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &BenchArguments) -> anyhow::Result<()> {
-    let dist = DistBuild::measured(workspace)?;
-    // The lab finds it in its own folder.
-    dist.program("weir")?;
-    let lab = dist.program("weir-lab")?;
+    let lab = DistBuild::measured(workspace)?.programs()?.lab;
     let mut failed = Vec::new();
     for scenario in &arguments.scenarios {
         let mut process = ProgramRun::new(workspace, &lab).finds_tools(workspace).args(["run", scenario]);

@@ -26,6 +26,12 @@ pub(crate) struct DistBuild<'a> {
     triple: String,
 }
 
+/// Where the programs are, with their symbols. The lab finds the other one beside it.
+pub(crate) struct DistPrograms {
+    pub(crate) weir: PathBuf,
+    pub(crate) lab: PathBuf,
+}
+
 impl Libc {
     /// As in the name of a target.
     pub(crate) fn name(self) -> &'static str {
@@ -53,11 +59,12 @@ impl<'a> DistBuild<'a> {
         Self::new(workspace, workspace.target(), Libc::Gnu)
     }
 
-    /// Builds the program of that package, and returns where it is. Each program is built by itself: built with another it would have the
-    /// features that the other needs of their common dependencies, and be another program.
-    pub(crate) fn program(&self, package: &str) -> anyhow::Result<PathBuf> {
-        self.build(&["--package", package])?;
-        Ok(self.folder().join(package))
+    /// Builds the programs. Always both together: each alone would have other features of their common dependencies, and be another program
+    /// than the one in packages.
+    pub(crate) fn programs(&self) -> anyhow::Result<DistPrograms> {
+        self.build(&["--package", "weir", "--package", "weir-lab"])?;
+        let folder = self.folder();
+        Ok(DistPrograms { weir: folder.join("weir"), lab: folder.join("weir-lab") })
     }
 
     /// Builds an example of a package, and returns where it is.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 
 use super::{PROGRAM_BYTES_MAX, archive, output_of};
-use crate::dist::{DistBuild, Libc};
+use crate::dist::{DistBuild, DistPrograms, Libc};
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
@@ -19,8 +19,8 @@ pub(super) struct Programs {
 
 /// Builds both programs for this processor below `target`.
 pub(super) fn build(workspace: &Workspace, target: &Path, libc: Libc) -> anyhow::Result<Programs> {
-    let dist = DistBuild::new(workspace, target, libc)?;
-    Ok(Programs { weir: dist.program("weir")?, lab: dist.program("weir-lab")?, libc })
+    let DistPrograms { weir, lab } = DistBuild::new(workspace, target, libc)?.programs()?;
+    Ok(Programs { weir, lab, libc })
 }
 
 /// Copies a program without its symbols to `to`. The size of `weir` is bounded.
