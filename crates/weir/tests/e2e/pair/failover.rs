@@ -1,5 +1,6 @@
 //! Two nodes with keepalived, as in examples/pair: clients reach one address, whatever becomes of a node.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::harness::foreign_program::foreign_command;
 use crate::harness::namespace::{Namespace, Network};
-use crate::harness::stream::Address;
+use crate::harness::stream::{Address, Stream};
 use crate::harness::watchdog::pause;
 use crate::harness::{Client, End, ForeignProgram, Weir, eventually, run, temporary_folder};
 
@@ -155,7 +156,18 @@ fn go_on_until(client: &Namespace, ends: &AtomicBool, keeps: bool) -> usize {
         let address = Address::Tcp(SHARED.parse().expect("it is an address"));
         let (mut kept, mut repeated) = (None, 0);
         while !ends.load(Ordering::SeqCst) {
-            let mut connection = kept.take().unwrap_or_else(|| Client::connect(address.clone()));
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => match Stream::connect(&address) {
+                    Ok(stream) => Client::on(stream),
+                    // The last packet of the handshake has met the other node.
+                    Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                        repeated += 1;
+                        continue;
+                    }
+                    Err(error) => panic!("no connection: {error}"),
+                },
+            };
             connection.limit_reads(PATIENCE * 5);
             let sent = connection.send_what_is_taken("GET / HTTP/1.1\r\nHost: pair\r\n\r\n");
             match sent.and_then(|()| connection.try_response_to("GET")) {
