@@ -99,7 +99,8 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<ExitCode, CommandError>
     let packed = archive.finish(&contents)?;
     let default = || PathBuf::from(format!("weir-report-{seconds}.tar.gz"));
     let file = arguments.output.clone().unwrap_or_else(default);
-    write_new(&file, &packed).with_context(|| format!("cannot write {}", file.display()))?;
+    write_new(&file, &packed)
+        .with_context(|| format!("cannot write {} (--output FILE names another one)", file.display()))?;
     output::print(contents.split_once("\n\n").map_or("", |(_, rest)| rest))?;
     output::note(&format!("written to {}", file.display()));
     Ok(ExitCode::SUCCESS)
