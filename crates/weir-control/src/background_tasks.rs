@@ -15,17 +15,19 @@ use weir_config::Dns;
 
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{self, Name};
+use crate::ejection::ReviewedPlans;
 use crate::worker_queries::WorkerQueries;
 use crate::{certificates, ejection};
 use weir_proxy::state::access::{LiveFile, LiveKeys};
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
-/// A config that the tasks are to follow.
-pub(crate) struct TaskConfig {
-    pub(crate) snapshot: Arc<Snapshot>,
-    /// Dropped when every new name has been asked for once.
-    pub(crate) asked: Sender<()>,
+/// What the tasks are to follow.
+pub(crate) enum TaskConfig {
+    /// Another config; the sender is dropped when every new name has been asked for once.
+    Snapshot(Arc<Snapshot>, Sender<()>),
+    /// Other servers of some upstreams.
+    Servers(Vec<Arc<UpstreamPlan>>),
 }
 
 /// Follows every config, until the task is dropped.
@@ -36,16 +38,19 @@ pub(crate) async fn run(
 ) {
     let (reviewed, next_reviewed) = unbounded_channel();
     let _review = OwnedTask::from(tokio::spawn(ejection::review_ejections(next_reviewed, due_upstreams)));
-    let mut background = BackgroundTasks { reviewed, tasks: HashMap::new(), resolver: None, workers };
-    while let Some(TaskConfig { snapshot, asked }) = configs.recv().await {
-        background.follow(&snapshot, &asked);
+    let mut background =
+        BackgroundTasks { reviewed, tasks: HashMap::new(), names: HashMap::new(), resolver: None, workers };
+    while let Some(config) = configs.recv().await {
+        match config {
+            TaskConfig::Snapshot(snapshot, asked) => background.follow(&snapshot, &asked),
+            TaskConfig::Servers(plans) => background.follow_servers(plans),
+        }
     }
 }
 
 /// The object of a task: the address of something that it holds, which is unique as long as the task holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum TaskKey {
-    Name(usize),
     Certificates(usize),
     UpstreamTls(usize),
     Credentials(usize),
@@ -59,8 +64,10 @@ fn address<T>(thing: &Arc<T>) -> usize {
 /// The tasks that run.
 struct BackgroundTasks {
     tasks: HashMap<TaskKey, OwnedTask>,
+    /// Those that resolve the names of servers, by upstream and by the address of what they hold of the server.
+    names: HashMap<Box<str>, HashMap<usize, OwnedTask>>,
     /// Where the upstreams go that are judged.
-    reviewed: UnboundedSender<Vec<Arc<UpstreamPlan>>>,
+    reviewed: UnboundedSender<ReviewedPlans>,
     resolver: Option<(Dns, Arc<TokioResolver>)>,
     /// Those that fetch keys.
     workers: Arc<WorkerQueries>,
@@ -85,10 +92,11 @@ impl BackgroundTasks {
     fn follow(&mut self, snapshot: &Snapshot, asked: &Sender<()>) {
         let mut before = std::mem::take(&mut self.tasks);
         if self.resolver.as_ref().is_none_or(|(dns, _)| *dns != snapshot.dns) {
-            before.retain(|key, _| !matches!(key, TaskKey::Name(_)));
+            self.names.clear();
             self.resolver =
                 dns_names::resolver(&snapshot.dns).map(|resolver| (snapshot.dns.clone(), resolver));
         }
+        let mut names = std::mem::take(&mut self.names);
         for plan in &snapshot.listeners {
             if let Some(server_config) = &plan.tls {
                 let key = TaskKey::Certificates(address(server_config));
@@ -105,9 +113,19 @@ impl BackgroundTasks {
                 let task = before.remove(&key).unwrap_or_else(start);
                 self.tasks.insert(key, task);
             }
-            self.resolve(plan, &mut before, asked);
+            let known = names.remove(&plan.config.name).unwrap_or_default();
+            self.resolve(plan, known, Some(asked));
         }
         self.review(snapshot);
+    }
+
+    /// Follows other servers of some upstreams.
+    fn follow_servers(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
+        for plan in &plans {
+            let known = self.names.remove(&plan.config.name).unwrap_or_default();
+            self.resolve(plan, known, None);
+        }
+        let _ended = self.reviewed.send(ReviewedPlans::Changed(plans));
     }
 
     /// Follows the files of users and keys of all routes, and the keys that servers have.
@@ -147,24 +165,31 @@ impl BackgroundTasks {
         self.tasks.entry(key).or_insert_with(|| before.remove(&key).unwrap_or_else(start));
     }
 
-    /// Has the names of the servers resolved.
-    fn resolve(&mut self, plan: &UpstreamPlan, before: &mut HashMap<TaskKey, OwnedTask>, asked: &Sender<()>) {
+    /// Has the names of the servers resolved; `known` are the tasks that do so by now.
+    fn resolve(
+        &mut self,
+        plan: &UpstreamPlan,
+        mut known: HashMap<usize, OwnedTask>,
+        asked: Option<&Sender<()>>,
+    ) {
         let Some((dns, resolver)) = &self.resolver else { return };
+        let mut tasks = HashMap::new();
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
             let Some(name) = Name::of(plan, server) else { continue };
-            let key = TaskKey::Name(address(&plan.live[server]));
+            let key = address(&plan.live[server]);
             let start =
-                || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.clone())).into();
-            let task = before.remove(&key).unwrap_or_else(start);
-            self.tasks.insert(key, task);
+                || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.cloned())).into();
+            let task = known.remove(&key).unwrap_or_else(start);
+            tasks.insert(key, task);
+        }
+        if !tasks.is_empty() {
+            self.names.insert(plan.config.name.clone(), tasks);
         }
     }
 
     /// Starts the review of every upstream whose servers may be ejected, or that has a panic threshold.
     fn review(&self, snapshot: &Snapshot) {
-        let is_reviewed = |plan: &&Arc<UpstreamPlan>| {
-            plan.config.servers.len() >= 2 || plan.config.panic_threshold.is_some()
-        };
-        let _ended = self.reviewed.send(snapshot.upstreams.iter().filter(is_reviewed).cloned().collect());
+        let plans = snapshot.upstreams.iter().filter(|plan| ejection::is_reviewed(plan));
+        let _ended = self.reviewed.send(ReviewedPlans::All(plans.cloned().collect()));
     }
 }

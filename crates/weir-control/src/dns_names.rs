@@ -72,8 +72,12 @@ impl Name {
 
     /// Resolves it, then keeps the answer fresh until the task is dropped. Drops `asked` when it has been answered or refused for
     /// the first time.
-    pub(super) async fn keep_resolved(self, resolver: Arc<TokioResolver>, dns: Dns, asked: Sender<()>) {
-        let mut asked = Some(asked);
+    pub(super) async fn keep_resolved(
+        self,
+        resolver: Arc<TokioResolver>,
+        dns: Dns,
+        mut asked: Option<Sender<()>>,
+    ) {
         let mut failing = false;
         loop {
             let wait = match resolver.lookup_ip(&*self.host).await {

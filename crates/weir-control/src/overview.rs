@@ -19,7 +19,7 @@ use weir_observe::{
     Stats, UpstreamStats, WorkerShard,
 };
 use weir_traffic::limit::TopKey;
-use weir_traffic::{Health, Mode};
+use weir_traffic::{Health, Mode, ServerTier};
 
 use crate::admin_access::AdminAccess;
 use crate::announcements::Announcements;
@@ -281,7 +281,7 @@ impl Sources {
             why: since.why.into_owned(),
             weight: state.weight(),
             ramp_percent: state.ramp() * 100 / weir_traffic::RAMP_FULL,
-            is_backup: config.backup,
+            is_backup: config.tier == ServerTier::Backup,
             max_requests: Some(state.max_requests()).filter(|max| *max > 0),
             in_flight: state.in_flight(),
             deadline_in_ms: leaves_in.map(|left| left.as_millis() as u64).or_else(drains_in),

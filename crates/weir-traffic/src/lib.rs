@@ -24,5 +24,5 @@ mod hash;
 pub use hash::{hash_address, hash_bytes};
 pub use server::{
     ConsecutiveFailures, Eligibility, Health, Mode, RAMP_FULL, ServerId, ServerSlot, ServerState,
-    ServerSummary, WEIGHT_MAX,
+    ServerSummary, ServerTier, WEIGHT_MAX,
 };

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
+use weir_traffic::{Mode, ServerTier};
 
 use super::{
     Files, affinity, check_name, ejection, health, limit, server_protocol, upstream_tls, warn_unreachable,
@@ -107,7 +107,7 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<
         let message = format!("no server of `{}` is serving: none would get a new request", name.value);
         let help = "requests are answered 503 until the mode of a server is changed";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
-    } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
+    } else if !servers.is_empty() && servers.iter().all(|server| server.tier != ServerTier::Primary) {
         let message = format!("every server of `{}` is a backup", name.value);
         let help = "a backup gets requests only when no other server can take them; without others, `backup` has no effect";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
@@ -126,7 +126,7 @@ fn server(text: &ServerText, diagnostics: &mut Vec<Diagnostic>) -> Option<Server
                 server.name = name.value.clone();
             }
             server.weight = table.weight;
-            server.backup = table.backup;
+            server.tier = if table.backup { ServerTier::Backup } else { ServerTier::Primary };
             server.mode = match table.mode {
                 ServerMode::Serving => Mode::Serving,
                 ServerMode::Draining => Mode::Draining,

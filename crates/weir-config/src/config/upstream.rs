@@ -1,5 +1,6 @@
 //! `[upstream.NAME]`: a named set of servers, with time limits for each step.
 
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use weir_traffic::affinity::CookieAffinity;
 use weir_traffic::balance::{Balancer, BalancerMember, Policy};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
-use weir_traffic::{Mode, ServerState};
+use weir_traffic::{Mode, ServerState, ServerTier};
 
 use super::{
     AffinitySettings, ConnectionsMax, GrpcStatusName, HealthCheck, OutlierEjection, ServerProtocol,
@@ -27,7 +28,7 @@ pub struct UpstreamIndex(pub usize);
 pub struct Upstream {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
-    /// The servers; at least one, names unique, not all of weight 0.
+    /// The servers, their names unique; from the config at least one, not all of weight 0.
     pub servers: Vec<Server>,
     /// TLS with the servers; `None`: plain connections.
     pub tls: Option<Box<UpstreamTls>>,
@@ -129,13 +130,27 @@ impl Upstream {
         self.affinity.as_ref().map(|affinity| affinity.build(&self.name, &names))
     }
 
+    /// The same upstream with other servers. One that it has already keeps the name that its certificate has to match.
+    #[must_use]
+    pub fn with_servers(&self, servers: Vec<Server>) -> Self {
+        let tls = self.tls.as_ref().map(|tls| {
+            let known: HashMap<_, _> = self.servers.iter().map(Server::key).zip(&tls.names).collect();
+            let name = |server: &Server| match known.get(&server.key()) {
+                Some(name) => (*name).clone(),
+                None => tls.server_name.clone().unwrap_or_else(|| server.tls_name()),
+            };
+            Box::new(UpstreamTls { names: servers.iter().map(name).collect(), ..UpstreamTls::clone(tls) })
+        });
+        Self { name: self.name.clone(), servers, tls, settings: Arc::clone(&self.settings) }
+    }
+
     /// The servers, up and without load, with their balancer; `seed` decides with which server it begins.
     pub fn balancer(&self, seed: u64) -> Balancer {
         let members = self.servers.iter().map(|server| {
             let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
             state.set_mode(server.mode);
             let member = BalancerMember::new(&server.name, Arc::new(state));
-            if server.backup { member.as_backup() } else { member }
+            member.in_tier(server.tier)
         });
         Balancer::new(&self.balance, members.collect(), seed)
     }
@@ -174,8 +189,8 @@ pub struct Server {
     pub weight: u16,
     /// Concurrent requests, over all workers; more wait in the queue. Default: `None`.
     pub max_requests: Option<u32>,
-    /// Whether it gets requests only when no other server can take them. Default: no.
-    pub backup: bool,
+    /// Whether it gets requests only when no other server can take them. Default: no, it is a primary one.
+    pub tier: ServerTier,
     /// The mode at start. Default: serving.
     pub mode: Mode,
     /// Whether it is probed if its upstream is. Default: yes.
@@ -194,12 +209,17 @@ impl Server {
             address,
             weight: 1,
             max_requests: None,
-            backup: false,
+            tier: ServerTier::Primary,
             mode: Mode::Serving,
             health: true,
             ejection: true,
             health_port: None,
         }
+    }
+
+    /// What makes it the same server in two configs: its name and its address.
+    fn key(&self) -> (&str, &ServerAddress) {
+        (&self.name, &self.address)
     }
 
     /// The name that its certificate has to match, by its address. A Unix socket counts as localhost, for which there is no SNI.

@@ -152,14 +152,7 @@ impl ExchangeQuery {
         let (upstream, server) = (self.upstream.as_deref(), self.server.as_deref());
         let places = (upstream.is_some() || server.is_some()).then(|| {
             let all = queries.names.all();
-            let places = all.iter().flat_map(|names| {
-                let generation = names.generation;
-                names
-                    .places(upstream, server)
-                    .into_iter()
-                    .map(move |(upstream, server)| (generation, upstream, server))
-            });
-            places.collect()
+            all.iter().flat_map(|names| names.places(upstream, server)).collect()
         });
         ExchangeFilter { places, status: self.status, time_min: self.min_time }
     }

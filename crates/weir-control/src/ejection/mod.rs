@@ -29,9 +29,22 @@ const SLEEP_MAX: Duration = Duration::from_secs(3600);
 /// Upstreams that are reviewed before other tasks of the thread have their turn.
 const REVIEWS_AT_ONCE: usize = 64;
 
+/// Upstreams to review from now on.
+pub(super) enum ReviewedPlans {
+    /// These and no others.
+    All(Vec<Arc<UpstreamPlan>>),
+    /// Beside others: these, with other servers than before.
+    Changed(Vec<Arc<UpstreamPlan>>),
+}
+
+/// Whether servers of an upstream may be ejected, or all be used in a panic.
+pub(super) fn is_reviewed(plan: &UpstreamPlan) -> bool {
+    plan.config.servers.len() >= 2 || plan.config.panic_threshold.is_some()
+}
+
 /// Keeps the times of the upstreams that come last through `plans`, until the task is dropped.
 pub(super) async fn review_ejections(
-    mut plans: UnboundedReceiver<Vec<Arc<UpstreamPlan>>>,
+    mut plans: UnboundedReceiver<ReviewedPlans>,
     due_upstreams: Arc<DueUpstreams>,
 ) {
     let mut schedule = ReviewSchedule::default();
@@ -39,7 +52,10 @@ pub(super) async fn review_ejections(
         let now = clock::now();
         let wait = schedule.due(now) - now;
         tokio::select! {
-            Some(plans) = plans.recv() => schedule.follow(plans),
+            Some(plans) = plans.recv() => match plans {
+                ReviewedPlans::All(plans) => schedule.follow(plans),
+                ReviewedPlans::Changed(plans) => schedule.follow_changed(plans),
+            },
             () = due_upstreams.added() => {
                 for numbers in due_upstreams.take().chunks(REVIEWS_AT_ONCE) {
                     numbers.iter().for_each(|number| schedule.review_at(*number));
@@ -93,6 +109,20 @@ impl ReviewSchedule {
             self.upstreams.insert(number, upstream);
         }
         changed.into_iter().for_each(|number| self.review_at(number));
+    }
+
+    /// Continues with other plans of some upstreams.
+    fn follow_changed(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
+        for plan in plans {
+            let number = plan.outlier_detector.number();
+            let known = self.upstreams.remove(&number);
+            if is_reviewed(&plan) {
+                let upstream =
+                    known.map_or_else(|| ReviewedUpstream::new(&plan), |known| known.followed_by(&plan));
+                self.upstreams.insert(number, upstream);
+                self.review_at(number);
+            }
+        }
     }
 
     /// When there is something to do by time alone.

@@ -29,27 +29,31 @@ use weir_proxy::net::descriptors::probes_max;
 use weir_proxy::net::failure::Fault;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
-/// A snapshot whose servers are probed from now on.
+/// What is probed from now on.
 pub(super) struct ProbeConfig {
-    pub(super) snapshot: Arc<Snapshot>,
-    /// Dropped once no probe goes by the snapshot before.
+    pub(super) servers: ProbedServers,
+    /// Dropped once no probe goes by the config before.
     pub(super) done: Sender<Infallible>,
+}
+
+/// Servers to probe.
+pub(super) enum ProbedServers {
+    /// Those of a snapshot, and no others.
+    Snapshot(Arc<Snapshot>),
+    /// Those of some upstreams, in place of the ones that these had.
+    Upstreams(Vec<Arc<UpstreamPlan>>),
 }
 
 /// How many probes the config asks for.
 pub(super) fn probes_per_second(snapshot: &Snapshot) -> f64 {
-    let of_upstream = |plan: &Arc<UpstreamPlan>| {
-        let check = plan.config.health.as_ref()?;
-        let probed = (0..plan.probes.len()).filter(|server| is_probed(plan, *server));
-        Some(probed.count() as f64 / check.interval.as_secs_f64())
-    };
-    snapshot.upstreams.iter().filter_map(of_upstream).sum()
+    snapshot.upstreams.iter().map(|plan| probes_of(plan)).sum()
 }
 
-fn probed(snapshot: &Snapshot) -> usize {
-    let of_upstream =
-        |plan: &Arc<UpstreamPlan>| (0..plan.probes.len()).filter(|server| is_probed(plan, *server)).count();
-    snapshot.upstreams.iter().map(of_upstream).sum()
+/// How many probes the servers of an upstream get per second.
+fn probes_of(plan: &UpstreamPlan) -> f64 {
+    let Some(check) = &plan.config.health else { return 0.0 };
+    let probed = (0..plan.probes.len()).filter(|server| is_probed(plan, *server));
+    probed.count() as f64 / check.interval.as_secs_f64()
 }
 
 fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
@@ -64,10 +68,12 @@ pub(super) async fn keep_checked(
     pause_: ThreadPause,
 ) {
     let mut tasks = JoinSet::new();
-    let Some(ProbeConfig { snapshot: first, done }) = snapshots.recv().await else { return };
+    let Some(ProbeConfig { servers: ProbedServers::Snapshot(first), done }) = snapshots.recv().await else {
+        return;
+    };
     let places = probes_max(open_files_max()) as usize;
     let mut checks = ActiveChecks {
-        running: Vec::new(),
+        running: HashMap::new(),
         queries,
         stock: BufferStock::new(first.process.buffer_size.as_usize()),
         pacer: Rc::new(RefCell::new(ProbePacer::new(0.0, Duration::ZERO))),
@@ -88,8 +94,11 @@ pub(super) async fn keep_checked(
                 }
             }
             next = snapshots.recv() => {
-                let Some(ProbeConfig { snapshot, done }) = next else { return };
-                checks.follow(&snapshot, &pause_, &mut tasks);
+                let Some(ProbeConfig { servers, done }) = next else { return };
+                match servers {
+                    ProbedServers::Snapshot(snapshot) => checks.follow(&snapshot, &pause_, &mut tasks),
+                    ProbedServers::Upstreams(plans) => checks.follow_upstreams(&plans, &pause_, &mut tasks),
+                }
                 drop(done);
             }
         }
@@ -98,7 +107,8 @@ pub(super) async fn keep_checked(
 
 /// The checks that run.
 struct ActiveChecks {
-    running: Vec<ServerCheck>,
+    /// By upstream.
+    running: HashMap<Box<str>, UpstreamChecks>,
     queries: Arc<WorkerQueries>,
     stock: Rc<BufferStock>,
     pacer: Rc<RefCell<ProbePacer>>,
@@ -110,6 +120,13 @@ struct ActiveChecks {
     /// Counts the servers that were ever probed.
     turn: u32,
     seed: u64,
+}
+
+/// The checks of the servers of one upstream.
+#[derive(Default)]
+struct UpstreamChecks {
+    checks: Vec<ServerCheck>,
+    per_second: f64,
 }
 
 /// The check of one server.
@@ -147,32 +164,66 @@ impl ServerCheck {
 impl ActiveChecks {
     /// Adapts the checks to the next config.
     fn follow(&mut self, snapshot: &Snapshot, pause_: &ThreadPause, tasks: &mut JoinSet<()>) {
-        let per_second = probes_per_second(snapshot);
-        self.may_keep = probed(snapshot) <= probes_max(open_files_max()) as usize;
-        self.pacer.replace(ProbePacer::new(per_second, pause_.set_for(per_second)));
-        let before = std::mem::take(&mut self.running).into_iter();
-        let mut before: HashMap<*const ServerState, ServerCheck> =
-            before.map(|check| (Arc::as_ptr(check.state()), check)).collect();
+        let mut before = std::mem::take(&mut self.running);
+        let probed =
+            |plan: &Arc<UpstreamPlan>| (0..plan.probes.len()).filter(|at| is_probed(plan, *at)).count();
+        self.settle(probes_per_second(snapshot), snapshot.upstreams.iter().map(probed).sum(), pause_);
         for plan in &snapshot.upstreams {
-            for index in (0..plan.probes.len()).filter(|index| is_probed(plan, *index)) {
-                let state = &plan.balancer().states()[index];
-                let check = match before.remove(&Arc::as_ptr(state)) {
-                    Some(check) if check.is_same(plan) => {
-                        check.plans.send_replace(Arc::clone(plan));
-                        ServerCheck { plan: Arc::clone(plan), ..check }
-                    }
-                    known => {
-                        let verdict = known.map(|check| {
-                            check.task.abort();
-                            check.verdict
-                        });
-                        self.start(plan, index, verdict, tasks)
-                    }
-                };
-                self.running.push(check);
-            }
+            let known = before.remove(&plan.config.name).unwrap_or_default();
+            self.follow_upstream(plan, known, tasks);
+        }
+        before.into_values().flat_map(|gone| gone.checks).for_each(|check| check.task.abort());
+    }
+
+    /// Adapts the checks of some upstreams to other servers.
+    fn follow_upstreams(
+        &mut self,
+        plans: &[Arc<UpstreamPlan>],
+        pause_: &ThreadPause,
+        tasks: &mut JoinSet<()>,
+    ) {
+        for plan in plans {
+            let known = self.running.remove(&plan.config.name).unwrap_or_default();
+            self.follow_upstream(plan, known, tasks);
+        }
+        let per_second = self.running.values().map(|upstream| upstream.per_second).sum();
+        let probed = self.running.values().map(|upstream| upstream.checks.len()).sum();
+        self.settle(per_second, probed, pause_);
+    }
+
+    /// Spreads this many probes per second, of so many servers.
+    fn settle(&mut self, per_second: f64, probed: usize, pause_: &ThreadPause) {
+        self.may_keep = probed <= probes_max(open_files_max()) as usize;
+        self.pacer.replace(ProbePacer::new(per_second, pause_.set_for(per_second)));
+    }
+
+    /// Adapts the checks of an upstream, `known` by now, to its servers.
+    fn follow_upstream(&mut self, plan: &Arc<UpstreamPlan>, known: UpstreamChecks, tasks: &mut JoinSet<()>) {
+        let known = known.checks.into_iter();
+        let mut before: HashMap<*const ServerState, ServerCheck> =
+            known.map(|check| (Arc::as_ptr(check.state()), check)).collect();
+        let mut checks = Vec::new();
+        for index in (0..plan.probes.len()).filter(|index| is_probed(plan, *index)) {
+            let state = &plan.balancer().states()[index];
+            checks.push(match before.remove(&Arc::as_ptr(state)) {
+                Some(check) if check.is_same(plan) => {
+                    check.plans.send_replace(Arc::clone(plan));
+                    ServerCheck { plan: Arc::clone(plan), ..check }
+                }
+                known => {
+                    let verdict = known.map(|check| {
+                        check.task.abort();
+                        check.verdict
+                    });
+                    self.start(plan, index, verdict, tasks)
+                }
+            });
         }
         before.values().for_each(|check| check.task.abort());
+        if !checks.is_empty() {
+            let per_second = probes_of(plan);
+            self.running.insert(plan.config.name.clone(), UpstreamChecks { checks, per_second });
+        }
     }
 
     fn start(

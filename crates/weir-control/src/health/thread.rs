@@ -13,11 +13,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::checks::{ProbeConfig, keep_checked, probes_per_second};
+use super::checks::{ProbeConfig, ProbedServers, keep_checked, probes_per_second};
 use super::thread_pause::ThreadPause;
 use crate::threads;
 use crate::worker_queries::WorkerQueries;
-use weir_proxy::state::snapshot::Snapshot;
+use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
 /// Time limit for the thread to take over another config: long for a thread that never blocks.
 const FOLLOW_TIME: Duration = Duration::from_secs(2);
@@ -68,8 +68,17 @@ impl ProbeThread {
     /// Probes by the next config. Returns when no probe runs by the old one any more, so that no verdict comes about servers
     /// that are not probed from now on.
     pub(crate) fn follow(&self, snapshot: &Arc<Snapshot>) {
+        self.probe(ProbedServers::Snapshot(Arc::clone(snapshot)));
+    }
+
+    /// The same for other servers of some upstreams.
+    pub(crate) fn follow_upstreams(&self, plans: Vec<Arc<UpstreamPlan>>) {
+        self.probe(ProbedServers::Upstreams(plans));
+    }
+
+    fn probe(&self, servers: ProbedServers) {
         let (done, all_done) = channel();
-        let _ended = self.snapshots.send(ProbeConfig { snapshot: Arc::clone(snapshot), done });
+        let _ended = self.snapshots.send(ProbeConfig { servers, done });
         if let Err(RecvTimeoutError::Timeout) = all_done.recv_timeout(FOLLOW_TIME) {
             tracing::error!("the thread that probes servers is stuck");
         }

@@ -4,6 +4,7 @@
 
 mod start;
 mod open;
+mod set_servers;
 mod reload;
 mod stop;
 mod handover;
@@ -51,11 +52,12 @@ use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::state::log_batches::WorkerLogs;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::Shared;
-use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
-use weir_proxy::worker::apply_config::ConfigUpdate;
+use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
+use weir_proxy::worker::apply_config::WorkerChange;
 
 pub use open::{OpenedProxy, workers_by_default};
 pub use progress::ProgressCheck;
+pub use set_servers::ServerChanges;
 pub use stop::StopReport;
 
 /// How much longer than one DNS answer may take the start waits for names.
@@ -93,7 +95,7 @@ pub struct Proxy {
     workers: Vec<JoinHandle<()>>,
     stop_workers: Vec<Arc<Notify>>,
     /// The channels by which the workers receive another config.
-    changes: Vec<UnboundedSender<ConfigUpdate>>,
+    changes: Vec<UnboundedSender<WorkerChange>>,
     control: Option<JoinHandle<()>>,
     /// Where tasks of the control thread are started.
     control_tasks: Option<tokio::runtime::Handle>,
@@ -123,8 +125,13 @@ impl Proxy {
     /// patience: a name may also come up later.
     fn follow_in_background(&self, snapshot: &Arc<Snapshot>) {
         let (asked, all_asked) = channel();
-        let _stopped = self.task_configs.send(TaskConfig { snapshot: Arc::clone(snapshot), asked });
+        let _stopped = self.task_configs.send(TaskConfig::Snapshot(Arc::clone(snapshot), asked));
         let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
+    }
+
+    /// Has the names of new servers resolved, and their ejections reviewed, without waiting for it.
+    fn resolve_servers_of(&self, plans: Vec<Arc<UpstreamPlan>>) {
+        let _stopped = self.task_configs.send(TaskConfig::Servers(plans));
     }
 
     /// The ends of the access logs for a worker.

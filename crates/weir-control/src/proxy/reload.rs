@@ -20,11 +20,11 @@ use crate::process::open_files_max;
 use crate::start_error::StartError;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::SocketFile;
-use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::worker::apply_config::ConfigUpdate;
+use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
+use weir_proxy::worker::apply_config::{ConfigUpdate, WorkerChange};
 
 /// How long is waited for the workers to turn, each between two steps of its event loop.
-const APPLY_TIME: Duration = Duration::from_secs(10);
+pub(super) const APPLY_TIME: Duration = Duration::from_secs(10);
 
 impl Proxy {
     /// Goes over to `config`.
@@ -103,7 +103,7 @@ impl Proxy {
         for (worker, sockets) in assignments.into_iter().enumerate() {
             let (snapshot, logs) = (Arc::clone(&snapshot), self.logs_of(worker));
             let change = ConfigUpdate { snapshot, logs, sockets, done: Some(done.clone()) };
-            let _stopped = self.changes[worker].send(change);
+            let _stopped = self.changes[worker].send(WorkerChange::Config(Box::new(change)));
         }
         drop(done);
         // Ends when every worker has turned.
@@ -137,6 +137,15 @@ impl Proxy {
                 tracing::error!(%error, "certificates cannot be obtained: the system refuses a thread");
                 None
             });
+        }
+    }
+
+    /// Has the servers of some upstreams of a snapshot probed, where they are to be.
+    pub(super) fn follow_checks_of(&mut self, snapshot: &Arc<Snapshot>, plans: Vec<Arc<UpstreamPlan>>) {
+        match &self.checks {
+            Some(checks) => checks.follow_upstreams(plans),
+            None if plans.iter().any(|plan| plan.config.health.is_some()) => self.follow_checks(snapshot),
+            None => {}
         }
     }
 

@@ -52,14 +52,14 @@ use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
 use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
 use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment};
+use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment, WorkerChange};
 use weir_proxy::worker::{self, WorkerStart};
 
 /// The sockets that a worker begins with, and its channel for changes.
 struct WorkerChannels {
     sockets: Vec<SocketAssignment>,
     inbox: UnboundedReceiver<AcceptedConnection>,
-    changes: UnboundedReceiver<ConfigUpdate>,
+    changes: UnboundedReceiver<WorkerChange>,
     queries: UnboundedReceiver<WorkerQuery>,
 }
 

@@ -50,7 +50,10 @@ impl ReportWriter {
         put("host", text(entry.words.host()));
         put("route", listener.and_then(|listener| listener.route(entry.route)).map(|(name, _)| name).into());
         put("upstream", upstream.map(|upstream| &*upstream.name).into());
-        put("server", upstream.and_then(|upstream| upstream.server(entry.server)).into());
+        put(
+            "server",
+            upstream.and_then(|upstream| upstream.server(entry.server, entry.served_revision)).into(),
+        );
         put("status", if entry.status == 0 { Value::Null } else { entry.status.into() });
         put("attempts", entry.attempts.into());
         put("total_ms", millis(entry.ended.saturating_duration_since(entry.began)));
@@ -91,7 +94,8 @@ impl ReportWriter {
         let mut attempts = Vec::new();
         let traced: Vec<&TracedAttempt> = recorded.attempts().collect();
         for (at, noted) in traced.iter().enumerate() {
-            let server = |place: u32| upstream.and_then(|upstream| upstream.server(place));
+            let server =
+                |place: u32| upstream.and_then(|upstream| upstream.server(place, entry.served_revision));
             let is_last = at + 1 == traced.len();
             attempts.push(attempt(entry, noted, &failed_on, is_last, server));
             failed_on.push(noted.server);

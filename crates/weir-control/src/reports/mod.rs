@@ -3,6 +3,7 @@
 mod exchange;
 mod connection;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,7 +16,7 @@ use weir_proxy::state::recorder::Entry;
 
 /// Writes records with the names of the configs that they began with.
 pub(crate) struct ReportWriter {
-    names: Vec<GenerationNames>,
+    names: Vec<Arc<GenerationNames>>,
 }
 
 /// Where an exchange came in and went, by name.
@@ -42,7 +43,7 @@ impl ReportWriter {
     }
 
     pub(crate) fn names(&self, generation: u64) -> Option<&GenerationNames> {
-        self.names.iter().find(|names| names.generation == generation)
+        self.names.iter().map(|names| &**names).find(|names| names.generation == generation)
     }
 
     /// Where an exchange came in and went, once that is decided and known.
@@ -52,7 +53,7 @@ impl ReportWriter {
         ExchangePlace {
             listener: listener.map(|listener| &*listener.name),
             upstream: upstream.map(|upstream| &*upstream.name),
-            server: upstream.and_then(|upstream| upstream.server(entry.server)),
+            server: upstream.and_then(|upstream| upstream.server(entry.server, entry.served_revision)),
         }
     }
 }

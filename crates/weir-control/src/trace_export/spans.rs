@@ -4,6 +4,7 @@
 //! nowhere, as in the recorder. Pure: names and times come in.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
@@ -48,11 +49,12 @@ struct SpanSource<'a> {
 /// All spans of an exchange, its own first.
 pub(super) fn spans_of(
     sampled: &SampledExchange,
-    names: &[GenerationNames],
+    names: &[Arc<GenerationNames>],
     moment: &ClockReading,
 ) -> Vec<SpanData> {
     let entry = &sampled.recorded.entry;
-    let of = |generation: u64| names.iter().find(|names| names.generation == generation);
+    let of =
+        |generation: u64| names.iter().map(|names| &**names).find(|names| names.generation == generation);
     let (names, served) = (of(entry.generation), of(entry.served_generation));
     let source = SpanSource { sampled, entry, names, served, moment };
     let mut spans = vec![source.exchange()];
@@ -248,7 +250,11 @@ impl SpanSource<'_> {
         attributes.put("weir.upstream", self.upstream());
         attributes.put("weir.server", self.server_name(place));
         let upstream = self.served.and_then(|names| names.upstream(self.entry.upstream));
-        let Some(server) = upstream.and_then(|upstream| upstream.server_names(place)) else { return };
+        let Some(server) =
+            upstream.and_then(|upstream| upstream.server_names(place, self.entry.served_revision))
+        else {
+            return;
+        };
         let (host, port) = match &server.address {
             ServerAddress::Ip(addr) => (addr.ip().to_string(), Some(addr.port())),
             ServerAddress::Name { host, port } => (host.to_string(), Some(*port)),
@@ -274,7 +280,7 @@ impl SpanSource<'_> {
 
     fn server_name(&self, place: u32) -> Option<String> {
         let upstream = self.served.and_then(|names| names.upstream(self.entry.upstream));
-        upstream.and_then(|upstream| upstream.server(place)).map(str::to_owned)
+        upstream.and_then(|upstream| upstream.server(place, self.entry.served_revision)).map(str::to_owned)
     }
 
     /// What the paths of the route have in common.

@@ -3,12 +3,14 @@
 //! For reports; workers never read it. An entry keeps no config alive.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use weir_config::{Listener, ServerAddress, Upstream};
 use weir_http::EncodedSlashRule;
 
-use weir_proxy::state::snapshot::Snapshot;
+use weir_proxy::state::recorder::RecordedPlace;
+use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
 /// Configs whose names are kept; unchanged parts are kept once.
 const GENERATIONS_MAX: usize = 32;
@@ -39,8 +41,40 @@ pub(crate) struct KnownUpstream {
     pub(crate) balance: &'static str,
     /// Whether its servers are spoken to with TLS.
     pub(crate) is_tls: bool,
-    servers: Vec<KnownServer>,
+    places: Vec<ServerPlace>,
     config: Weak<Upstream>,
+}
+
+/// Servers that had a place of an upstream one after the other, the newest last, each with the first snapshot in which it had it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ServerPlace(Vec<(u64, KnownServer)>);
+
+/// Servers of one place whose names are kept.
+const NAMES_OF_PLACE_MAX: usize = 4;
+
+impl ServerPlace {
+    /// The server that had it in a snapshot.
+    fn at(&self, revision: u64) -> Option<&KnownServer> {
+        self.0.iter().rev().find(|(since, _)| *since <= revision).map(|(_, server)| server)
+    }
+
+    /// Adds the one that has it from a snapshot on, if it is another.
+    fn given_to(&mut self, server: KnownServer, revision: u64) {
+        if self.0.last().is_some_and(|(_, known)| *known == server) {
+            return;
+        }
+        if self.0.len() == NAMES_OF_PLACE_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((revision, server));
+    }
+
+    /// The snapshots in which the servers of this name had it.
+    fn revisions_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = RangeInclusive<u64>> + 'a {
+        let ends = self.0.iter().skip(1).map(|(next, _)| next - 1).chain([u64::MAX]);
+        let held = self.0.iter().zip(ends).filter(move |((_, server), _)| *server.name == *name);
+        held.map(|((since, _), end)| *since..=end)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +86,7 @@ pub(crate) struct KnownRoute {
     pub(crate) template: Option<Box<str>>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownServer {
     name: Box<str>,
     pub(crate) address: ServerAddress,
@@ -90,22 +124,10 @@ impl GenerationNames {
             if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
                 return Arc::clone(known);
             }
-            let servers = plan
-                .config
-                .servers
-                .iter()
-                .map(|server| KnownServer { name: server.name.clone(), address: server.address.clone() });
-            let balance = plan.config.balance.name();
-            let names = KnownUpstream {
-                name: plan.config.name.clone(),
-                balance,
-                is_tls: plan.tls.is_some(),
-                servers: servers.collect(),
-                config: Arc::downgrade(&plan.config),
-            };
+            let names = KnownUpstream::of(plan, snapshot.revision, None);
             let is_same = |known: &&Arc<KnownUpstream>| {
                 let of = |names: &KnownUpstream| (names.balance, names.is_tls);
-                of(known) == of(&names) && known.servers == names.servers
+                of(known) == of(&names) && known.has_servers_of(&names)
             };
             known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
         });
@@ -131,7 +153,7 @@ impl GenerationNames {
     }
 
     /// The places of an upstream, and of one of its servers, that are called so.
-    pub(crate) fn places(&self, upstream: Option<&str>, server: Option<&str>) -> Vec<(u32, Option<u32>)> {
+    pub(crate) fn places(&self, upstream: Option<&str>, server: Option<&str>) -> Vec<RecordedPlace> {
         let named = self
             .upstreams
             .iter()
@@ -139,11 +161,15 @@ impl GenerationNames {
             .filter(|(_, names)| upstream.is_none_or(|name| *names.name == *name));
         let mut places = Vec::new();
         for (place, names) in named {
+            let of_server =
+                |server| RecordedPlace { generation: self.generation, upstream: place as u32, server };
             match server {
-                None => places.push((place as u32, None)),
-                Some(server) => {
-                    let found = names.servers.iter().enumerate().filter(|(_, names)| *names.name == *server);
-                    places.extend(found.map(|(at, _)| (place as u32, Some(at as u32))));
+                None => places.push(of_server(None)),
+                Some(name) => {
+                    for (at, held) in names.places.iter().enumerate() {
+                        let revisions = held.revisions_of(name);
+                        places.extend(revisions.map(|revisions| of_server(Some((at as u32, revisions)))));
+                    }
                 }
             }
         }
@@ -163,36 +189,73 @@ impl KnownListener {
 }
 
 impl KnownUpstream {
-    pub(crate) fn server_names(&self, place: u32) -> Option<&KnownServer> {
-        self.servers.get(place as usize)
+    /// The names of an upstream in the snapshot `revision`, with those that its places had before.
+    fn of(plan: &UpstreamPlan, revision: u64, before: Option<&Self>) -> Self {
+        let mut places = before.map_or_else(Vec::new, |before| before.places.clone());
+        places.resize(plan.config.servers.len(), ServerPlace(Vec::new()));
+        for (place, server) in places.iter_mut().zip(&plan.config.servers) {
+            let server = KnownServer { name: server.name.clone(), address: server.address.clone() };
+            place.given_to(server, revision);
+        }
+        Self {
+            name: plan.config.name.clone(),
+            balance: plan.config.balance.name(),
+            is_tls: plan.tls.is_some(),
+            places,
+            config: Arc::downgrade(&plan.config),
+        }
     }
 
-    pub(crate) fn server(&self, place: u32) -> Option<&str> {
-        self.server_names(place).map(|names| &*names.name)
+    /// Whether both have the same servers in their places now.
+    fn has_servers_of(&self, other: &Self) -> bool {
+        let now = |names: &'_ Self| {
+            names.places.iter().map(|place| place.at(u64::MAX).cloned()).collect::<Vec<_>>()
+        };
+        now(self) == now(other)
+    }
+
+    /// The server that had a place in the snapshot `revision`.
+    pub(crate) fn server_names(&self, place: u32, revision: u64) -> Option<&KnownServer> {
+        self.places.get(place as usize)?.at(revision)
+    }
+
+    pub(crate) fn server(&self, place: u32, revision: u64) -> Option<&str> {
+        self.server_names(place, revision).map(|names| &*names.name)
     }
 }
 
 /// The names of the last configs.
 #[derive(Debug, Default)]
-pub(crate) struct ConfigNames(Mutex<VecDeque<GenerationNames>>);
+pub(crate) struct ConfigNames(Mutex<VecDeque<Arc<GenerationNames>>>);
 
 impl ConfigNames {
     /// Adds a config before it is used.
     pub(crate) fn learn(&self, snapshot: &Snapshot) {
         let mut kept = self.lock();
-        let names = GenerationNames::of(snapshot, kept.back());
+        let names = GenerationNames::of(snapshot, kept.back().map(|names| &**names));
         if kept.len() == GENERATIONS_MAX {
             kept.pop_front();
         }
-        kept.push_back(names);
+        kept.push_back(Arc::new(names));
+    }
+
+    /// Adds the servers of some upstreams of the newest config, each with its place there, before they are used.
+    pub(crate) fn learn_servers(&self, revision: u64, upstreams: &[(usize, &Arc<UpstreamPlan>)]) {
+        let mut kept = self.lock();
+        let Some(newest) = kept.back_mut() else { return };
+        let newest = Arc::make_mut(newest);
+        for (place, plan) in upstreams {
+            let known = &mut newest.upstreams[*place];
+            *known = Arc::new(KnownUpstream::of(plan, revision, Some(known)));
+        }
     }
 
     /// The known ones, the oldest first.
-    pub(crate) fn all(&self) -> Vec<GenerationNames> {
+    pub(crate) fn all(&self) -> Vec<Arc<GenerationNames>> {
         self.lock().iter().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<GenerationNames>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<GenerationNames>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

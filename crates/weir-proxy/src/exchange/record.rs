@@ -8,6 +8,7 @@ use weir_observe::{AffinityOutcome, CacheResult, Failure, Party, Phase, PhaseTim
 use super::client::Client;
 use super::stream::ClientEnd;
 use crate::net::clock::{self, Instant};
+use crate::state::snapshot::Snapshot;
 use crate::state::trace_queue::ExchangeSpan;
 use crate::state::worker_config::WorkerConfig;
 
@@ -164,10 +165,10 @@ impl Record {
         self.served.as_ref().or(self.config.as_ref().map(|(config, _)| config))
     }
 
-    /// The config that it has moved on to, if a reload came between the route and the server.
+    /// What it has moved on to, if a reload or a change of servers came between the route and the server.
     #[inline]
-    pub(crate) fn moved_to(&self) -> Option<u64> {
-        self.served.as_ref().map(|config| config.snapshot.generation)
+    pub(crate) fn moved_to(&self) -> Option<&Snapshot> {
+        self.served.as_ref().map(|config| &*config.snapshot)
     }
 
     /// A long exchange releases the config that it began on, if `config` has its route and upstream by the same names.

@@ -92,7 +92,9 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.began = record.began;
     entry.ended = record.accounted;
     entry.generation = config.snapshot.generation;
-    entry.served_generation = record.moved_to().unwrap_or(entry.generation);
+    let served = record.moved_to().unwrap_or(&config.snapshot);
+    entry.served_generation = served.generation;
+    entry.served_revision = served.revision;
     entry.listener = record.listener() as u32;
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);

@@ -64,8 +64,8 @@ pub(crate) struct Tunnelled {
     is_websocket_stream: bool,
     /// Whether the server has ended such a one, and the client is to follow.
     is_leaving: bool,
-    /// The config that it was last adapted to.
-    generation: u64,
+    /// The snapshot that it was last adapted to.
+    revision: u64,
     moved: u64,
     record: Record,
     is_logged: bool,
@@ -137,7 +137,7 @@ impl Tunnelled {
             is_delivering: false,
             is_websocket_stream: exchange.request.protocol().is_some(),
             is_leaving: false,
-            generation: plans.config.snapshot.generation,
+            revision: plans.config.snapshot.revision,
             moved: 0,
             record: std::mem::replace(&mut exchange.record, Record::new()),
             is_logged,
@@ -293,10 +293,10 @@ impl Tunnelled {
     /// Applies a newer config, if there is one: it may set an end of the tunnel.
     fn follow_reload(&mut self, client: &mut Client) {
         let present = client.worker.config.borrow();
-        if present.snapshot.generation == self.generation || self.is_stopping {
+        if present.snapshot.revision == self.revision || self.is_stopping {
             return;
         }
-        self.generation = present.snapshot.generation;
+        self.revision = present.snapshot.revision;
         let server_ends_at = self.slot.follow(&present);
         let ends_at = [client.listener.ends_at(), server_ends_at].into_iter().flatten().min();
         if ends_at.is_none() {

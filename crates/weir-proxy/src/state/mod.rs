@@ -31,6 +31,7 @@ pub(crate) mod faults;
 pub(crate) mod crash;
 pub(crate) mod wait_limits;
 pub mod access;
+pub mod shared_list;
 pub(crate) mod method_set;
 pub(crate) mod ramp;
 pub(crate) mod last_change;

@@ -5,11 +5,12 @@
 //! the next snapshot: what a listener, an upstream or a server has gathered is known again by its name.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use weir_config::{CacheStore, Config, Dns, KeyLimit, Process};
+use weir_config::{CacheStore, Config, Dns, KeyLimit, Process, Upstream};
 use weir_observe::prometheus::BucketBounds;
 
 use super::access::{self, FetchedKeys};
@@ -20,16 +21,30 @@ pub(crate) use super::listener::RequestRules;
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
+use super::shared_list::SharedList;
 pub use super::traces::TracePlan;
 pub use super::upstream::{LiveServer, UpstreamPlan};
 use crate::net::clock::{self, Instant};
 use crate::net::tls::issued::Issuers;
 
-/// Everything a worker needs to know of the config.
+/// Everything a worker needs to know of the config. What all changes of servers leave as it is, is shared: [`SnapshotParts`].
 #[derive(Debug)]
 pub struct Snapshot {
     /// Which config it is: 1 for that of the start, one more with every reload.
     pub generation: u64,
+    /// Which snapshot it is: one more with every reload, and with every change of servers between two.
+    pub revision: u64,
+    /// The upstreams, in the order of the config.
+    pub upstreams: SharedList<Arc<UpstreamPlan>>,
+    /// What is traced; `None`: nothing.
+    pub traces: Option<TracePlan>,
+    parts: Arc<SnapshotParts>,
+    alive: SnapshotCount,
+}
+
+/// What only a reload changes.
+#[derive(Debug)]
+pub struct SnapshotParts {
     /// The `process` section of the config.
     pub process: Process,
     /// The `dns` section of the config.
@@ -44,8 +59,6 @@ pub struct Snapshot {
     pub keys: Vec<Arc<FetchedKeys>>,
     /// What may refuse a request, in words: the limits, then the lists.
     pub rule_names: Vec<Box<str>>,
-    /// The upstreams, in the order of the config.
-    pub upstreams: Vec<Arc<UpstreamPlan>>,
     /// The certificates that Weir obtains by itself, if it does for some listener.
     pub issuers: Option<Arc<Issuers>>,
     /// The places of both by name.
@@ -53,11 +66,17 @@ pub struct Snapshot {
     upstreams_by_name: HashMap<Box<str>, usize>,
     /// The bounds of the buckets of histograms at `/metrics`.
     pub buckets: BucketBounds,
-    /// What is traced; `None`: nothing.
-    pub traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
     pub(crate) epoch: Instant,
-    alive: SnapshotCount,
+}
+
+impl Deref for Snapshot {
+    type Target = SnapshotParts;
+
+    #[inline]
+    fn deref(&self) -> &SnapshotParts {
+        &self.parts
+    }
 }
 
 /// The snapshot of the newest config, for the control plane.
@@ -150,8 +169,7 @@ impl Snapshot {
             }
         });
         let count = before.map_or_else(Arc::default, |before| Arc::clone(&before.alive.0));
-        Ok(Self {
-            generation: before.map_or(1, |before| before.generation + 1),
+        let parts = SnapshotParts {
             process: config.process.clone(),
             dns: config.dns.clone(),
             listeners: listeners.collect::<Result<_, _>>()?,
@@ -159,21 +177,52 @@ impl Snapshot {
             caches,
             keys,
             rule_names: rule_names(config),
-            upstreams: upstreams.collect::<Result<_, _>>()?,
             buckets: match &config.metrics.buckets {
                 weir_config::HistogramBuckets::Auto => BucketBounds::default(),
                 weir_config::HistogramBuckets::Micros(bounds) => BucketBounds::new(bounds.iter().copied()),
             },
-            traces: None,
             issuers: config
                 .listeners
                 .iter()
                 .any(|listener| listener.tls.as_ref().is_some_and(|tls| tls.acme.is_some()))
                 .then(|| Arc::clone(&inputs.issuers)),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
-            alive: SnapshotCount::new(&count),
             listeners_by_name: config.listeners.iter().map(|one| one.name.clone()).zip(0..).collect(),
             upstreams_by_name: config.upstreams.iter().map(|one| one.name.clone()).zip(0..).collect(),
+        };
+        Ok(Self {
+            generation: before.map_or(1, |before| before.generation + 1),
+            revision: before.map_or(1, |before| before.revision + 1),
+            upstreams: upstreams.collect::<Result<_, _>>()?,
+            traces: None,
+            parts: Arc::new(parts),
+            alive: SnapshotCount::new(&count),
+        })
+    }
+
+    /// The same config with other servers in some upstreams, each with its place: all else is shared with this one. The cost does not
+    /// depend on how many upstreams there are.
+    ///
+    /// # Errors
+    /// The upstream whose TLS cannot be made ready for its servers.
+    pub fn with_servers(
+        &self,
+        changed: &[(usize, Arc<Upstream>)],
+        inputs: &PlanInputs,
+    ) -> Result<Self, TlsError> {
+        let grace_ends = clock::now() + self.process.reload_grace;
+        let mut upstreams = self.upstreams.clone();
+        for (place, upstream) in changed {
+            let plan = upstreams[*place].succeeded_by(upstream, inputs, grace_ends)?;
+            upstreams.replace(*place, Arc::new(plan));
+        }
+        Ok(Self {
+            generation: self.generation,
+            revision: self.revision + 1,
+            upstreams,
+            traces: self.traces.clone(),
+            parts: Arc::clone(&self.parts),
+            alive: SnapshotCount::new(&self.alive.0),
         })
     }
 
@@ -212,6 +261,9 @@ impl Snapshot {
     /// Gets what both have ready for this one, right before it is used: what cannot go wrong, and changes nothing for requests under way.
     pub fn prepare(&self, before: &Snapshot) {
         self.changed_since(before).for_each(|(_, plan)| plan.prepare());
+        if Arc::ptr_eq(&self.parts, &before.parts) {
+            return;
+        }
         let grace_ends = clock::now() + self.process.reload_grace;
         for plan in &before.upstreams {
             if self.upstream(&plan.config.name).is_none() {
@@ -228,10 +280,25 @@ impl Snapshot {
 
     /// Makes it hold for what both have in common, once every worker uses it.
     pub fn take_effect(&self, before: &Snapshot) {
-        for plan in &self.listeners {
-            plan.take_effect();
+        if !Arc::ptr_eq(&self.parts, &before.parts) {
+            for plan in &self.listeners {
+                plan.take_effect();
+            }
         }
         self.changed_since(before).for_each(|(known, plan)| plan.take_effect(known));
+    }
+
+    /// The upstreams of this one that `before` does not have so, with their places.
+    pub fn changed_upstreams<'a>(&'a self, before: &'a Snapshot) -> Vec<(usize, &'a Arc<UpstreamPlan>)> {
+        if Arc::ptr_eq(&self.parts, &before.parts) {
+            let differs = |known: &Arc<UpstreamPlan>, plan: &Arc<UpstreamPlan>| !Arc::ptr_eq(known, plan);
+            return before.upstreams.differing(&self.upstreams, differs).collect();
+        }
+        let upstreams = self.upstreams.iter().enumerate();
+        let is_new = |(_, plan): &(usize, &Arc<UpstreamPlan>)| {
+            before.upstream(&plan.config.name).is_none_or(|(_, known)| !Arc::ptr_eq(known, plan))
+        };
+        upstreams.filter(is_new).collect()
     }
 
     /// The upstreams that both have and that are not the same, as they were and as they are.
@@ -239,9 +306,9 @@ impl Snapshot {
         &'a self,
         before: &'a Snapshot,
     ) -> impl Iterator<Item = (&'a Arc<UpstreamPlan>, &'a Arc<UpstreamPlan>)> {
-        self.upstreams.iter().filter_map(|plan| {
+        self.changed_upstreams(before).into_iter().filter_map(|(_, plan)| {
             let (_, known) = before.upstream(&plan.config.name)?;
-            (!Arc::ptr_eq(known, plan)).then_some((known, plan))
+            Some((known, plan))
         })
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Worker {
     pub(crate) shard: Arc<WorkerShard>,
     pub(crate) stock: Rc<BufferStock>,
     pub(crate) config: RefCell<Rc<WorkerConfig>>,
+    /// Whether tasks that wait are about to be woken, since servers have changed.
+    pub(crate) is_waking: Cell<bool>,
     /// Its side of every listener, in the order of the config.
     pub(crate) listeners: RefCell<Vec<Rc<LocalListener>>>,
     /// Those that the config does not name any more and that something is left of.
@@ -135,6 +137,7 @@ impl Worker {
             shard: Arc::clone(start.shard),
             stock: BufferStock::new(process.buffer_size.as_usize()),
             config: RefCell::new(Rc::new(WorkerConfig::new(start.snapshot, start.index))),
+            is_waking: Cell::new(false),
             listeners: RefCell::default(),
             leaving: RefCell::default(),
             route_logs: RefCell::default(),

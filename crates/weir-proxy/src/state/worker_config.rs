@@ -17,6 +17,7 @@ use crate::net::clock::Instant;
 use crate::net::permit_queue;
 use crate::state::log_batches::{LogBatches, RouteLogs};
 use crate::state::pool::{Pool, PoolLimits, ServerConnection};
+use crate::state::shared_list::SharedList;
 use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
 
 /// The snapshot as one worker sees it.
@@ -24,9 +25,9 @@ use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan
 pub(crate) struct WorkerConfig {
     pub(crate) snapshot: Arc<Snapshot>,
     worker: usize,
-    upstreams: Vec<Rc<LocalUpstream>>,
+    upstreams: SharedList<Rc<LocalUpstream>>,
     /// The access logs that routes have of their own, if some have.
-    route_logs: OnceCell<Box<RouteLogs>>,
+    route_logs: OnceCell<Rc<RouteLogs>>,
 }
 
 /// One worker's side of an upstream.
@@ -192,7 +193,7 @@ impl WorkerConfig {
                 Some((index, known)) if Arc::ptr_eq(known, plan) => Rc::clone(&self.upstreams[index]),
                 known => LocalUpstream::new(plan, worker, known.map(|(index, _)| &*self.upstreams[index])),
             });
-        let upstreams: Vec<_> = upstreams.collect();
+        let upstreams: SharedList<_> = upstreams.collect();
         for (local, plan) in self.upstreams.iter().zip(&self.snapshot.upstreams) {
             if snapshot.upstream(&plan.config.name).is_none() {
                 local.is_superseded.set(true);
@@ -202,9 +203,19 @@ impl WorkerConfig {
         Self { snapshot: Arc::clone(snapshot), worker, upstreams, route_logs: OnceCell::new() }
     }
 
+    /// The config of a snapshot in which only servers are others.
+    pub(crate) fn with_servers(&self, snapshot: &Arc<Snapshot>) -> Self {
+        let mut upstreams = self.upstreams.clone();
+        for (place, plan) in snapshot.changed_upstreams(&self.snapshot) {
+            upstreams.replace(place, LocalUpstream::new(plan, self.worker, Some(&self.upstreams[place])));
+        }
+        let (snapshot, route_logs) = (Arc::clone(snapshot), self.route_logs.clone());
+        Self { snapshot, worker: self.worker, upstreams, route_logs }
+    }
+
     /// Takes the access logs of its routes, once.
     pub(crate) fn set_route_logs(&self, logs: RouteLogs) {
-        let _set = self.route_logs.set(Box::new(logs));
+        let _set = self.route_logs.set(Rc::new(logs));
     }
 
     /// The access logs that routes have of their own, if some have.

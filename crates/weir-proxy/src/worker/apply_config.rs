@@ -27,6 +27,25 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 /// How often a worker that stops looks how far the others are.
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
+/// How long after a change of servers the tasks that wait are woken, so that tunnels follow it: many changes in a row wake them once.
+const FOLLOW_TIME: Duration = Duration::from_secs(1);
+
+/// What a worker is to go over to.
+pub enum WorkerChange {
+    /// Another config.
+    Config(Box<ConfigUpdate>),
+    /// The same config with other servers in some upstreams.
+    Servers(ServersUpdate),
+}
+
+/// The snapshot of other servers, and the sign that the worker uses it.
+pub struct ServersUpdate {
+    /// As the one before but for servers.
+    pub snapshot: Arc<Snapshot>,
+    /// Dropped when the worker has done it.
+    pub done: Sender<()>,
+}
+
 /// The config that a worker goes over to.
 pub struct ConfigUpdate {
     /// The config, ready for the data path.
@@ -84,6 +103,23 @@ impl Acceptor {
             plans.map(|(place, (plan, log))| LocalListener::new(plan, place, self.worker.index, log));
         self.worker.listeners.replace(locals.collect());
         self.open_sockets(change.sockets);
+    }
+
+    /// Goes over to other servers: requests that begin from now on may get them.
+    pub(crate) fn apply_servers(self: &Rc<Self>, change: ServersUpdate) {
+        let ServersUpdate { snapshot, done } = change;
+        self.resources.config.borrow_mut().snapshot = Arc::clone(&snapshot);
+        let config = self.worker.config.borrow().with_servers(&snapshot);
+        self.worker.config.replace(Rc::new(config));
+        drop(done);
+        if !self.worker.is_waking.replace(true) {
+            let worker = Rc::clone(&self.worker);
+            self.worker.crash.spawn(async move {
+                worker.timers.sleep(FOLLOW_TIME).await;
+                worker.is_waking.set(false);
+                worker.timers.wake_all();
+            });
+        }
     }
 
     /// Goes over to the next config.

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::{Cause, Failure, Phase, WorkerShard};
 
 use self::accept::AcceptingSocket;
-use self::apply_config::ConfigUpdate;
+use self::apply_config::{ConfigUpdate, WorkerChange};
 use self::restart::{CrashHistory, WorkerResources};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
@@ -58,8 +58,8 @@ pub struct WorkerStart {
     pub shard: Arc<WorkerShard>,
     /// The config that it begins with.
     pub first: ConfigUpdate,
-    /// The configs that it goes over to later.
-    pub changes: UnboundedReceiver<ConfigUpdate>,
+    /// What it goes over to later.
+    pub changes: UnboundedReceiver<WorkerChange>,
     /// Connections that other workers accepted for it.
     pub handed_over: UnboundedReceiver<AcceptedConnection>,
     /// The sizes of its flight recorder.
@@ -257,10 +257,13 @@ async fn serve_until_stopped(acceptor: &Rc<Acceptor>) {
     others.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// Takes up each config that follows.
+/// Takes up each config, and each change of servers, that follows.
 async fn apply_changes(acceptor: Rc<Acceptor>) {
     while let Some(change) = acceptor.resources.changes.next().await {
-        acceptor.apply(change).await;
+        match change {
+            WorkerChange::Config(update) => acceptor.apply(*update).await,
+            WorkerChange::Servers(update) => acceptor.apply_servers(update),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::WorkerShard;
 
 use super::WorkerStart;
-use super::apply_config::ConfigUpdate;
+use super::apply_config::{ConfigUpdate, WorkerChange};
 use crate::net::clock::Instant;
 use crate::state::connection_list::WorkerQuery;
 use crate::state::shared::{AcceptedConnection, Shared};
@@ -44,7 +44,7 @@ pub(super) struct WorkerResources {
     pub(super) shard: Arc<WorkerShard>,
     /// The config in use, with all sockets.
     pub(super) config: RefCell<ConfigUpdate>,
-    pub(super) changes: MessageInbox<ConfigUpdate>,
+    pub(super) changes: MessageInbox<WorkerChange>,
     pub(super) handed_over: MessageInbox<AcceptedConnection>,
     pub(super) queries: MessageInbox<WorkerQuery>,
     pub(super) recorder: weir_config::RecorderSettings,

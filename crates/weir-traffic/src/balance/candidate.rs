@@ -8,7 +8,7 @@ use super::consistent_hash::{LoadBound, cost};
 use super::least::{Cost as _, ServerLoad};
 use super::peak_ewma::ExpectedWait;
 use super::{Algorithm, Balancer, BalancerGroup, BalancerPeer, Pick};
-use crate::server::{Eligibility, Health, Mode, ServerId};
+use crate::server::{Eligibility, Health, Mode, ServerId, ServerTier};
 
 /// One server of an upstream as a candidate for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct ServerCandidate {
     pub max_requests: u32,
     /// Its weight.
     pub weight: u32,
-    /// Whether it is a backup.
-    pub backup: bool,
+    /// When it is asked.
+    pub tier: ServerTier,
     /// Whether it could be chosen now, and if not, why.
     pub eligibility: Eligibility,
 }
@@ -31,20 +31,26 @@ impl Balancer {
     /// All servers as candidates for one request: first the eligible ones, in the order in which the
     /// policy would take them now (heaviest first where chance decides), then the others.
     pub fn candidates(&self, pick: &Pick<'_>) -> Vec<ServerCandidate> {
-        let mut primaries = self.primaries.ranked(pick);
-        let primary_eligible = primaries.iter().any(|candidate| candidate.eligibility.is_taking_part());
-        let backups = self.backups.iter().flat_map(|backups| backups.ranked(pick)).map(|candidate| {
-            let reserved = primary_eligible && candidate.eligibility.is_taking_part();
-            let eligibility = if reserved { Eligibility::Reserve } else { candidate.eligibility };
-            ServerCandidate { backup: true, eligibility, ..candidate }
-        });
-        primaries.extend(backups);
-        primaries.sort_by_key(|candidate| match candidate.eligibility {
+        let (mut all, mut some_take_part) = (Vec::new(), false);
+        for group in self.groups() {
+            let is_reserved = some_take_part;
+            for candidate in group.ranked(pick) {
+                let takes_part = candidate.eligibility.is_taking_part();
+                let eligibility = match candidate.tier {
+                    ServerTier::Backup if takes_part && is_reserved => Eligibility::Reserve,
+                    ServerTier::LastResort if takes_part && is_reserved => Eligibility::LastResort,
+                    _ => candidate.eligibility,
+                };
+                some_take_part |= takes_part;
+                all.push(ServerCandidate { eligibility, ..candidate });
+            }
+        }
+        all.sort_by_key(|candidate| match candidate.eligibility {
             Eligibility::Eligible => 0,
             Eligibility::Bounded => 1,
             _ => 2,
         });
-        primaries
+        all
     }
 }
 
@@ -58,7 +64,8 @@ impl BalancerGroup {
             }
             _ => LoadBound::NONE,
         };
-        peers.into_iter().map(|peer| candidate(peer, pick, &bound)).collect()
+        let candidate = |peer| ServerCandidate { tier: self.tier, ..candidate(peer, pick, &bound) };
+        peers.into_iter().map(candidate).collect()
     }
 
     /// Which of two servers the policy would rather take.
@@ -109,7 +116,7 @@ fn candidate(peer: &BalancerPeer, pick: &Pick<'_>, bound: &LoadBound) -> ServerC
         in_flight: state.in_flight(),
         max_requests: state.max_requests(),
         weight: state.weight(),
-        backup: false,
+        tier: ServerTier::Primary,
         eligibility,
     }
 }

@@ -24,7 +24,7 @@ pub use policy::{AddressPrefixes, HashKey, LoadFactor, LoadFactorError, Policy};
 use std::sync::Arc;
 
 use crate::hash::hash_bytes;
-use crate::server::{ServerId, ServerState};
+use crate::server::{ServerId, ServerState, ServerTier};
 use consistent_hash::ConsistentHash;
 use least_requests::LeastRequests;
 use peak_ewma::PeakEwma;
@@ -40,8 +40,8 @@ pub struct BalancerMember {
     pub state: Arc<ServerState>,
     /// The hash of its name, the same on every node: where consistent hashing puts it.
     pub key: u64,
-    /// Whether it serves only when no other server of the upstream is eligible.
-    pub backup: bool,
+    /// Whether it serves always, or only when no other server of the upstream is eligible.
+    pub tier: ServerTier,
     /// Whether the config does not name it any more: it is never chosen, and only has its place as long as something runs
     /// on it.
     pub leaving: bool,
@@ -50,12 +50,13 @@ pub struct BalancerMember {
 impl BalancerMember {
     /// A server known as `name` (its address as the config spells it, or a name of its own) to all nodes.
     pub fn new(name: &str, state: Arc<ServerState>) -> BalancerMember {
-        BalancerMember { state, key: hash_bytes(name.as_bytes()), backup: false, leaving: false }
+        let key = hash_bytes(name.as_bytes());
+        BalancerMember { state, key, tier: ServerTier::Primary, leaving: false }
     }
 
-    /// The same server as a backup.
-    pub fn as_backup(self) -> BalancerMember {
-        BalancerMember { backup: true, ..self }
+    /// The same server in another tier.
+    pub fn in_tier(self, tier: ServerTier) -> BalancerMember {
+        BalancerMember { tier, ..self }
     }
 
     /// The same server on its way out.
@@ -82,6 +83,7 @@ impl BalancerChoice {
 /// Servers that are chosen among together, and how.
 #[derive(Debug)]
 struct BalancerGroup {
+    tier: ServerTier,
     peers: Box<[BalancerPeer]>,
     algorithm: Algorithm,
 }
@@ -97,7 +99,12 @@ enum Algorithm {
 }
 
 impl BalancerGroup {
-    fn new(policy: &Policy, peers: Box<[BalancerPeer]>, start: RotationStart) -> BalancerGroup {
+    fn new(
+        policy: &Policy,
+        tier: ServerTier,
+        peers: Box<[BalancerPeer]>,
+        start: RotationStart,
+    ) -> BalancerGroup {
         let algorithm = match policy {
             Policy::RoundRobin => Algorithm::RoundRobin(RoundRobin::new(&peers, start)),
             Policy::LeastRequests => Algorithm::LeastRequests(LeastRequests::new(&peers, start)),
@@ -108,7 +115,7 @@ impl BalancerGroup {
                 Algorithm::ConsistentHash(ConsistentHash::new(&peers, *load_factor, start))
             }
         };
-        BalancerGroup { peers, algorithm }
+        BalancerGroup { tier, peers, algorithm }
     }
 
     /// Where the next group of the same servers continues; `None` for algorithms without turns.
@@ -154,8 +161,8 @@ impl BalancerGroup {
 #[derive(Debug)]
 pub struct Balancer {
     primaries: BalancerGroup,
-    /// Asked only when no primary is eligible; full primaries are waited for. `None`: there are none.
-    backups: Option<Box<BalancerGroup>>,
+    /// Asked one after the other when no primary is eligible; full primaries are waited for.
+    others: Box<[BalancerGroup]>,
     states: Box<[Arc<ServerState>]>,
     hash_key: Option<HashKey>,
 }
@@ -166,57 +173,53 @@ impl Balancer {
     /// `seed` is 64 random bits that decide which server is first, so that many balancers started together do
     /// not begin with the same one. Any constant will do where that does not matter.
     pub fn new(policy: &Policy, members: Vec<BalancerMember>, seed: u64) -> Balancer {
-        Balancer::with_clocks(policy, members, seed, [None; 2])
+        Balancer::with_clocks(policy, members, seed, |_| None)
     }
 
     /// The balancer of the next config, which continues where this one is: members that both have keep their turns, so that a
     /// reload favours no server.
     #[must_use]
     pub fn succeeded_by(&self, policy: &Policy, members: Vec<BalancerMember>, seed: u64) -> Balancer {
-        Balancer::with_clocks(
-            policy,
-            members,
-            seed,
-            [self.primaries.clock(), self.backups.as_ref().and_then(|backups| backups.clock())],
-        )
+        let clock = |tier| self.groups().find(|group| group.tier == tier)?.clock();
+        Balancer::with_clocks(policy, members, seed, clock)
     }
 
     fn with_clocks(
         policy: &Policy,
         members: Vec<BalancerMember>,
         seed: u64,
-        [primary_clock, backup_clock]: [Option<u64>; 2],
+        clock: impl Fn(ServerTier) -> Option<u64>,
     ) -> Balancer {
         let states = members.iter().map(|member| Arc::clone(&member.state)).collect();
         let hash_key = match policy {
             Policy::ConsistentHash { key, .. } => Some(key.clone()),
             _ => None,
         };
-        let (mut primaries, mut backups) = (Vec::new(), Vec::new());
+        let mut tiers = ServerTier::ALL.map(|_| Vec::new());
         for (position, member) in members.into_iter().enumerate() {
             let id = ServerId(u32::try_from(position).expect("an upstream has fewer than 2^32 servers"));
             if member.leaving {
                 continue;
             }
             let peer = BalancerPeer { id, key: member.key, state: member.state };
-            if member.backup { backups.push(peer) } else { primaries.push(peer) }
+            tiers[member.tier as usize].push(peer);
         }
+        let group = |(tier, peers): (ServerTier, Vec<BalancerPeer>)| {
+            BalancerGroup::new(policy, tier, peers.into(), RotationStart { seed, clock: clock(tier) })
+        };
+        let [primaries, backups, last_resort] = tiers;
+        let others = [(ServerTier::Backup, backups), (ServerTier::LastResort, last_resort)];
         Balancer {
-            primaries: BalancerGroup::new(
-                policy,
-                primaries.into(),
-                RotationStart { seed, clock: primary_clock },
-            ),
-            backups: (!backups.is_empty()).then(|| {
-                Box::new(BalancerGroup::new(
-                    policy,
-                    backups.into(),
-                    RotationStart { seed, clock: backup_clock },
-                ))
-            }),
+            primaries: group((ServerTier::Primary, primaries)),
+            others: others.into_iter().filter(|(_, peers)| !peers.is_empty()).map(group).collect(),
             states,
             hash_key,
         }
+    }
+
+    /// The groups in the order in which they are asked.
+    fn groups(&self) -> impl Iterator<Item = &BalancerGroup> {
+        std::iter::once(&self.primaries).chain(&self.others)
     }
 
     /// Chooses a server for one request and takes a slot on it, which the caller has to release.
@@ -260,23 +263,19 @@ impl Balancer {
         None
     }
 
-    /// The choice when no primary is eligible: a backup, or a server that was to be avoided.
+    /// The choice when no primary is eligible: a server of another tier, or one that was to be avoided.
     #[cold]
     fn choose_otherwise(&self, pick: &Pick<'_>, when_full: WhenFull) -> BalancerChoice {
-        let of_backups = |pick: &Pick<'_>| match &self.backups {
-            Some(backups) => backups.choose(pick, when_full),
-            None => BalancerChoice::NoneEligible,
+        let first_of = |groups: &mut dyn Iterator<Item = &BalancerGroup>, pick: &Pick<'_>| {
+            let mut choices = groups.map(|group| group.choose(pick, when_full));
+            choices.find(|choice| *choice != BalancerChoice::NoneEligible)
         };
-        let backup = of_backups(pick);
-        if backup != BalancerChoice::NoneEligible {
-            return backup;
-        }
-        let Some(excluded) = pick.excluded.without_avoided() else { return BalancerChoice::NoneEligible };
-        let pick = Pick { excluded: &excluded, ..*pick };
-        match self.primaries.choose(&pick, when_full) {
-            BalancerChoice::NoneEligible => of_backups(&pick),
-            choice => choice,
-        }
+        first_of(&mut self.others.iter(), pick)
+            .or_else(|| {
+                let excluded = pick.excluded.without_avoided()?;
+                first_of(&mut self.groups(), &Pick { excluded: &excluded, ..*pick })
+            })
+            .unwrap_or(BalancerChoice::NoneEligible)
     }
 
     /// What part of a request [`Pick::hash`] is made of; `None` when the policy does not use it.
@@ -310,8 +309,7 @@ impl Balancer {
     /// Whether a server may be chosen, full or not, on which a request has not failed for good.
     pub fn has_eligible_but(&self, excluded: &Excluded) -> bool {
         let strict = excluded.without_avoided().unwrap_or(*excluded);
-        let mut peers =
-            self.primaries.peers.iter().chain(self.backups.iter().flat_map(|backups| &backups.peers));
+        let mut peers = self.groups().flat_map(|group| &group.peers);
         peers.any(|peer| peer.state.is_eligible() && !strict.contains(peer.id))
     }
 

@@ -12,15 +12,15 @@ use super::record::{EjectedServer, OutlierChange, OutlierEvent, OutlierRecord, O
 use super::rules::{EjectionReason, EjectionRules};
 use crate::health::{OutcomeHistory, PastOutcome};
 use crate::server::{EjectionState, Health, Mode};
-use crate::server::{ServerId, ServerState};
+use crate::server::{ServerId, ServerState, ServerTier};
 
 /// One server as the table knows it.
 #[derive(Debug, Clone)]
 pub struct OutlierMember {
     /// Its state, shared with the balancer.
     pub state: Arc<ServerState>,
-    /// Whether it is a backup.
-    pub backup: bool,
+    /// When the balancer asks it.
+    pub tier: ServerTier,
     /// Whether it stays, whatever it does.
     pub exempt: bool,
     /// Whether the config does not name it any more.
@@ -360,9 +360,8 @@ impl<C: 'static> OutlierTable<C> {
     /// Ejects a server that is good, unless too few would be left.
     fn eject_if_possible(&mut self, index: usize, grounds: EjectionReason, now_ms: u64) {
         let Some(EjectionRules::Outliers(rules)) = self.rules else { return };
-        let backup = self.entries[index].member.backup;
-        let is_of_its_kind =
-            |entry: &&OutlierEntry<C>| entry.member.backup == backup && !entry.member.leaving;
+        let tier = self.entries[index].member.tier;
+        let is_of_its_kind = |entry: &&OutlierEntry<C>| entry.member.tier == tier && !entry.member.leaving;
         let of_its_kind = || self.entries.iter().filter(is_of_its_kind);
         let out = of_its_kind().filter(|entry| !entry.record().is_good()).count();
         let out_max = (of_its_kind().count() * rules.servers_max_percent as usize / 100).max(1);
@@ -442,18 +441,18 @@ impl<C: 'static> OutlierTable<C> {
         }
     }
 
-    /// Whether less than this share of the servers is usable, of the primary ones and of the backups.
+    /// Whether less than this share of the servers is usable, in every tier.
     fn has_fewer_than(&self, percent: u32) -> bool {
-        let is_enough = |backup: bool| {
+        let is_enough = |tier: ServerTier| {
             let wanted =
-                || self.entries.iter().filter(|entry| entry.member.backup == backup && entry.is_wanted());
+                || self.entries.iter().filter(|entry| entry.member.tier == tier && entry.is_wanted());
             let is_usable = |entry: &&OutlierEntry<C>| {
                 entry.member.state.health() == Health::Up && !entry.member.state.is_ejected()
             };
             let (all, usable) = (wanted().count(), wanted().filter(is_usable).count());
             all > 0 && usable * 100 >= all * percent as usize
         };
-        self.entries.iter().any(OutlierEntry::is_wanted) && !is_enough(false) && !is_enough(true)
+        self.entries.iter().any(OutlierEntry::is_wanted) && !ServerTier::ALL.into_iter().any(is_enough)
     }
 
     fn tell(&mut self, at_ms: u64, change: OutlierChange) {

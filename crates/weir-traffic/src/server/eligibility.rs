@@ -15,6 +15,8 @@ pub enum Eligibility {
     Excluded,
     /// It is a backup and a primary is eligible.
     Reserve,
+    /// Its source says that it is about to end, and another server is eligible.
+    LastResort,
     /// Its weight is 0.
     WeightZero,
     /// The operator drains it.
@@ -36,6 +38,7 @@ impl Eligibility {
             Eligibility::Full => "all slots are in use",
             Eligibility::Excluded => "an attempt of this request has failed on it",
             Eligibility::Reserve => "is a backup, and a primary server is eligible",
+            Eligibility::LastResort => "is about to end by its source, and another server is eligible",
             Eligibility::WeightZero => "the weight is 0",
             Eligibility::Draining => "is being drained",
             Eligibility::Maintenance => "is in maintenance",

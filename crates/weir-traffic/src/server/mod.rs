@@ -10,11 +10,13 @@ mod eligibility;
 mod status;
 mod consecutive_failures;
 mod latency;
+mod tier;
 
 pub use consecutive_failures::ConsecutiveFailures;
 pub use eligibility::Eligibility;
 pub use status::{Health, Mode};
 pub use summary::ServerSummary;
+pub use tier::ServerTier;
 
 pub(crate) use status::EjectionState;
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use weir_observe::Failure;
-use weir_traffic::Eligibility;
 use weir_traffic::balance::ServerCandidate;
 use weir_traffic::route::{RouteOutcome, RouteRequest as _};
+use weir_traffic::{Eligibility, ServerTier};
 
 use super::explanation::{
     Disposition, ForwardedRequest, RequestExplanation, SharePercent, UpstreamDestination,
@@ -138,7 +138,7 @@ fn server(destination: &UpstreamDestination<'_>, candidate: &ServerCandidate, sh
         "address": server.address.to_string(),
         "weight": candidate.weight,
         "max_requests": server.max_requests,
-        "backup": candidate.backup,
+        "backup": candidate.tier == ServerTier::Backup,
         "eligible": candidate.eligibility == Eligibility::Eligible,
         "eligibility": candidate.eligibility.sentence(),
         "percent": share,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use weir_config::{FastcgiSettings, FixedResponse, ListenerProtocol, Redirect, StaticFiles, Upstream};
 use weir_observe::Failure;
+use weir_traffic::ServerTier;
 use weir_traffic::balance::ServerCandidate;
 use weir_traffic::route::{RouteOutcome, RouteRequest as _};
 
@@ -243,8 +244,10 @@ fn server(
     if candidate.max_requests > 0 {
         let _infallible = write!(line, "  at most {} requests", candidate.max_requests);
     }
-    if candidate.backup {
-        line.push_str("  backup");
+    match candidate.tier {
+        ServerTier::Primary => {}
+        ServerTier::Backup => line.push_str("  backup"),
+        ServerTier::LastResort => line.push_str("  last resort"),
     }
     let _infallible = write!(line, "  {}", candidate.eligibility.sentence());
     line

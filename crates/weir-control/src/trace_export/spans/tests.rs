@@ -43,7 +43,7 @@ fn fine() -> SampledExchange {
     let mut recorded = RecordedExchange::blank(began);
     let entry = &mut recorded.entry;
     entry.ended = began + Duration::from_millis(10);
-    (entry.generation, entry.served_generation) = (1, 1);
+    (entry.generation, entry.served_generation, entry.served_revision) = (1, 1, 1);
     (entry.listener, entry.route, entry.upstream, entry.server) = (0, 0, 0, 0);
     entry.peer = Peer::Inet("192.0.2.7:5000".parse().expect("it is an address"));
     (entry.status, entry.attempts, entry.attempts_seen) = (200, 1, 1);

@@ -2,7 +2,7 @@
 //!
 //! Each server has its own sessions to go on with: a ticket of one is of no use to another. Must not open connections.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -26,8 +26,10 @@ const HTTP1: &[u8] = b"http/1.1";
 #[derive(Debug)]
 pub struct TlsClientConfig {
     now: ArcSwap<ClientConfigs>,
-    /// The name that the certificate of each server has to be valid for.
-    names: Box<[ServerName<'static>]>,
+    /// Held by who replaces them: files and servers change on different threads.
+    replacing: Mutex<()>,
+    /// Whether a connection goes on with a session of an earlier one.
+    session_reuse: bool,
     /// What servers are offered (ALPN), best first.
     protocols: &'static [&'static [u8]],
     key_log: Arc<dyn KeyLog>,
@@ -47,6 +49,8 @@ pub struct UpstreamTlsFiles {
 /// The configs that handshakes use.
 #[derive(Debug)]
 struct ClientConfigs {
+    /// The name that the certificate of each server has to be valid for.
+    names: Box<[ServerName<'static>]>,
     /// For the traffic of each server.
     traffic: Box<[Arc<ClientConfig>]>,
     /// The same for HTTP/1.1, where servers are offered more than one protocol otherwise.
@@ -76,28 +80,33 @@ impl TlsClientConfig {
             revocations: tls.revocations.clone(),
             certificate: tls.certificate.clone(),
         };
-        let clients = ClientConfigs::new(tls, files, protocols, &key_log)?;
-        let names = tls.names.as_slice().into();
-        Ok(Self { now: ArcSwap::from_pointee(clients), names, protocols, key_log })
+        let clients = ClientConfigs::new(tls, &tls.names, files, protocols, &key_log)?;
+        Ok(Self {
+            now: ArcSwap::from_pointee(clients),
+            replacing: Mutex::default(),
+            session_reuse: tls.session_reuse,
+            protocols,
+            key_log,
+        })
     }
 
     /// For a connection that carries traffic to a server.
     pub(crate) fn for_traffic(&self, server: usize) -> HandshakeConfig {
-        let config = Arc::clone(&self.now.load().traffic[server]);
-        HandshakeConfig { config, name: self.names[server].clone() }
+        let now = self.now.load();
+        HandshakeConfig { config: Arc::clone(&now.traffic[server]), name: now.names[server].clone() }
     }
 
     /// For a connection that carries traffic to a server over HTTP/1.1 only: it is offered no other protocol.
     pub(crate) fn for_http1_traffic(&self, server: usize) -> HandshakeConfig {
         let now = self.now.load();
         let config = Arc::clone(&now.http1_traffic.as_ref().unwrap_or(&now.traffic)[server]);
-        HandshakeConfig { config, name: self.names[server].clone() }
+        HandshakeConfig { config, name: now.names[server].clone() }
     }
 
     /// For a probe of a server.
     pub fn for_probe(&self, server: usize) -> HandshakeConfig {
-        let config = Arc::clone(&self.now.load().probes);
-        HandshakeConfig { config, name: self.names[server].clone() }
+        let now = self.now.load();
+        HandshakeConfig { config: Arc::clone(&now.probes), name: now.names[server].clone() }
     }
 
     /// For a probe of a server over HTTP/1.1 only.
@@ -119,8 +128,35 @@ impl TlsClientConfig {
     /// # Errors
     /// When rustls does not take one of them; then nothing changes.
     pub fn replace(&self, tls: &UpstreamTls, files: UpstreamTlsFiles) -> Result<(), Error> {
-        self.now.store(Arc::new(ClientConfigs::new(tls, files, self.protocols, &self.key_log)?));
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = &self.now.load().names;
+        self.now.store(Arc::new(ClientConfigs::new(tls, names, files, self.protocols, &self.key_log)?));
         Ok(())
+    }
+
+    /// Takes over the names of other servers, each in its place; a place whose name stays keeps its sessions. A place is given to another
+    /// server only when nothing runs on it any more, so that requests of before find what they began with.
+    pub(crate) fn follow_names(&self, names: &[ServerName<'static>]) {
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now.load();
+        if *now.names == *names {
+            return;
+        }
+        let follow = |known: &[Arc<ClientConfig>], protocols: &[&[u8]]| -> Box<[Arc<ClientConfig>]> {
+            let of_place = |(place, name): (usize, &ServerName<'static>)| {
+                let stays = now.names.get(place) == Some(name);
+                let known = known.get(place).filter(|_| stays).cloned();
+                known.unwrap_or_else(|| for_server(&now.probes, protocols, self.session_reuse))
+            };
+            names.iter().enumerate().map(of_place).collect()
+        };
+        self.now.store(Arc::new(ClientConfigs {
+            names: names.into(),
+            traffic: follow(&now.traffic, self.protocols),
+            http1_traffic: now.http1_traffic.as_deref().map(|known| follow(known, &[HTTP1])),
+            probes: Arc::clone(&now.probes),
+            files: now.files.clone(),
+        }));
     }
 }
 
@@ -158,6 +194,7 @@ impl HandshakeConfig {
 impl ClientConfigs {
     fn new(
         tls: &UpstreamTls,
+        names: &[ServerName<'static>],
         files: UpstreamTlsFiles,
         protocols: &[&[u8]],
         key_log: &Arc<dyn KeyLog>,
@@ -180,20 +217,22 @@ impl ClientConfigs {
         probes.resumption = Resumption::disabled();
         probes.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let for_servers = |protocols: &[&[u8]]| -> Box<[Arc<ClientConfig>]> {
-            let for_server = |_: &ServerName<'_>| {
-                let mut config = probes.clone();
-                config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-                if tls.session_reuse {
-                    config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
-                }
-                Arc::new(config)
-            };
-            tls.names.iter().map(for_server).collect()
+            names.iter().map(|_| for_server(&probes, protocols, tls.session_reuse)).collect()
         };
         let traffic = for_servers(protocols);
         let http1_traffic = (protocols.len() > 1).then(|| for_servers(&[HTTP1]));
-        Ok(Self { traffic, http1_traffic, probes: Arc::new(probes), files })
+        Ok(Self { names: names.into(), traffic, http1_traffic, probes: Arc::new(probes), files })
     }
+}
+
+/// The config of traffic with one server, made from that of probes: with sessions of its own.
+fn for_server(probes: &ClientConfig, protocols: &[&[u8]], session_reuse: bool) -> Arc<ClientConfig> {
+    let mut config = probes.clone();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    if session_reuse {
+        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+    }
+    Arc::new(config)
 }
 
 /// Trusts what an authority has signed, and those certificates that are among the authorities themselves.

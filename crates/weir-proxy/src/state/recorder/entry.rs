@@ -25,6 +25,8 @@ pub struct Entry {
     pub generation: u64,
     /// The config that `upstream` and `server` are of.
     pub served_generation: u64,
+    /// The snapshot that `server` is of: between two configs, a place may go from one server to another.
+    pub served_revision: u64,
     /// The place of its listener in the config.
     pub listener: u32,
     /// The place of its route in the listener; [`NONE`] without one.
@@ -98,6 +100,7 @@ impl Entry {
             ended: now,
             generation: 0,
             served_generation: 0,
+            served_revision: 0,
             listener: 0,
             route: NONE,
             upstream: NONE,

@@ -20,7 +20,7 @@ use crate::net::peer::Peer;
 pub(crate) use attempt_trace::AttemptTrace;
 pub use attempt_trace::{ATTEMPTS_KEPT, Decision, TracedAttempt};
 pub use entry::{Entry, EntryKind, NONE, RecordedExchange};
-pub use query::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
+pub use query::{ExchangeFilter, RecordedPlace, RecorderQuery, RecorderQueryMessage};
 pub(crate) use words::RequestWords;
 pub use words::Words;
 

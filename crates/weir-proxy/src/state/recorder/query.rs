@@ -1,5 +1,6 @@
 //! Questions about recorded exchanges, as they are sent to a worker, and what a worker finds.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,11 +30,32 @@ pub enum RecorderQuery {
     Any(ExchangeFilter),
 }
 
+/// Where exchanges went: a place of one config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedPlace {
+    /// The config.
+    pub generation: u64,
+    /// The place of the upstream in it.
+    pub upstream: u32,
+    /// The place of one of its servers, and the snapshots in which that server had it.
+    pub server: Option<(u32, RangeInclusive<u64>)>,
+}
+
+impl RecordedPlace {
+    fn is_of(&self, entry: &Entry) -> bool {
+        self.generation == entry.served_generation
+            && self.upstream == entry.upstream
+            && self.server.as_ref().is_none_or(|(server, revisions)| {
+                *server == entry.server && revisions.contains(&entry.served_revision)
+            })
+    }
+}
+
 /// Which exchanges are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct ExchangeFilter {
     /// The places of upstream and server in each config, if only some are wanted.
-    pub places: Option<Vec<(u64, u32, Option<u32>)>>,
+    pub places: Option<Vec<RecordedPlace>>,
     /// The lowest and the highest status.
     pub status: Option<(u16, u16)>,
     /// Those that took at least this long.
@@ -42,18 +64,16 @@ pub struct ExchangeFilter {
 
 impl ExchangeFilter {
     fn takes(&self, entry: &Entry) -> bool {
-        let is_there = |(generation, upstream, server): &(u64, u32, Option<u32>)| {
-            *generation == entry.served_generation
-                && *upstream == entry.upstream
-                && server.is_none_or(|server| server == entry.server)
-        };
         let status = match (entry.status, entry.failure) {
             (0, Some(failure)) => failure.log_status(),
             (status, _) => status,
         };
         entry.ended.saturating_duration_since(entry.began) >= self.time_min
             && self.status.is_none_or(|(low, high)| (low..=high).contains(&status))
-            && self.places.as_ref().is_none_or(|places| entry.upstream != NONE && places.iter().any(is_there))
+            && self
+                .places
+                .as_ref()
+                .is_none_or(|places| entry.upstream != NONE && places.iter().any(|place| place.is_of(entry)))
     }
 }
 

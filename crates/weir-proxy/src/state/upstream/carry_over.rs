@@ -60,7 +60,7 @@ impl<'a> CarryOver<'a> {
         let member = |index: usize, server: &Server, before: Option<&UpstreamPlan>| {
             let state = before.map(|before| Arc::clone(&before.balancer().states()[index]));
             let member = BalancerMember::new(&server.name, state.unwrap_or_else(|| new_state(server)));
-            let member = if server.backup { member.as_backup() } else { member };
+            let member = member.in_tier(server.tier);
             if self.leaves_at[index].is_some() { member.as_leaving() } else { member }
         };
         self.each(member).collect()

@@ -189,6 +189,11 @@ impl UpstreamPlan {
         })
     }
 
+    /// The upstream as the config, or the source of its servers, has it: without servers that leave.
+    pub fn declared(&self) -> &Arc<Upstream> {
+        &self.declared
+    }
+
     /// The place of the server that the config has by this name.
     pub fn in_service(&self, name: &str) -> Option<usize> {
         let mut servers = self.config.servers.iter().zip(&self.leaves_at);
@@ -218,6 +223,9 @@ impl UpstreamPlan {
     /// Makes room for its servers in what it shares with the plan before it.
     pub(super) fn prepare(&self) {
         self.outlier_detector.change(self);
+        if let (Some(client_config), Some(tls)) = (&self.tls, &self.config.tls) {
+            client_config.follow_names(&tls.names);
+        }
     }
 
     /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
@@ -414,14 +422,16 @@ fn tls_names(
     servers.iter().map(name).collect()
 }
 
-/// The TLS of connections to servers; that of before, with its sessions, as long as its config has not changed.
+/// The TLS of connections to servers; that of before, with its sessions, as long as its config has not changed. It learns the names of
+/// servers that come in [`UpstreamPlan::prepare`].
 fn client_config(
     config: &Upstream,
     before: Option<&UpstreamPlan>,
 ) -> Result<Option<Arc<TlsClientConfig>>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
     let unchanged = before.filter(|before| {
-        before.config.tls.as_ref() == Some(tls) && before.config.protocol == config.protocol
+        before.config.tls.as_deref().map(without_names) == Some(without_names(tls))
+            && before.config.protocol == config.protocol
     });
     if let Some(client_config) = unchanged.and_then(|before| before.tls.clone()) {
         return Ok(Some(client_config));

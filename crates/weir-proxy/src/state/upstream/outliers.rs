@@ -73,7 +73,7 @@ fn members(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer
     let member =
         |((state, server), leaves_at): ((&Arc<ServerState>, &Server), &Option<Instant>)| OutlierMember {
             state: Arc::clone(state),
-            backup: server.backup,
+            tier: server.tier,
             exempt: !server.ejection,
             leaving: leaves_at.is_some(),
         };

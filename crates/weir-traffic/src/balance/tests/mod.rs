@@ -184,11 +184,59 @@ fn avoided_servers_are_chosen_last() {
 }
 
 #[test]
+fn servers_of_the_last_resort_serve_when_nothing_else_can() {
+    let state = |max_requests| Arc::new(ServerState::new(1, max_requests));
+    let members = vec![
+        BalancerMember::new("ending", state(0)).in_tier(ServerTier::LastResort),
+        BalancerMember::new("primary", state(0)),
+        BalancerMember::new("backup", state(0)).in_tier(ServerTier::Backup),
+    ];
+    let balancer = Balancer::new(&Policy::RoundRobin, members, 0);
+    let excluded = Excluded::new();
+    let pick = Pick { hash: None, excluded: &excluded, random: 0, now_ms: 0 };
+    let eligibility = || {
+        let mut candidates = balancer.candidates(&pick);
+        candidates.sort_by_key(|candidate| candidate.server);
+        candidates.iter().map(|candidate| candidate.eligibility).collect::<Vec<_>>()
+    };
+    let states = balancer.states();
+    assert_eq!(balancer.choose(&pick), BalancerChoice::Server(ServerId(1)));
+    assert_eq!(eligibility(), [Eligibility::LastResort, Eligibility::Eligible, Eligibility::Reserve]);
+    states[1].set_mode(Mode::Maintenance);
+    assert_eq!(balancer.choose(&pick), BalancerChoice::Server(ServerId(2)));
+    states[2].set_health(Health::Down);
+    assert_eq!(balancer.choose(&pick), BalancerChoice::Server(ServerId(0)));
+    assert_eq!(eligibility(), [Eligibility::Eligible, Eligibility::Maintenance, Eligibility::Down]);
+    let mut failed = Excluded::new();
+    failed.insert(ServerId(0));
+    assert!(!balancer.has_eligible_but(&failed));
+}
+
+#[test]
+fn an_upstream_without_servers_has_none_to_choose() {
+    let policies = [
+        Policy::RoundRobin,
+        Policy::LeastRequests,
+        Policy::PeakEwma,
+        Policy::PowerOfTwo,
+        Policy::Random,
+        Policy::ConsistentHash { key: HashKey::Path, load_factor: LoadFactor::default() },
+    ];
+    for policy in policies {
+        let balancer = Balancer::new(&policy, Vec::new(), 1);
+        let excluded = Excluded::new();
+        let pick = Pick { hash: Some(1), excluded: &excluded, random: 1, now_ms: 0 };
+        assert_eq!(balancer.choose(&pick), BalancerChoice::NoneEligible, "{policy:?}");
+        assert!(!balancer.has_eligible() && balancer.candidates(&pick).is_empty());
+    }
+}
+
+#[test]
 fn backups_serve_only_when_no_primary_is_eligible() {
     for policy in policies() {
         let state = |max_requests| Arc::new(ServerState::new(1, max_requests));
         let members = vec![
-            BalancerMember::new("backup", state(0)).as_backup(),
+            BalancerMember::new("backup", state(0)).in_tier(ServerTier::Backup),
             BalancerMember::new("first", state(1)),
             BalancerMember::new("second", state(0)),
         ];
@@ -285,7 +333,7 @@ fn candidates_say_why_not() {
     let state = || Arc::new(ServerState::new(1, 1));
     let names = ["ok", "full", "failed", "zero", "draining", "maintenance", "down", "backup"];
     let mut members: Vec<_> = names.iter().map(|name| BalancerMember::new(name, state())).collect();
-    members[7].backup = true;
+    members[7].tier = ServerTier::Backup;
     let balancer = Balancer::new(&Policy::LeastRequests, members, 0);
     let states = balancer.states();
     assert!(states[1].try_acquire());
@@ -314,6 +362,6 @@ fn candidates_say_why_not() {
         ]
     );
     assert_eq!((candidates[1].in_flight, candidates[1].max_requests), (1, 1));
-    assert!(candidates[7].backup && !candidates[0].backup);
+    assert_eq!((candidates[7].tier, candidates[0].tier), (ServerTier::Backup, ServerTier::Primary));
     assert_eq!(states[0].in_flight(), 0, "looking takes no slot");
 }

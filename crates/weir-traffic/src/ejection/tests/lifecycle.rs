@@ -198,7 +198,7 @@ fn an_exempt_server_stays() {
     let members = members
         .map(|(state, exempt)| OutlierMember {
             state: Arc::clone(state),
-            backup: false,
+            tier: ServerTier::Primary,
             exempt,
             leaving: false,
         })
@@ -289,7 +289,7 @@ fn slow_start_begins_with_the_return() {
     let states = [(); 2].map(|()| Arc::new(ServerState::new(100, 0)));
     let members = states.iter().map(|state| OutlierMember {
         state: Arc::clone(state),
-        backup: false,
+        tier: ServerTier::Primary,
         exempt: false,
         leaving: false,
     });

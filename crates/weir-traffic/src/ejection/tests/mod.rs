@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::server::{ServerId, ServerState};
+use crate::server::{ServerId, ServerState, ServerTier};
 
 /// Weir's own rules, with round numbers.
 fn outlier_rules() -> OutlierRules {
@@ -45,7 +45,7 @@ impl TestUpstream {
         let states: Vec<_> = (0..servers).map(|_| Arc::new(ServerState::new(1, 0))).collect();
         let member = |(index, state): (usize, &Arc<ServerState>)| OutlierMember {
             state: Arc::clone(state),
-            backup: index >= servers - backups,
+            tier: if index >= servers - backups { ServerTier::Backup } else { ServerTier::Primary },
             exempt: false,
             leaving: false,
         };
