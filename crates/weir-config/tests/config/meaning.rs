@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use weir_config::{Config, ForwardHost, RouteAction};
+use weir_traffic::ServerTier;
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteId, RouteRequest, RouteTable};
 
@@ -189,7 +190,7 @@ fn an_upstream_has_the_values_of_the_text() {
     let servers: Vec<(&str, u16, Option<u32>, bool)> = upstream
         .servers
         .iter()
-        .map(|server| (&*server.name, server.weight, server.max_requests, server.backup))
+        .map(|server| (&*server.name, server.weight, server.max_requests, server.tier == ServerTier::Backup))
         .collect();
     assert_eq!(servers, [("a:80", 1, Some(10), false), ("b", 0, None, true), ("c:80", 1, Some(3), false)]);
     assert_eq!(upstream.timeouts.relay, None);

@@ -259,3 +259,36 @@ impl ConfigNames {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(name: &str) -> KnownServer {
+        let address = "127.0.0.1:80".parse().expect("an address");
+        KnownServer { name: name.into(), address: ServerAddress::Ip(address) }
+    }
+
+    #[test]
+    fn a_place_knows_who_had_it_when() {
+        let mut place = ServerPlace(Vec::new());
+        for (name, revision) in [("a", 3), ("a", 4), ("b", 7), ("a", 9)] {
+            place.given_to(server(name), revision);
+        }
+        let at = |revision| place.at(revision).map(|server| &*server.name);
+        let expected =
+            [(2, None), (3, Some("a")), (6, Some("a")), (7, Some("b")), (8, Some("b")), (9, Some("a"))];
+        for (revision, name) in expected {
+            assert_eq!(at(revision), name, "{revision}");
+        }
+        assert_eq!(place.revisions_of("a").collect::<Vec<_>>(), [3..=6, 9..=u64::MAX]);
+        assert_eq!(place.revisions_of("b").collect::<Vec<_>>(), [7..=8]);
+        assert_eq!(place.revisions_of("c").count(), 0);
+        for revision in 10..20 {
+            place.given_to(server(&format!("s{revision}")), revision);
+        }
+        assert_eq!(place.0.len(), NAMES_OF_PLACE_MAX);
+        assert_eq!(place.at(12), None, "it is not known any more");
+        assert_eq!(place.at(u64::MAX), Some(&server("s19")));
+    }
+}

@@ -23,7 +23,7 @@ upstream.app.servers = [{ name = "one", address = "10.0.0.1:80" }, { name = "two
 "#;
 
 /// The names of the config above.
-fn names() -> Vec<GenerationNames> {
+fn names() -> Vec<Arc<GenerationNames>> {
     let config = CheckedConfig::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
     let inputs = PlanInputs {
         via_name: "weir-1".into(),

@@ -344,3 +344,34 @@ impl ServerCertVerifier for AnyCertificate {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_stays_keeps_its_sessions_when_others_come_and_go() {
+        let text = "listener.web = { address = \":0\", upstream = \"app\" }
+            upstream.app = { servers = [\"a.test:1\", \"b.test:1\"], tls = { verify = false } }";
+        let config = weir_config::Config::parse(text, "weir.toml").expect("a good config");
+        let tls = config.upstreams[0].tls.as_ref().expect("it has TLS");
+        let client_config = TlsClientConfig::new(tls, &[b"h2", HTTP1]).expect("it can be used");
+        let of = |server| {
+            (client_config.for_traffic(server).config, client_config.for_http1_traffic(server).config)
+        };
+        let before = [of(0), of(1)];
+        let name = |name: &'static str| ServerName::try_from(name).expect("a name");
+        client_config.follow_names(&[name("a.test"), name("c.test"), name("d.test")]);
+        let is_same = |server: usize| {
+            let (one, two) = (&before[server], of(server));
+            (Arc::ptr_eq(&one.0, &two.0), Arc::ptr_eq(&one.1, &two.1))
+        };
+        assert_eq!((is_same(0), is_same(1)), ((true, true), (false, false)));
+        let third = client_config.for_traffic(2);
+        assert_eq!(third.name, name("d.test"));
+        assert_eq!(third.config.alpn_protocols, [&b"h2"[..], HTTP1]);
+        // Other files are used with the names of now, not with those of the config.
+        client_config.replace(tls, client_config.files()).expect("they are the same");
+        assert_eq!(client_config.for_probe(2).name, name("d.test"));
+    }
+}
