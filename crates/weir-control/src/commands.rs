@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Config, Server, ServerAddress};
+use weir_discovery::ServerSet;
 
 /// The config as its file has it.
 pub(crate) type FileConfig = Arc<ArcSwap<Config>>;
@@ -31,6 +32,8 @@ pub enum CommandKind {
     Upgrade(oneshot::Sender<Result<UpgradeReport, CommandRejected>>),
     /// Change a server; the outcome is the server before and after.
     Change(ServerChange, oneshot::Sender<Result<(Server, Server), CommandRejected>>),
+    /// Use what sources of servers say.
+    Servers(Vec<ServerSet>),
     /// End the process, for this reason: a part of it does not work any more.
     GiveUp(String),
 }
@@ -197,6 +200,11 @@ impl CommandSender {
         let (outcome, done) = oneshot::channel();
         self.send(CommandKind::Change(change, outcome), requester)?;
         done.await.map_err(|_| CommandRejected::NotServing)?
+    }
+
+    /// What sources of servers have said; whether there is a receiver.
+    pub(crate) fn set_servers(&self, sets: Vec<ServerSet>) -> bool {
+        self.send(CommandKind::Servers(sets), "discovery").is_ok()
     }
 
     /// A part of the process does not work any more; `part` says so.

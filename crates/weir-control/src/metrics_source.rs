@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_observe::prometheus::{
     BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
-    UpstreamPart,
+    SourceTotals, UpstreamPart,
 };
 use weir_observe::{
     CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard,
@@ -261,6 +261,12 @@ impl UpstreamPart for UpstreamMetrics {
 
     fn is_in_panic(&self) -> bool {
         self.0.outlier_detector.lock().is_in_panic()
+    }
+
+    fn source(&self) -> Option<SourceTotals> {
+        let said = self.0.source.said()?;
+        let (said_at, changes) = (said.said_at_ms / 1000, self.0.source.changes());
+        Some(SourceTotals { said_at, is_stale: said.is_stale, changes })
     }
 
     fn key_fetches(&self) -> Option<KeyFetchTotals> {

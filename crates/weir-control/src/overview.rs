@@ -2,6 +2,7 @@
 //!
 //! Read on the control thread by the code that shows it; the workers do not notice.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
     self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,
     Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview,
-    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    ServerOverview, ServerStatus, SourceOverview, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
     CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats,
@@ -260,6 +261,13 @@ impl Sources {
             retries,
             retries_refused,
             affinity,
+            source: plan.source.said().map(|said| SourceOverview {
+                name: said.source.to_string(),
+                said_at_ms: said.said_at_ms,
+                is_stale: said.is_stale,
+                problem: said.problem.as_deref().map(str::to_owned),
+                changes: plan.source.changes(),
+            }),
             servers,
             stats: figures,
         }
@@ -282,6 +290,9 @@ impl Sources {
             weight: state.weight(),
             ramp_percent: state.ramp() * 100 / weir_traffic::RAMP_FULL,
             is_backup: config.tier == ServerTier::Backup,
+            is_last_resort: config.tier == ServerTier::LastResort,
+            zone: config.description.as_ref().and_then(|it| it.zone.as_deref()).map(str::to_owned),
+            metadata: metadata(config),
             max_requests: Some(state.max_requests()).filter(|max| *max > 0),
             in_flight: state.in_flight(),
             deadline_in_ms: leaves_in.map(|left| left.as_millis() as u64).or_else(drains_in),
@@ -504,4 +515,10 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
 /// Milliseconds since 1970.
 pub(crate) fn unix_ms() -> u64 {
     u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the source of a server says of it beside its zone.
+fn metadata(server: &weir_config::Server) -> BTreeMap<String, String> {
+    let known = server.description.iter().flat_map(|description| &description.metadata);
+    known.map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }

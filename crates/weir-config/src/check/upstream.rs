@@ -39,6 +39,7 @@ pub(crate) fn check(
     let UpstreamText { http2, timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
     let settings = UpstreamSettings {
         balance: balance(text, diagnostics),
+        max_requests: text.value.max_requests,
         slow_start: text.value.slow_start,
         protocol: text.value.protocol,
         http2: http2.value,

@@ -1,6 +1,6 @@
 //! `[upstream.NAME]`: a named set of servers, with time limits for each step.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct Upstream {
 pub struct UpstreamSettings {
     /// The policy that chooses a server.
     pub balance: Policy,
+    /// Concurrent requests on servers that a source names; `None`: any number. Servers of the config have their own value.
+    pub max_requests: Option<u32>,
     /// The time over which a server that comes back reaches its full weight; `None`: it has its full weight at once.
     pub slow_start: Option<Duration>,
     /// The HTTP version that the servers speak.
@@ -93,6 +95,7 @@ impl Default for UpstreamSettings {
     fn default() -> Self {
         Self {
             balance: Policy::default(),
+            max_requests: None,
             slow_start: None,
             protocol: ServerProtocol::default(),
             http2: UpstreamHttp2::default(),
@@ -199,6 +202,17 @@ pub struct Server {
     pub ejection: bool,
     /// The port that is probed. Default: what the upstream says.
     pub health_port: Option<u16>,
+    /// What its source says of it beside that; `None`: nothing, or the config names it.
+    pub description: Option<Arc<ServerDescription>>,
+}
+
+/// What a source of servers says of one for operators; it decides nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServerDescription {
+    /// Where it is.
+    pub zone: Option<Box<str>>,
+    /// Further values by key.
+    pub metadata: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Server {
@@ -214,6 +228,7 @@ impl Server {
             health: true,
             ejection: true,
             health_port: None,
+            description: None,
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod start;
 mod open;
+mod discovered;
 mod set_servers;
 mod reload;
 mod stop;
@@ -35,6 +36,7 @@ use crate::commands::{CommandSender, FileConfig};
 use crate::credentials::PasswordThreads;
 use crate::figures::collect;
 use crate::handover::AddressRole;
+use crate::discovery::DiscoveryThread;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
 use crate::memory::{MemoryPlan, MemoryThread, MemoryView};
@@ -57,6 +59,7 @@ use weir_proxy::worker::apply_config::WorkerChange;
 
 pub use open::{OpenedProxy, workers_by_default};
 pub use progress::ProgressCheck;
+use discovered::DiscoveredServers;
 pub use set_servers::ServerChanges;
 pub use stop::StopReport;
 
@@ -88,6 +91,9 @@ pub struct Proxy {
     /// The config as its file has it, and with the changes since.
     file_config: FileConfig,
     in_use: Config,
+    /// What sources of servers have said, and the thread that asks them.
+    discovered: DiscoveredServers,
+    discovery: Option<DiscoveryThread>,
     commands: CommandSender,
     admin_access: Option<Arc<AdminAccess>>,
     /// The value of [`Proxy::bound_listeners`], for the control thread.

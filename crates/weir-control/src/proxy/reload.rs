@@ -13,6 +13,7 @@ use weir_config::{Config, Server};
 use super::Proxy;
 use crate::acme::AcmeThread;
 use crate::commands::{CommandRejected, ReloadReport, ServerChange};
+use crate::discovery::DiscoveryThread;
 use crate::health::ProbeThread;
 use crate::internal_authority;
 use crate::listening_sockets::OpenedSockets;
@@ -32,12 +33,21 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or TLS cannot be had; then nothing has changed.
     pub fn reload(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
-        let report = self.apply_config(config);
+        self.discovered.forget_others(&self.file_config.load(), config);
+        let completed = self.discovered.complete(config);
+        let report = self.apply_config(&completed);
         self.reloads.count(report.is_ok());
         if report.is_ok() {
-            let config = self.current.load().share(config.clone());
-            self.file_config.store(Arc::new(config.clone()));
-            self.in_use = config;
+            let mut of_file = self.current.load().share(config.clone());
+            for (shared, declared) in of_file.upstreams.iter_mut().zip(&config.upstreams) {
+                // Its plan has the servers that its source names, too.
+                if declared.discovery.is_some() {
+                    *shared = Arc::clone(declared);
+                }
+            }
+            self.in_use = self.current.load().share(of_file.clone());
+            self.file_config.store(Arc::new(of_file));
+            self.follow_sources();
         }
         report
     }
@@ -146,6 +156,20 @@ impl Proxy {
             Some(checks) => checks.follow_upstreams(plans),
             None if plans.iter().any(|plan| plan.config.health.is_some()) => self.follow_checks(snapshot),
             None => {}
+        }
+    }
+
+    /// Asks the sources of servers that the config names, and no others.
+    pub(super) fn follow_sources(&mut self) {
+        let config = self.file_config.load();
+        if let Some(discovery) = &self.discovery {
+            discovery.follow(&config);
+        } else {
+            let started = DiscoveryThread::start(&config, self.commands.clone());
+            self.discovery = started.unwrap_or_else(|error| {
+                tracing::error!(%error, "sources of servers cannot be asked: the system refuses a thread");
+                None
+            });
         }
     }
 

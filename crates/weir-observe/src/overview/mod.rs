@@ -401,11 +401,28 @@ pub struct UpstreamOverview {
     pub retries_refused: Vec<NamedCount>,
     /// Responses under affinity, by outcome.
     pub affinity: Vec<NamedCount>,
+    /// The source that names its servers; `None`: the config does, or the source has not said anything yet.
+    pub source: Option<SourceOverview>,
     /// Its servers, in the order of the config, then the leaving ones.
     pub servers: Vec<ServerOverview>,
     /// Its counters.
     #[serde(flatten)]
     pub stats: UpstreamStats,
+}
+
+/// The source of the servers of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceOverview {
+    /// In words, such as `dns app.example:8080`.
+    pub name: String,
+    /// When it last named the servers, in milliseconds since 1970.
+    pub said_at_ms: u64,
+    /// Whether it does not answer now: the servers are those that it named last.
+    pub is_stale: bool,
+    /// Why, or what is wrong with its answer.
+    pub problem: Option<String>,
+    /// How often it has named other servers.
+    pub changes: u64,
 }
 
 /// The state of a server: the first of these that is true.
@@ -461,6 +478,12 @@ pub struct ServerOverview {
     pub ramp_percent: u32,
     /// Whether it only gets requests when no other can take them.
     pub is_backup: bool,
+    /// Whether its source says that it is about to end: it gets requests when all others cannot take them, backups included.
+    pub is_last_resort: bool,
+    /// Where it is, if its source says so.
+    pub zone: Option<String>,
+    /// What its source says of it beside that.
+    pub metadata: BTreeMap<String, String>,
     /// Requests that it may work on at once; `None`: any number.
     pub max_requests: Option<u32>,
     /// Requests and tunnels that run on it or wait for a connection to it.

@@ -151,6 +151,17 @@ pub struct DiskHoldings {
     pub write_failures: u64,
 }
 
+/// What a source of servers has said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceTotals {
+    /// When it last named the servers, in seconds since 1970.
+    pub said_at: u64,
+    /// Whether it does not answer now.
+    pub is_stale: bool,
+    /// How often it has named other servers.
+    pub changes: u64,
+}
+
 /// An upstream and its servers, by their places in it.
 pub trait UpstreamPart {
     /// Its name.
@@ -161,6 +172,9 @@ pub trait UpstreamPart {
 
     /// Whether all servers get requests because too few are usable.
     fn is_in_panic(&self) -> bool;
+
+    /// What the source of its servers has said; `None` where the config names them.
+    fn source(&self) -> Option<SourceTotals>;
 
     /// The fetches of keys of tokens; `None` where it has none.
     fn key_fetches(&self) -> Option<KeyFetchTotals>;

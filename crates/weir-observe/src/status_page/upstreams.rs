@@ -4,7 +4,9 @@
 use maud::{Markup, html};
 
 use super::{PageInput, format, live, reasons};
-use crate::overview::{NamedCount, PageOverview, ServerOverview, ServerStatus, UpstreamOverview};
+use crate::overview::{
+    NamedCount, PageOverview, ServerOverview, ServerStatus, SourceOverview, UpstreamOverview,
+};
 
 /// With more upstreams, idle ones are folded to their line.
 const IDLE_OPEN_MAX: usize = 3;
@@ -172,6 +174,17 @@ fn line(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Mar
     }
 }
 
+/// Who names the servers, and how old that is.
+fn source_of(source: &SourceOverview, at_ms: u64) -> Markup {
+    html! {
+        p.note {
+            "Servers from " b { (source.name) } ", " (live("source.said_at_ms", "since", &format::lasting(at_ms.saturating_sub(source.said_at_ms)))) " ago. "
+            @if source.is_stale { "It does not answer now: these are the last known ones. " }
+            @if let Some(problem) = &source.problem { (problem) }
+        }
+    }
+}
+
 /// The details below a line.
 fn inside(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
     html! {
@@ -179,6 +192,7 @@ fn inside(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> M
             p.warning data-v="in_panic" data-f="panic" hidden[!upstream.stats.in_panic] {
                 "Panic mode: too few servers are healthy, so all of them get requests."
             }
+            @if let Some(source) = &upstream.source { (source_of(source, shown.overview.process.at_ms)) }
             div.graphs hidden {
                 figure { figcaption { (if is_tcp(upstream) { "Connections ended per second " } else { "Requests per second " }) span.read {} } svg.graph data-graph="rate" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label=(if is_tcp(upstream) { "Connections ended per second" } else { "Requests per second" }) {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
                 @if !is_tcp(upstream) {
@@ -304,7 +318,7 @@ fn row(
             th scope="row" {
                 span.part { (server.name) }
                 @if server.address != server.name { span.small { (server.address) } }
-                span.small { "weight " (live("weight", "count", &format::count(server.weight.into()))) @if server.is_backup { ", backup" } }
+                span.small { "weight " (live("weight", "count", &format::count(server.weight.into()))) @if server.is_backup { ", backup" } @if server.is_last_resort { ", last resort" } @if let Some(zone) = &server.zone { ", zone " (zone) } }
             }
             td data-label="State" {
                 span.state data-v="status" data-f="status" data-is=(server.status.name()) { (server.status.name()) }

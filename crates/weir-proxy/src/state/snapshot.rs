@@ -23,7 +23,7 @@ pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::shared_list::SharedList;
 pub use super::traces::TracePlan;
-pub use super::upstream::{LiveServer, UpstreamPlan};
+pub use super::upstream::{LiveServer, LiveSource, SourceStatement, UpstreamPlan};
 use crate::net::clock::{self, Instant};
 use crate::net::tls::issued::Issuers;
 

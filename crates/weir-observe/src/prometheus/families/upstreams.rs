@@ -24,6 +24,12 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| samples.value(level(upstream.shards().used(), |shard| shard.queue_length.level()).peak);
     "weir_upstream_panic" Gauge Upstream, "Panic mode: whether all servers get requests because too few are healthy (1) or not (0).",
         |samples, upstream| samples.value(u8::from(upstream.is_in_panic()));
+    "weir_upstream_source_said_timestamp_seconds" Gauge Upstream, "When the source of servers last named them.",
+        |samples, upstream| upstream.source().into_iter().for_each(|source| samples.value(source.said_at));
+    "weir_upstream_source_stale" Gauge Upstream, "Whether the source of servers does not answer, so that the last known ones are in use (1), or does (0).",
+        |samples, upstream| upstream.source().into_iter().for_each(|source| samples.value(u8::from(source.is_stale)));
+    "weir_upstream_source_changes_total" Counter Upstream, "How often the source of servers has named others than before.",
+        |samples, upstream| upstream.source().into_iter().for_each(|source| samples.value(source.changes));
     "weir_upstream_key_fetches_total" Counter Upstream, "Fetches of keys of tokens (`remote_keys`) from the upstream.",
         |samples, upstream| upstream.key_fetches().into_iter().for_each(|keys| samples.value(keys.fetches));
     "weir_upstream_key_fetch_failures_total" Counter Upstream, "Fetches of keys of tokens that brought no keys that can be used: those of before stay in use.",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::per_worker::PerWorker;
 use crate::prometheus::{
     BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart,
-    MetricSource, UpstreamPart,
+    MetricSource, SourceTotals, UpstreamPart,
 };
 use crate::shard::{
     CacheShard, LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
@@ -264,6 +264,10 @@ impl UpstreamPart for FixtureUpstream {
 
     fn is_in_panic(&self) -> bool {
         self.is_in_panic
+    }
+
+    fn source(&self) -> Option<SourceTotals> {
+        Some(SourceTotals { said_at: 1_700_000_100, is_stale: true, changes: 7 })
     }
 
     fn key_fetches(&self) -> Option<KeyFetchTotals> {

@@ -364,7 +364,7 @@ fn every_counter_of_the_shards_is_shown() {
         ("worker", 30),
         ("trace", 3),
         ("listener", 27),
-        ("upstream", 17),
+        ("upstream", 20),
         ("server", 29),
         ("admin", 2),
         ("route", 8),

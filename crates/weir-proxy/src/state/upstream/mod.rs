@@ -3,6 +3,7 @@
 
 mod carry_over;
 mod server_slots;
+mod live_source;
 pub(crate) mod queue;
 pub(crate) mod outliers;
 
@@ -24,6 +25,7 @@ use weir_traffic::{Mode, RAMP_FULL, ServerId};
 
 use self::carry_over::CarryOver;
 use self::server_slots::ServerSlots;
+pub use self::live_source::{LiveSource, SourceStatement};
 use super::last_change::LastChange;
 use super::plan_inputs::{PlanInputs, TlsError, millis_between};
 use super::ramp::Ramp;
@@ -76,6 +78,8 @@ pub struct UpstreamPlan {
     pub probes: Box<[Option<Arc<ProbeShard>>]>,
     /// Outlier detection.
     pub outlier_detector: OutlierDetector,
+    /// What the source of its servers has said.
+    pub source: Arc<LiveSource>,
     /// What each worker counts of the upstream.
     pub shards: PerWorker<UpstreamShard>,
     /// What each worker counts of each server. Where there is something, there is something of the upstream too.
@@ -179,6 +183,7 @@ impl UpstreamPlan {
             retry_methods: MethodSet::new(config.retry.methods.iter().map(MethodMatch::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
             probes: carry_over.probes(),
+            source: before.map_or_else(Arc::default, |before| Arc::clone(&before.source)),
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             server_shards: carry_over.server_shards(inputs.workers),
             epoch: before.map_or_else(clock::now, |before| before.epoch),

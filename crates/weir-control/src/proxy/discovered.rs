@@ -1,0 +1,134 @@
+//! What sources of servers say takes effect: from a set of servers as a source describes them to the servers of an upstream.
+//!
+//! Servers that the config names beside a source come first and stay. The last set of each source is kept, so that a reload goes on with it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use weir_config::{Config, Server, ServerDescription, Upstream};
+use weir_discovery::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
+use weir_proxy::state::snapshot::SourceStatement;
+use weir_traffic::{Mode, ServerTier};
+
+use super::{Proxy, ServerChanges};
+
+/// Names in a log line about servers that came or went.
+const NAMES_LOGGED_MAX: usize = 10;
+
+/// The last servers that each source has named, by upstream.
+#[derive(Debug, Default)]
+pub(super) struct DiscoveredServers(HashMap<Box<str>, Vec<DiscoveredServer>>);
+
+impl DiscoveredServers {
+    /// The servers of an upstream of the config: those that it names, and those of its source.
+    fn servers_of(&self, upstream: &Upstream) -> Vec<Server> {
+        let known = self.0.get(&upstream.name).map_or(&[][..], |known| known);
+        let mut servers = upstream.servers.clone();
+        let mut names: HashSet<Box<str>> = servers.iter().map(|server| server.name.clone()).collect();
+        for discovered in known {
+            let server = server(discovered, upstream);
+            if names.insert(server.name.clone()) {
+                servers.push(server);
+            }
+        }
+        servers
+    }
+
+    /// The config with the servers that sources have named.
+    pub(super) fn complete(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        for upstream in config.upstreams.iter_mut().filter(|upstream| upstream.discovery.is_some()) {
+            *upstream = Arc::new(upstream.with_servers(self.servers_of(upstream)));
+        }
+        config
+    }
+
+    /// Forgets the servers of upstreams whose source another config does not have, or has otherwise.
+    pub(super) fn forget_others(&mut self, before: &Config, after: &Config) {
+        let source = |config: &'_ Config, name: &str| {
+            config.upstreams.iter().find(|upstream| *upstream.name == *name).and_then(|it| it.discovery.clone())
+        };
+        self.0.retain(|name, _| {
+            let after = source(after, name);
+            after.is_some() && after == source(before, name)
+        });
+    }
+}
+
+/// A server of an upstream, as its source describes it.
+fn server(discovered: &DiscoveredServer, upstream: &Upstream) -> Server {
+    let tier = match discovered.readiness {
+        ServerReadiness::Draining => ServerTier::LastResort,
+        ServerReadiness::Ready if discovered.backup => ServerTier::Backup,
+        ServerReadiness::Ready => ServerTier::Primary,
+    };
+    let (zone, metadata) = (discovered.zone.clone(), discovered.metadata.clone());
+    let is_described = zone.is_some() || !metadata.is_empty();
+    Server {
+        name: discovered.shown_name(),
+        weight: discovered.weight,
+        max_requests: upstream.max_requests,
+        tier,
+        mode: Mode::Serving,
+        description: is_described.then(|| Arc::new(ServerDescription { zone, metadata })),
+        ..Server::new(discovered.address.clone())
+    }
+}
+
+impl Proxy {
+    /// Makes what sources say take effect; sets of upstreams that the config does not have, or that it names the servers of, are passed over.
+    pub fn take_server_sets(&mut self, sets: Vec<ServerSet>) {
+        let current = self.current.load_full();
+        let file_config = self.file_config.load_full();
+        let mut changes = Vec::new();
+        for ServerSet { upstream: name, servers, origin } in sets {
+            let Some((place, plan)) = current.upstream(&name) else { continue };
+            let declared = &file_config.upstreams[place];
+            if declared.discovery.is_none() {
+                continue;
+            }
+            plan.source.tell(statement(&origin));
+            self.discovered.0.insert(name.clone(), servers);
+            let servers = self.discovered.servers_of(declared);
+            if plan.declared().servers != servers {
+                plan.source.count_change();
+                log_change(&name, &origin, &plan.declared().servers, &servers);
+                changes.push(ServerChanges { upstream: name, servers });
+            }
+        }
+        if let Err(error) = self.set_servers(changes) {
+            tracing::error!(%error, "the servers that a source has named cannot be used; those of before stay in use");
+        }
+    }
+}
+
+fn statement(origin: &ServerSetOrigin) -> SourceStatement {
+    let said_at = origin.said_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    SourceStatement {
+        source: origin.source.clone(),
+        said_at_ms: u64::try_from(said_at.as_millis()).unwrap_or(u64::MAX),
+        is_stale: origin.is_stale,
+        problem: origin.problem.clone(),
+    }
+}
+
+fn log_change(upstream: &str, origin: &ServerSetOrigin, before: &[Server], after: &[Server]) {
+    let names = |servers: &[Server], others: &[Server]| {
+        let others: HashSet<_> = others.iter().map(|server| (&server.name, &server.address)).collect();
+        let only = servers.iter().filter(|server| !others.contains(&(&server.name, &server.address)));
+        let only: Vec<&str> = only.map(|server| &*server.name).collect();
+        match only.len().saturating_sub(NAMES_LOGGED_MAX) {
+            0 => only.join(" "),
+            more => format!("{} and {more} more", only[..NAMES_LOGGED_MAX].join(" ")),
+        }
+    };
+    tracing::info!(
+        upstream,
+        source = &*origin.source,
+        came = names(after, before),
+        gone = names(before, after),
+        servers = after.len(),
+        "the source has named other servers"
+    );
+}
