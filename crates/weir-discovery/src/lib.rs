@@ -6,6 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod belief;
+mod backoff;
+mod file_format;
 mod server_set;
+mod clock;
 
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};

@@ -18,6 +18,7 @@ mod error_page;
 mod cors;
 mod access;
 mod destination;
+mod discovery;
 mod compression;
 mod cache;
 mod limit;
@@ -56,6 +57,9 @@ pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;
 pub use destination::ForwardHost;
+pub use discovery::{
+    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceUrl,
+};
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
 pub use error_page::{ErrorPage, PagePart, PageText, RemotePage};
@@ -105,6 +109,8 @@ pub struct Config {
     pub log: LogSettings,
     /// How names of servers are resolved.
     pub dns: Dns,
+    /// What the sources of servers share.
+    pub discovery: DiscoverySettings,
     /// The admin listener.
     pub admin: Admin,
     /// Its credentials.

@@ -14,7 +14,7 @@ use weir_traffic::{Mode, ServerState, ServerTier};
 
 use super::{
     AffinitySettings, ConnectionsMax, GrpcStatusName, HealthCheck, OutlierEjection, ServerProtocol,
-    UpstreamHttp2, UpstreamTls,
+    ServerSource, UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
@@ -28,8 +28,10 @@ pub struct UpstreamIndex(pub usize);
 pub struct Upstream {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
-    /// The servers, their names unique; from the config at least one, not all of weight 0.
+    /// The servers, their names unique; those of the text are at least one unless there is `discovery`, and not all of weight 0.
     pub servers: Vec<Server>,
+    /// Where further servers come from; `None`: there are no others.
+    pub discovery: Option<Arc<ServerSource>>,
     /// TLS with the servers; `None`: plain connections.
     pub tls: Option<Box<UpstreamTls>>,
     /// The rest, shared between upstreams with equal settings: its fields are read and set as if they were here.
@@ -124,7 +126,7 @@ impl Upstream {
 
     /// An upstream with the defaults of the product.
     pub fn new(name: &str, servers: Vec<Server>) -> Self {
-        Self { name: name.into(), servers, tls: None, settings: Arc::default() }
+        Self { name: name.into(), servers, discovery: None, tls: None, settings: Arc::default() }
     }
 
     /// The affinity of clients to servers, ready for use.
@@ -144,7 +146,13 @@ impl Upstream {
             };
             Box::new(UpstreamTls { names: servers.iter().map(name).collect(), ..UpstreamTls::clone(tls) })
         });
-        Self { name: self.name.clone(), servers, tls, settings: Arc::clone(&self.settings) }
+        Self {
+            name: self.name.clone(),
+            servers,
+            discovery: self.discovery.clone(),
+            tls,
+            settings: Arc::clone(&self.settings),
+        }
     }
 
     /// The servers, up and without load, with their balancer; `seed` decides with which server it begins.

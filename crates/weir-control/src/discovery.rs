@@ -1,0 +1,114 @@
+//! The thread that asks sources of servers; what they say goes to the owner of the proxy as a command.
+//!
+//! On a thread of its own: a source that is slow to answer, or answers a thousand times per second, delays neither health checks nor
+//! figures. Sets that come while the owner is busy are handed over together.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use weir_config::Config;
+use weir_discovery::{DiscoveryConfig, ServerSet};
+
+use crate::commands::CommandSender;
+use crate::threads;
+
+/// Commands that the owner of the proxy has not carried out yet: beyond that, sets are gathered.
+const COMMANDS_MAX: usize = 2;
+
+/// How long is waited for the owner, before sets are gathered further.
+const BUSY_PAUSE: Duration = Duration::from_millis(2);
+
+/// The running thread; stopped and waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct DiscoveryThread {
+    configs: UnboundedSender<DiscoveryConfig>,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DiscoveryThread {
+    /// Starts it, if the config names any source.
+    ///
+    /// # Errors
+    /// When the system refuses a thread or an event loop.
+    pub(crate) fn start(config: &Config, commands: CommandSender) -> io::Result<Option<Self>> {
+        let first = DiscoveryConfig::of(config);
+        if first.sources.is_empty() {
+            return Ok(None);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (configs, next) = unbounded_channel();
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("weir-discovery".into()).spawn(move || {
+            let _registration = threads::register();
+            let (sets, said) = unbounded_channel();
+            runtime.block_on(async {
+                tokio::select! {
+                    ((), ()) = async { tokio::join!(weir_discovery::run(next, sets), hand_over(said, &commands)) } => {}
+                    () = stopped.notified() => {}
+                }
+            });
+        })?;
+        let started = Self { configs, stop, thread: Some(thread) };
+        let _ended = started.configs.send(first);
+        Ok(Some(started))
+    }
+
+    /// Asks the sources of another config.
+    pub(crate) fn follow(&self, config: &Config) {
+        let _ended = self.configs.send(DiscoveryConfig::of(config));
+    }
+}
+
+impl Drop for DiscoveryThread {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// Hands over what sources say, until they end or there is no owner any more; of several sets of one upstream the last.
+async fn hand_over(mut said: UnboundedReceiver<ServerSet>, commands: &CommandSender) {
+    let pending = Arc::new(AtomicUsize::new(0));
+    while let Some(set) = said.recv().await {
+        let mut sets = vec![set];
+        loop {
+            while let Ok(set) = said.try_recv() {
+                sets.retain(|known| known.upstream != set.upstream);
+                sets.push(set);
+            }
+            if pending.load(Ordering::Acquire) < COMMANDS_MAX {
+                break;
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+        if !commands.set_servers(sets, PendingCommand::new(&pending)) {
+            return;
+        }
+    }
+}
+
+/// A command under way; counted until it is dropped.
+#[derive(Debug)]
+pub(crate) struct PendingCommand(Arc<AtomicUsize>);
+
+impl PendingCommand {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for PendingCommand {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
