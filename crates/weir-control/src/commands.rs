@@ -5,6 +5,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
@@ -32,8 +33,8 @@ pub enum CommandKind {
     Upgrade(oneshot::Sender<Result<UpgradeReport, CommandRejected>>),
     /// Change a server; the outcome is the server before and after.
     Change(ServerChange, oneshot::Sender<Result<(Server, Server), CommandRejected>>),
-    /// Use what sources of servers say.
-    Servers(Vec<ServerSet>),
+    /// Use what sources of servers say; under way until it is carried out.
+    Servers(Vec<ServerSet>, CommandUnderWay),
     /// End the process, for this reason: a part of it does not work any more.
     GiveUp(String),
 }
@@ -203,8 +204,8 @@ impl CommandSender {
     }
 
     /// What sources of servers have said; whether there is a receiver.
-    pub(crate) fn set_servers(&self, sets: Vec<ServerSet>) -> bool {
-        self.send(CommandKind::Servers(sets), "discovery").is_ok()
+    pub(crate) fn set_servers(&self, sets: Vec<ServerSet>, under_way: CommandUnderWay) -> bool {
+        self.send(CommandKind::Servers(sets, under_way), "discovery").is_ok()
     }
 
     /// A part of the process does not work any more; `part` says so.
@@ -215,6 +216,32 @@ impl CommandSender {
     fn send(&self, kind: CommandKind, requester: &str) -> Result<(), CommandRejected> {
         let is_taken = (self.0)(AdminCommand { kind, requester: requester.to_owned() });
         if is_taken { Ok(()) } else { Err(CommandRejected::NotServing) }
+    }
+}
+
+/// Counts the commands of one sender that are not carried out yet.
+#[derive(Debug, Default)]
+pub(crate) struct CommandsUnderWay(Arc<AtomicUsize>);
+
+impl CommandsUnderWay {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Counts a command until what is returned is dropped.
+    pub(crate) fn one_more(&self) -> CommandUnderWay {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        CommandUnderWay(Arc::clone(&self.0))
+    }
+}
+
+/// A command that is not carried out yet: it counts until this is dropped.
+#[derive(Debug)]
+pub struct CommandUnderWay(Arc<AtomicUsize>);
+
+impl Drop for CommandUnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

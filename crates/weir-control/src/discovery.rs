@@ -5,7 +5,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::Config;
 use weir_discovery::{DiscoveryConfig, ServerSet};
 
-use crate::commands::CommandSender;
+use crate::commands::{CommandSender, CommandsUnderWay};
 use crate::threads;
 
 /// Commands that the owner of the proxy has not carried out yet: beyond that, sets are gathered.
@@ -77,7 +76,7 @@ impl Drop for DiscoveryThread {
 
 /// Hands over what sources say, until they end or there is no owner any more; of several sets of one upstream the last.
 async fn hand_over(mut said: UnboundedReceiver<ServerSet>, commands: &CommandSender) {
-    let pending = Arc::new(AtomicUsize::new(0));
+    let under_way = CommandsUnderWay::default();
     while let Some(set) = said.recv().await {
         let mut sets = vec![set];
         loop {
@@ -85,30 +84,13 @@ async fn hand_over(mut said: UnboundedReceiver<ServerSet>, commands: &CommandSen
                 sets.retain(|known| known.upstream != set.upstream);
                 sets.push(set);
             }
-            if pending.load(Ordering::Acquire) < COMMANDS_MAX {
+            if under_way.count() < COMMANDS_MAX {
                 break;
             }
             tokio::time::sleep(BUSY_PAUSE).await;
         }
-        if !commands.set_servers(sets, PendingCommand::new(&pending)) {
+        if !commands.set_servers(sets, under_way.one_more()) {
             return;
         }
-    }
-}
-
-/// A command under way; counted until it is dropped.
-#[derive(Debug)]
-pub(crate) struct PendingCommand(Arc<AtomicUsize>);
-
-impl PendingCommand {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for PendingCommand {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -18,6 +18,7 @@ mod figures;
 mod server_modes;
 mod background_tasks;
 mod health;
+mod discovery;
 mod connections;
 mod announcements;
 mod node_hand_over;
@@ -56,7 +57,7 @@ mod features;
 mod sys;
 
 pub use commands::{
-    AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange, UpgradeReport,
+    AdminCommand, CommandKind, CommandUnderWay, CommandRejected, CommandSender, ReloadReport, ServerChange, UpgradeReport,
 };
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};

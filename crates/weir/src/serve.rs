@@ -245,7 +245,7 @@ impl Serving<'_> {
             CommandKind::Change(change, outcome) => {
                 let _gone = outcome.send(self.proxy.change(&change, requester));
             }
-            CommandKind::Servers(sets) => self.proxy.take_server_sets(sets),
+            CommandKind::Servers(sets, _under_way) => self.proxy.take_server_sets(sets),
             CommandKind::GiveUp(_) => {}
         }
     }

@@ -178,6 +178,7 @@ impl Proxy {
         proxy.start_control(control, &snapshot, next_task_configs)?;
         proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
         proxy.left_to = None;
+        proxy.follow_sources();
         Ok(proxy)
     }
 
