@@ -172,7 +172,10 @@ mod tests {
         }
 
         fn at(&self, millis: u64) -> (Instant, SystemTime) {
-            (self.start + Duration::from_millis(millis), SystemTime::UNIX_EPOCH + Duration::from_millis(millis))
+            (
+                self.start + Duration::from_millis(millis),
+                SystemTime::UNIX_EPOCH + Duration::from_millis(millis),
+            )
         }
 
         fn say(&mut self, millis: u64, ports: &[u16]) {

@@ -6,10 +6,25 @@
 
 #![forbid(unsafe_code)]
 
+// What is followed, and what is believed of it.
+mod run;
+
+// The sources, each with its task.
+mod file_source;
+mod file_format;
+mod dns;
+mod consul;
+mod etcd;
+mod http_client;
+mod weights;
+
+// From a source to the set that goes out.
+mod report;
+mod state_file;
 mod belief;
 mod backoff;
-mod file_format;
 mod server_set;
 mod clock;
 
+pub use run::{DiscoveryConfig, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};

@@ -123,7 +123,10 @@ mod tests {
     fn problems_have_their_place() {
         for (text, problem) in [
             ("servers = [\n  { address = \"10.0.0.1\" },\n]", "line 2, column 15: `10.0.0.1` has no port"),
-            ("servers = [{ address = \"a:1\", weight = 257 }]", "column 40: the weight 257 is not within 0 to 256"),
+            (
+                "servers = [{ address = \"a:1\", weight = 257 }]",
+                "column 40: the weight 257 is not within 0 to 256",
+            ),
             ("servers = [{ address = \"a:1\", wieght = 2 }]", "column 31: unknown field `wieght`"),
             ("servers = [{ address = \"a:1\", name = \"a b\" }]", "`a b` is not a name for a server"),
             ("servers = [{ weight = 1 }]", "missing field `address`"),

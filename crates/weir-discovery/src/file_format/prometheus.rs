@@ -59,7 +59,8 @@ fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GroupLabels, D::
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<DiscoveredServer>, FileProblem> {
-    let groups: Vec<TargetGroup> = serde_json::from_str(text).map_err(|error| FileProblem::of_json(&error))?;
+    let groups: Vec<TargetGroup> =
+        serde_json::from_str(text).map_err(|error| FileProblem::of_json(&error))?;
     let servers = groups.into_iter().flat_map(|group| {
         let GroupLabels { weight, backup, draining, all } = group.labels;
         let zone = ZONES.iter().find_map(|name| all.get(*name)).cloned();
