@@ -57,7 +57,8 @@ mod features;
 mod sys;
 
 pub use commands::{
-    AdminCommand, CommandKind, CommandUnderWay, CommandRejected, CommandSender, ReloadReport, ServerChange, UpgradeReport,
+    AdminCommand, CommandKind, CommandRejected, CommandSender, CommandUnderWay, ReloadReport, ServerChange,
+    UpgradeReport,
 };
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};

@@ -92,8 +92,8 @@ pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
-    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,
-    UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerDescription,
+    ServerLeniency, Upstream, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
 pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstream_tls::UpstreamTls;

@@ -47,7 +47,11 @@ impl DiscoveredServers {
     /// Forgets the servers of upstreams whose source another config does not have, or has otherwise.
     pub(super) fn forget_others(&mut self, before: &Config, after: &Config) {
         let source = |config: &'_ Config, name: &str| {
-            config.upstreams.iter().find(|upstream| *upstream.name == *name).and_then(|it| it.discovery.clone())
+            config
+                .upstreams
+                .iter()
+                .find(|upstream| *upstream.name == *name)
+                .and_then(|it| it.discovery.clone())
         };
         self.0.retain(|name, _| {
             let after = source(after, name);

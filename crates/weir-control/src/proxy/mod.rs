@@ -34,9 +34,9 @@ use crate::announcements::{self, Announcements};
 use crate::background_tasks::TaskConfig;
 use crate::commands::{CommandSender, FileConfig};
 use crate::credentials::PasswordThreads;
+use crate::discovery::DiscoveryThread;
 use crate::figures::collect;
 use crate::handover::AddressRole;
-use crate::discovery::DiscoveryThread;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
 use crate::memory::{MemoryPlan, MemoryThread, MemoryView};
@@ -57,9 +57,9 @@ use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
 use weir_proxy::worker::apply_config::WorkerChange;
 
+use discovered::DiscoveredServers;
 pub use open::{OpenedProxy, workers_by_default};
 pub use progress::ProgressCheck;
-use discovered::DiscoveredServers;
 pub use set_servers::ServerChanges;
 pub use stop::StopReport;
 

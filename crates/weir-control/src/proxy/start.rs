@@ -15,6 +15,7 @@ use weir_traffic::limit::ConnectionCount;
 
 use super::Proxy;
 use super::admin_socket::AdminSocket;
+use super::discovered::DiscoveredServers;
 use super::handover;
 use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime, worker_count};
 use super::restart_only::RestartOnly;

@@ -24,8 +24,8 @@ use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, RAMP_FULL, ServerId};
 
 use self::carry_over::CarryOver;
-use self::server_slots::ServerSlots;
 pub use self::live_source::{LiveSource, SourceStatement};
+use self::server_slots::ServerSlots;
 use super::last_change::LastChange;
 use super::plan_inputs::{PlanInputs, TlsError, millis_between};
 use super::ramp::Ramp;
