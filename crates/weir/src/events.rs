@@ -1,12 +1,14 @@
 //! The events of the main thread of `weir serve`: signals, commands of the admin API or the runtime socket, and the outcome of an upgrade,
 //! in the order in which they come.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use signal_hook::iterator::Signals;
-use weir_control::{AdminCommand, CommandSender};
+use weir_control::{AdminCommand, CommandKind, CommandSender, ServerSet};
 
 use crate::successor::Successor;
 
@@ -26,6 +28,8 @@ pub(crate) enum ServeEvent {
 pub(crate) struct ServeEvents {
     sender: Sender<ServeEvent>,
     inbox: Receiver<ServeEvent>,
+    /// Events that came while others were waited for.
+    deferred: RefCell<VecDeque<ServeEvent>>,
 }
 
 /// Signals that are kept until they are handled.
@@ -48,7 +52,7 @@ impl ServeEvents {
                 let _ending = to_main.send(ServeEvent::Signal(signal));
             }
         })?;
-        Ok(Self { sender, inbox })
+        Ok(Self { sender, inbox, deferred: RefCell::default() })
     }
 
     /// Begins to report, on a thread, that it is time to answer the watchdog.
@@ -81,11 +85,35 @@ impl ServeEvents {
 
     /// Waits for what comes next.
     pub(crate) fn next(&self) -> ServeEvent {
-        self.inbox.recv().expect("there is always a sender: this one")
+        let deferred = self.deferred.borrow_mut().pop_front();
+        deferred.unwrap_or_else(|| self.inbox.recv().expect("there is always a sender: this one"))
+    }
+
+    /// Has `take` take what sources of servers say, until it has enough or the time is over. Other events come later; a signal ends the wait.
+    pub(crate) fn take_servers(&self, time: Duration, mut take: impl FnMut(Vec<ServerSet>) -> bool) {
+        let end = crate::clock::now() + time;
+        while let Ok(event) = self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())) {
+            match event {
+                ServeEvent::Command(AdminCommand {
+                    kind: CommandKind::Servers(sets, _under_way), ..
+                }) => {
+                    if take(sets) {
+                        return;
+                    }
+                }
+                event => {
+                    let is_signal = matches!(event, ServeEvent::Signal(_));
+                    self.deferred.borrow_mut().push_back(event);
+                    if is_signal {
+                        return;
+                    }
+                }
+            }
+        }
     }
 
     /// Events that are not handled yet.
     pub(crate) fn pending(&self) -> impl Iterator<Item = ServeEvent> + '_ {
-        self.inbox.try_iter()
+        std::iter::from_fn(|| self.deferred.borrow_mut().pop_front()).chain(self.inbox.try_iter())
     }
 }

@@ -59,6 +59,9 @@ const GIVE_UP_HELP: &str = "this is a defect of Weir: report it with the lines o
 /// Exit code for a stop that cut what was still running.
 const CUT: u8 = 3;
 
+/// How long sources of servers have for their first answer before Weir is ready without it.
+const SOURCES_TIME: Duration = Duration::from_secs(5);
+
 /// How long connections are still accepted at least, once another node was told to take over: ten advertisements of VRRP in the examples.
 const TAKEOVER_TIME: Duration = Duration::from_secs(1);
 
@@ -148,6 +151,13 @@ fn serve(
     let events = ServeEvents::start(signals)?;
     let mut proxy = start::proxy(config, opened, origin, events.commands())?;
     watch.start()?;
+    // Requests find the servers that sources name; one that does not answer is not waited for longer.
+    if proxy.sources_awaited() > 0 {
+        events.take_servers(SOURCES_TIME, |sets| {
+            proxy.take_server_sets(sets);
+            proxy.sources_awaited() == 0
+        });
+    }
     let times = StopTimes::of(config);
     if let Some(file) = &mut file {
         file.follow(proxy.config_of_file());

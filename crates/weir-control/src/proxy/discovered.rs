@@ -81,6 +81,14 @@ fn server(discovered: &DiscoveredServer, upstream: &Upstream) -> Server {
 }
 
 impl Proxy {
+    /// How many upstreams wait for the first word of their source.
+    pub fn sources_awaited(&self) -> usize {
+        let config = self.file_config.load();
+        let current = self.current.load();
+        let upstreams = config.upstreams.iter().zip(&current.upstreams);
+        upstreams.filter(|(config, plan)| config.discovery.is_some() && plan.source.said().is_none()).count()
+    }
+
     /// Makes what sources say take effect; sets of upstreams that the config does not have, or that it names the servers of, are passed over.
     pub fn take_server_sets(&mut self, sets: Vec<ServerSet>) {
         let current = self.current.load_full();
