@@ -37,8 +37,8 @@ pub(crate) enum RequestProblem {
     Refused(String),
 }
 
-trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Duplex for T {}
 
 /// What is asked.
 pub(crate) struct Query<'a> {
@@ -261,10 +261,9 @@ impl<'a> ResponseBody<'a> {
             }
             Ok(())
         };
-        let timed_out = |_| RequestProblem::TimedOut(self.client.url.to_string(), wait.as_secs());
         match tokio::time::timeout(wait, reading).await {
             Ok(read) => read?,
-            Err(elapsed) => return Err(timed_out(elapsed)),
+            Err(_) => return Err(RequestProblem::TimedOut(self.client.url.to_string(), wait.as_secs())),
         }
         let closes = self.head.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         if !closes && self.head.framing != ResponseFraming::UntilClose {
