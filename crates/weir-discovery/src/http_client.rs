@@ -261,11 +261,9 @@ impl<'a> ResponseBody<'a> {
             }
             Ok(())
         };
-        let late_url = url.clone();
-        let timed_out = |_| RequestProblem::TimedOut(late_url, wait.as_secs());
         match tokio::time::timeout(wait, reading).await {
             Ok(read) => read?,
-            Err(elapsed) => return Err(timed_out(elapsed)),
+            Err(_) => return Err(RequestProblem::TimedOut(self.client.url.to_string(), wait.as_secs())),
         }
         let closes = self.head.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         if !closes && self.head.framing != ResponseFraming::UntilClose {

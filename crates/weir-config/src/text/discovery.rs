@@ -14,21 +14,21 @@ section! {
     pub(crate) struct UpstreamDiscoveryText at "upstream.NAME.discovery" {
         /// A file with the servers, in TOML or JSON, or in the format `file_sd` of Prometheus. It is read again when it changes; a file with a
         /// mistake changes nothing.
-        file: Spanned<Box<str>> = optional, like "Prometheus `file_sd_configs`, Envoy EDS from a file, Traefik `providers.file`";
+        file: Spanned<Box<str>> = optional, like "Traefik `providers.file`";
         /// A name and a port: every address (A, AAAA) of the name is a server. Without it, a name in `servers` is one server with several
         /// addresses.
-        dns: Spanned<ServerAddress> = optional, like "nginx `server ... resolve`, HAProxy `server-template`, Envoy `STRICT_DNS`, Prometheus `dns_sd_configs`";
+        dns: Spanned<ServerAddress> = optional, like "nginx `resolve`, HAProxy `server-template`, Envoy `STRICT_DNS`";
         /// A name with SRV records (RFC 2782), which have ports, weights and priorities: the lowest priority gets the requests, all others are
         /// backups.
-        srv: Spanned<Box<str>> = optional, like "nginx `service=`, HAProxy `server-template` with `_http._tcp`";
+        srv: Spanned<Box<str>> = optional, like "nginx `service=`";
         /// The name of a service in the catalog of Consul (`discovery.consul`). Instances with a critical check are left out.
-        consul: Spanned<Box<str>> = optional, like "Traefik `providers.consulCatalog`, Prometheus `consul_sd_configs`";
+        consul: Spanned<Box<str>> = optional, like "Traefik `providers.consulCatalog`";
         /// Tags that an instance of the service in Consul must have, all of them.
         tags: OneOrMany<Spanned<Box<str>>> = optional;
         /// The datacenter of the service in Consul. Without it, that of the agent.
         datacenter: Spanned<Box<str>> = optional;
         /// A prefix of keys in etcd (`discovery.etcd`): each key below it is a server, in the layout of etcd's own package `naming/endpoints`.
-        etcd: Spanned<Box<str>> = optional, like "go.etcd.io/etcd `naming/endpoints`";
+        etcd: Spanned<Box<str>> = optional;
     }
 }
 
@@ -54,9 +54,9 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct ConsulText at "discovery.consul" {
         /// The URL of its HTTP API.
-        url: Spanned<SourceUrl> = optional, like "Traefik `providers.consulCatalog.endpoint`, Prometheus `server`";
+        url: Spanned<SourceUrl> = optional, like "Traefik `providers.consulCatalog.endpoint`";
         /// A file with the token (ACL) on its only line; it needs `service:read` and `node:read`. Read at start and on reload.
-        token_file: Spanned<Box<str>> = optional, like "Traefik `endpoint.token`, Prometheus `authorization.credentials_file`";
+        token_file: Spanned<Box<str>> = optional, like "Traefik `endpoint.token`";
         /// A PEM file with the authorities for the certificate of the agent. Without it, those of the system.
         ca: Spanned<Box<str>> = optional;
     }

@@ -88,18 +88,15 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     unsupported(
         "Service discovery by a registry",
         &[
-            "discovery",
             "eds",
             "eds_cluster_config",
-            "consul",
             "docker",
             "kubernetes",
-            "server_template",
             "providers",
             "dynamic_resources",
             "service_discovery",
         ],
-        "server names are resolved repeatedly (`dns`); change the file and reload, or use `weir ctl`",
+        "servers are followed in files, DNS, Consul and etcd: set `discovery` of an upstream",
     ),
     unsupported(
         "Agents on servers",
