@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustls_pki_types::ServerName;
 use weir_traffic::balance::{LoadFactor, Policy};
 use weir_traffic::{Mode, ServerTier};
 
@@ -11,8 +12,8 @@ use super::{
     warn_unreachable,
 };
 use crate::config::{
-    ConnectionsMax, GrpcStatusName, Interner, PoolSettings, RetrySettings, Server, ServerProtocol, Upstream,
-    UpstreamSettings,
+    ConnectionsMax, GrpcStatusName, Interner, PoolSettings, RetrySettings, Server, ServerProtocol,
+    ServerSource, Upstream, UpstreamSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -60,7 +61,13 @@ pub(crate) fn check(
         ejection,
         panic_threshold: text.value.panic_threshold,
     };
-    let tls = tls.map(Box::new);
+    let mut tls = tls.map(Box::new);
+    if let (Some(tls), Some(ServerSource::Dns { host, .. })) = (&mut tls, &discovery)
+        && tls.server_name.is_none()
+    {
+        // As for a server that the config names by this name.
+        tls.server_name = ServerName::try_from(host.to_string()).ok();
+    }
     Upstream {
         name: name.value.clone(),
         servers,

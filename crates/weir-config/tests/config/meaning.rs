@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use weir_config::{Config, ForwardHost, RouteAction};
+use weir_config::{Config, ForwardHost, RouteAction, Server, ServerAddress};
 use weir_traffic::ServerTier;
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteId, RouteRequest, RouteTable};
@@ -198,4 +198,23 @@ fn an_upstream_has_the_values_of_the_text() {
     let send = upstream.timeouts.send.unwrap();
     assert_eq!(send.rate_min.map(|rate| rate.bytes_per_second()), Some(1024));
     assert_eq!(upstream.retry.policy().on_status, [502, 503]);
+}
+
+#[test]
+fn the_certificates_of_discovered_servers_are_for_the_name_that_was_asked_for() {
+    let config = config(
+        r#"
+        listener.web = { address = ":80", upstream = "app" }
+        [upstream.app]
+        discovery = { dns = "app.test:443" }
+        tls = { verify = false }
+        max_requests = 7
+        "#,
+    );
+    let upstream = &config.upstreams[0];
+    assert!(upstream.servers.is_empty());
+    assert_eq!(upstream.max_requests, Some(7));
+    let found = Server::new("10.0.0.1:443".parse::<ServerAddress>().unwrap());
+    let tls = upstream.with_servers(vec![found]).tls.unwrap();
+    assert_eq!(tls.names, ["app.test".try_into().unwrap()]);
 }
