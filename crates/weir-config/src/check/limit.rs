@@ -180,13 +180,7 @@ fn check(
 ) -> KeyLimit {
     let value = &text.value;
     let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
-    match value.key.value.values().find(|value| matches!(value, TemplateValue::MatchGroup(_))) {
-        Some(group) => {
-            let message = format!("`{{{}}}` has no value here: a limit belongs to no route", group.name());
-            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message));
-        }
-        None => templates::check(&value.key.value, value.key.span, &place, diagnostics),
-    }
+    templates::check_shared(&value.key.value, value.key.span, &place, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
     if value.rate.is_none()
         && value.concurrent.is_none()

@@ -36,6 +36,7 @@ mod headers;
 mod static_files;
 mod fastcgi;
 mod error_pages;
+mod match_groups;
 mod templates;
 mod certificate_files;
 mod files;
@@ -91,6 +92,7 @@ pub(crate) fn check(
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, "there is no listener").help(help));
     }
+    match_groups::report_unknown(document, diagnostics);
     sockets::check(document, diagnostics);
     tcp::check_upstreams(document, diagnostics);
     grpc_web::check_upstreams(document, diagnostics);

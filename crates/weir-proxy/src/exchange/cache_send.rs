@@ -188,7 +188,7 @@ fn stage_head(
     if has_values(changes) {
         let mut rendered = std::mem::take(&mut exchange.rendered_headers);
         let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
-        let values = TemplateValues { status, ..values };
+        let values = TemplateValues { response: Some((head.fields, head.text)), status, ..values };
         rendered.render(changes, |template, out| values.write(template, out));
         exchange.rendered_headers = rendered;
     }
