@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error_page::ErrorPagesText;
-use super::{CompressionSwitch, HeaderChangesText, ProxyProtocolText, RouteText, TlsChoice};
+use super::{CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RouteText, TlsChoice};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
@@ -93,19 +93,6 @@ section! {
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, HAProxy `errorfile`";
         /// The access log of this listener, in place of the global one.
         access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
-    }
-}
-
-section! {
-    /// `Strict-Transport-Security`, on every response over TLS.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct HstsText at "hsts" {
-        /// For how long browsers remember it. Begin with minutes: what is remembered cannot be taken back.
-        max_age: Duration = "365d", in 0..=315_360_000_000;
-        /// Whether it holds for all hosts below this one as well.
-        subdomains: bool = false;
-        /// Whether browsers may build it in: <https://hstspreload.org>. Needs `subdomains` and a year.
-        preload: bool = false;
     }
 }
 
