@@ -201,7 +201,7 @@ fn stage_head(
     stream.respond(client, exchange, &response, |out| {
         copy_fields(out, exchange, listener, route, head, selected);
         if !head.contains("date") && leave(changes, b"Date") {
-            out.field(b"Date", &client.worker.date());
+            out.field(b"Date", &client.worker.date(clock::now()));
         }
         fields::write_id(out, exchange, listener, changes);
         exchange.limited.write_levels(out, changes);

@@ -106,8 +106,8 @@ pub(crate) struct Worker {
     sampling_full_at: Cell<Duration>,
     /// Until when the search for idle connections to close is paused.
     nothing_idle_until: Cell<Option<Instant>>,
-    /// The second that `date_text` names.
-    date_second: Cell<u64>,
+    /// When the second ends that `date_text` names.
+    date_until: Cell<Option<Instant>>,
     date_text: Cell<[u8; 29]>,
 }
 
@@ -157,7 +157,7 @@ impl Worker {
             random: Cell::new(start.random_seed | 1),
             sampling_full_at: Cell::new(Duration::ZERO),
             nothing_idle_until: Cell::new(None),
-            date_second: Cell::new(0),
+            date_until: Cell::new(None),
             date_text: Cell::new(weir_http::date(0)),
         })
     }
@@ -188,14 +188,20 @@ impl Worker {
         self.connection_number.get()
     }
 
-    /// The value of `Date` now (RFC 9110 section 6.6.1), written anew once a second.
-    pub(crate) fn date(&self) -> [u8; 29] {
-        let second = clock::unix_now().as_secs();
-        if second != self.date_second.get() {
-            self.date_second.set(second);
-            self.date_text.set(weir_http::date(second));
+    /// The value of `Date` (RFC 9110 section 6.6.1) at `now`, the present; the clock of the day is read once a second.
+    pub(crate) fn date(&self, now: Instant) -> [u8; 29] {
+        if self.date_until.get().is_none_or(|until| now >= until) {
+            self.renew_date(now);
         }
         self.date_text.get()
+    }
+
+    #[cold]
+    fn renew_date(&self, now: Instant) {
+        let time = clock::unix_now();
+        let rest = Duration::from_secs(1) - Duration::from_nanos(time.subsec_nanos().into());
+        self.date_text.set(weir_http::date(time.as_secs()));
+        self.date_until.set(Some(now + rest));
     }
 
     /// Whether the process is on its way down: no request is taken after the current ones.
