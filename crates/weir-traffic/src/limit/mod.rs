@@ -10,6 +10,7 @@ mod top_keys;
 mod connections;
 mod rate;
 mod bandwidth;
+mod sharing;
 mod buckets;
 mod client;
 mod turns;
@@ -20,6 +21,7 @@ pub use client::ClientKey;
 pub use connections::{ClientLimit, ClientLimitRefusal, ConnectionCount};
 pub use rate::{BucketLevel, KeyDebt, RateError, RateLimit, TokenRate};
 pub use top_keys::{TOP_KEY_TEXT_MAX, TOP_KEYS_MAX, TopKey, TopKeys};
+pub use sharing::{KeyUse, SharedDebt};
 pub use turns::TurnRate;
 
 #[cfg(test)]
