@@ -31,6 +31,7 @@ mod node;
 mod admin;
 mod cache;
 mod limit;
+mod store;
 mod list;
 mod headers;
 mod static_files;
@@ -66,7 +67,7 @@ pub(crate) fn check(
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamLookup::new(&names, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
-    let limits = limit::LimitLookup::new(document, diagnostics);
+    let limits = limit::LimitLookup::new(document, files, diagnostics);
     let caches = cache::CacheLookup::new(document, files, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {

@@ -21,6 +21,7 @@ mod destination;
 mod compression;
 mod cache;
 mod limit;
+mod store;
 mod list;
 mod upstream;
 mod upstream_http2;
@@ -84,6 +85,7 @@ pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
+pub use store::{LimitStore, StoreLogin};
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};

@@ -2,7 +2,9 @@
 //! secrets are in files, of which the config has only the names.
 
 use crate::key::Map;
-use crate::text::{CookieSecretText, Document, HeaderChangesText, PasswordHashText, ValueRule};
+use crate::text::{
+    CookieSecretText, Document, HeaderChangesText, PasswordHashText, StorePasswordText, ValueRule,
+};
 use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, is_telling};
 
 /// Long enough to be read as a secret again.
@@ -35,6 +37,10 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
                 hide(&mut respond.value.headers, hidden_template);
             }
         }
+    }
+    for (_, store) in &mut document.store.0 {
+        let password = &mut store.value.password;
+        *password = password.take().map(|_| StorePasswordText(LEFT_OUT.into()));
     }
     for (_, list) in &mut document.list.0 {
         let is_secret = list.value.key.value.values().any(TemplateValue::is_secret);

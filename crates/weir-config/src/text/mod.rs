@@ -26,6 +26,7 @@ mod compression;
 mod access_log;
 mod cache;
 mod limit;
+mod store;
 mod list;
 mod files;
 mod fastcgi;
@@ -55,6 +56,7 @@ pub(crate) use list::ListText;
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;
 pub(crate) use mirror::MirrorText;
+pub(crate) use store::{StorePasswordText, StoreText};
 pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
