@@ -54,6 +54,7 @@ pub use config::{
     ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck,
     HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority,
     InternalSource, JwtAuth, Keepalived, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate,
+    LimitStore, StoreLogin,
     LimitUse, ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol,
     ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror,
     MirrorPart, NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings,

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
-    self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,
+    self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, SharedOverview, MirrorOverview,
     Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview,
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
@@ -370,6 +370,14 @@ fn limit(plan: &LimitPlan) -> LimitOverview {
         keys: plan.keys() as u64,
         keys_max: config.keys_max as u64,
         evictions: plan.evictions(),
+        shared: plan.sharing().map(|sharing| SharedOverview {
+            store: sharing.store.into(),
+            is_up: sharing.is_up,
+            exchanged: sharing.exchanged,
+            failures: sharing.failures,
+            dropped: sharing.dropped,
+            error: sharing.last_error.map(String::from),
+        }),
         top: plan.top_refused().into_iter().map(key).collect(),
     }
 }

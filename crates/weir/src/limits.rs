@@ -58,6 +58,20 @@ fn paragraph(limit: &Value, keys: usize) -> String {
         text.push_str(&format!(", {} forgotten for want of room", count("evictions")));
     }
     text.push('\n');
+    let shared = &limit["shared"];
+    if shared.is_object() {
+        let state = match shared["is_up"] == true {
+            true => "all nodes together".to_owned(),
+            false => format!("this node alone: {}", shown(&shared["error"])),
+        };
+        let number = |name: &str| shared[name].as_u64().unwrap_or(0);
+        text.push_str(&format!(
+            "  shared    in {}, {state}; {} keys exchanged, {} failures\n",
+            shown(&shared["store"]),
+            number("exchanged"),
+            number("failures"),
+        ));
+    }
     for key in limit["top"].as_array().into_iter().flatten().take(keys) {
         let number = |name: &str| key[name].as_u64().unwrap_or(0);
         let ago = number("last_ms_ago").div_ceil(1_000);

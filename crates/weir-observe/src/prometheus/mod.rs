@@ -18,7 +18,7 @@ pub use self::buckets::BucketBounds;
 pub use self::filter::{FamilyFilter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
 pub use self::source::{
-    CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
+    CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MetricSource, SharingTotals,
     UpstreamPart,
 };
 

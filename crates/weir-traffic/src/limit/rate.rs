@@ -282,6 +282,12 @@ impl RateLimit {
         }
     }
 
+    /// Forgets all keys, since from now on they have other hashes.
+    pub fn forget_all(&self) {
+        self.stop_sharing();
+        self.table.clear();
+    }
+
     /// Uses that other nodes do not learn of, since too many keys were used between two exchanges.
     pub fn untold_dropped(&self) -> u64 {
         self.untold.as_ref().map_or(0, UntoldUse::dropped)
