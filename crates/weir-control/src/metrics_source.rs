@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use weir_observe::prometheus::{
-    BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, SharingTotals, ListenerPart, MetricSource,
-    UpstreamPart,
+    BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
+    SharingTotals, UpstreamPart,
 };
 use weir_observe::{
     CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard,

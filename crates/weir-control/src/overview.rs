@@ -10,9 +10,9 @@ use arc_swap::ArcSwap;
 use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
-    self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, SharedOverview, MirrorOverview,
+    self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,
     Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview,
-    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    ServerOverview, ServerStatus, SharedOverview, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
     CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats,

@@ -7,8 +7,8 @@ use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::{BandwidthLimit, RateError, TokenRate};
 
 use super::store::StoreLookup;
-use super::{Files, check_name};
 use super::templates::{self, TemplatePlace};
+use super::{Files, check_name};
 use crate::config::{KeyLimit, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};

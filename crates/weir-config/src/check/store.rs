@@ -77,7 +77,8 @@ fn check(
     let prefix = &value.prefix;
     if prefix.value.len() > PREFIX_LEN_MAX || !prefix.value.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = format!("`{}` cannot begin the names of keys", prefix.value.escape_debug());
-        let help = format!("write at most {PREFIX_LEN_MAX} characters of ASCII without spaces, such as `\"weir:\"`");
+        let help =
+            format!("write at most {PREFIX_LEN_MAX} characters of ASCII without spaces, such as `\"weir:\"`");
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, prefix.span, message).help(help));
     }
     let login = login(text, files, diagnostics);
@@ -101,7 +102,8 @@ fn login(
     let value = &text.value;
     if let (Some(at), Some(file)) = (text.written("password"), &value.password_file) {
         let message = "`password` and `password_file` exclude each other";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, file.span, message).label(at, "the password"));
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::Conflict, file.span, message).label(at, "the password"));
     }
     let written = value.password.as_ref().map(|password| password.0.clone());
     let from_file = || {
@@ -121,10 +123,7 @@ fn login(
     password.map(|password| StoreLogin { user, password })
 }
 
-fn parse(
-    text: &Spanned<Box<str>>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<(ServerAddress, u32)> {
+fn parse(text: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> Option<(ServerAddress, u32)> {
     let mut refuse = |message: String, help: &str| {
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.span, message).help(help));
         None
@@ -149,15 +148,15 @@ fn parse(
     }
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
     let database = if database.is_empty() { Some(0) } else { database.parse().ok() };
-    let has_port = authority.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    let has_port =
+        authority.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
     let with_port = if has_port { authority.to_owned() } else { format!("{authority}:{PORT}") };
     let address = with_port.parse::<ServerAddress>().ok().filter(|it| !matches!(it, ServerAddress::Unix(_)));
     match (address, database) {
         (Some(address), Some(database)) => Some((address, database)),
         (None, _) => refuse(format!("`{}` is not the address of a store", text.value), ADDRESS_HELP),
-        (_, None) => refuse(
-            format!("`{}` does not end with the number of a database", text.value),
-            ADDRESS_HELP,
-        ),
+        (_, None) => {
+            refuse(format!("`{}` does not end with the number of a database", text.value), ADDRESS_HELP)
+        }
     }
 }

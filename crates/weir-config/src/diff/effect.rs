@@ -119,7 +119,7 @@ pub(super) fn of_new(part: &ConfigPart) -> Effect {
         ConfigPart::Listener(_) => Effect::Rebinds,
         ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::Store(_) | ConfigPart::List(_) => {
             Effect::NextRequest
-        },
+        }
         _ => Effect::Begins,
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn of_gone(part: &ConfigPart) -> Effect {
         ConfigPart::Listener(_) => Effect::Closes,
         ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::Store(_) | ConfigPart::List(_) => {
             Effect::NextRequest
-        },
+        }
         _ => Effect::Drains,
     }
 }
@@ -152,9 +152,7 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         | ConfigPart::Traces
         | ConfigPart::Limit(_)
         | ConfigPart::Store(_)
-        | ConfigPart::List(_) => {
-            Effect::NextRequest
-        }
+        | ConfigPart::List(_) => Effect::NextRequest,
         ConfigPart::Upstream(_) => match first {
             "tls" | "proxy_protocol" | "protocol" | "http2" => Effect::Reconnects,
             "affinity" if learned => Effect::Forgets,

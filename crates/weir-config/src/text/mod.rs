@@ -56,11 +56,11 @@ pub(crate) use list::ListText;
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;
 pub(crate) use mirror::MirrorText;
-pub(crate) use store::{StorePasswordText, StoreText};
 pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };
+pub(crate) use store::{StorePasswordText, StoreText};
 pub(crate) use tls::{CertificateText, ListenerTlsText, TlsChoice};
 pub(crate) use traces::TracesText;
 pub(crate) use upstream::{ServerMode, ServerTable, ServerText, UpstreamText};

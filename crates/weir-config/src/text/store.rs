@@ -50,7 +50,8 @@ text_values! {
 
 fn parse_password(text: &str) -> Result<StorePasswordText, ValueError> {
     if text.is_empty() {
-        return Err(ValueError::new("the password is empty").help("leave the key out where the store has no password"));
+        return Err(ValueError::new("the password is empty")
+            .help("leave the key out where the store has no password"));
     }
     Ok(StorePasswordText(text.into()))
 }

@@ -39,15 +39,21 @@ impl StoreError {
             Self::Connect(_) => "start the store, or correct `address` of the store",
             Self::Lost(_) | Self::Closed => "see the log of the store",
             Self::Late(_) => "see why the store is slow, or raise `timeout` of the store",
-            Self::NotRedis(_) | Self::Unexpected(_) => "correct `address`: it is that of a Redis 5 or later, or a Valkey",
+            Self::NotRedis(_) | Self::Unexpected(_) => {
+                "correct `address`: it is that of a Redis 5 or later, or a Valkey"
+            }
             Self::Refused(said) => match said.split(' ').next() {
-                Some("NOAUTH" | "WRONGPASS") => "correct `user` and `password` (or `password_file`) of the store",
+                Some("NOAUTH" | "WRONGPASS") => {
+                    "correct `user` and `password` (or `password_file`) of the store"
+                }
                 Some("NOPERM") => {
                     "permit the user of the store `+set +get +pexpire +del +time +evalsha +script|load +select` and keys that begin with `prefix`"
                 }
                 Some("READONLY") => "correct `address`: it is that of a replica, and the master is needed",
                 Some("OOM") => "give the store more memory, or a `maxmemory-policy` other than `noeviction`",
-                Some("MOVED" | "CROSSSLOT" | "CLUSTERDOWN") => "correct `address`: a Redis Cluster is not supported",
+                Some("MOVED" | "CROSSSLOT" | "CLUSTERDOWN") => {
+                    "correct `address`: a Redis Cluster is not supported"
+                }
                 Some("NOSCRIPT") => "none: the script is loaded again",
                 _ => "see the message of the store",
             },

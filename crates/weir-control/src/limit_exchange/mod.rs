@@ -77,7 +77,11 @@ impl Trouble {
         let Trouble { since, .. } = std::mem::take(self);
         if let Some(since) = since {
             let after = clock::now().saturating_duration_since(since);
-            tracing::info!(store = &*store.config.name, after_ms = after.as_millis() as u64, "limits are shared by nodes again");
+            tracing::info!(
+                store = &*store.config.name,
+                after_ms = after.as_millis() as u64,
+                "limits are shared by nodes again"
+            );
         }
     }
 }
@@ -85,10 +89,11 @@ impl Trouble {
 /// Connects, then exchanges again and again.
 async fn exchange(store: &StorePlan, trouble: &mut Trouble) -> Result<Infallible, StoreError> {
     let mut connection = StoreConnection::open(&store.config).await?;
-    let script = match connection.ask([&[&b"SCRIPT"[..], b"LOAD", SCRIPT.as_bytes()][..]].into_iter()).await?.pop() {
-        Some(Reply::String(Some(hash))) => hash,
-        _ => return Err(StoreError::Unexpected("SCRIPT LOAD")),
-    };
+    let script =
+        match connection.ask([&[&b"SCRIPT"[..], b"LOAD", SCRIPT.as_bytes()][..]].into_iter()).await?.pop() {
+            Some(Reply::String(Some(hash))) => hash,
+            _ => return Err(StoreError::Unexpected("SCRIPT LOAD")),
+        };
     for limit in &store.limits {
         agree(limit, &mut connection).await?;
         let debts = limit.begin();
@@ -166,7 +171,8 @@ async fn tell(
             Some(Reply::Array(Some(debts))) if debts.len() == uses.len() => debts,
             _ => return Err(StoreError::Unexpected("EVALSHA")),
         };
-        let debts: Option<Vec<SharedDebt>> = uses.iter().zip(debts).map(|(it, debt)| shared_debt(it.key, &debt)).collect();
+        let debts: Option<Vec<SharedDebt>> =
+            uses.iter().zip(debts).map(|(it, debt)| shared_debt(it.key, &debt)).collect();
         limit.learn(debts.ok_or(StoreError::Unexpected("EVALSHA"))?.into_iter(), asked);
     }
     Ok(())

@@ -18,8 +18,8 @@ pub use self::buckets::BucketBounds;
 pub use self::filter::{FamilyFilter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
 pub use self::source::{
-    CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MetricSource, SharingTotals,
-    UpstreamPart,
+    CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
+    SharingTotals, UpstreamPart,
 };
 
 /// The value of the `Content-Type` field.

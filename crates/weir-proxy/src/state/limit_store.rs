@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use weir_config::LimitStore;
-use weir_traffic::hash::hash_bytes;
+use weir_traffic::hash_bytes;
 use weir_traffic::limit::{KeyUse, RateLimit, SharedDebt, TokenRate};
 
 use super::limit::{LimitPlan, LimitTable};
@@ -49,7 +49,9 @@ pub(super) fn plans(limits: &[Arc<LimitPlan>], before: &[Arc<StorePlan>]) -> Vec
             None => plans.push(StorePlan { config: Arc::clone(store), limits: vec![shared] }),
         }
     }
-    let kept = |plan: StorePlan| before.iter().find(|known| known.is_as(&plan)).map_or_else(|| Arc::new(plan), Arc::clone);
+    let kept = |plan: StorePlan| {
+        before.iter().find(|known| known.is_as(&plan)).map_or_else(|| Arc::new(plan), Arc::clone)
+    };
     plans.into_iter().map(kept).collect()
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::per_worker::PerWorker;
 use crate::prometheus::{
-    BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, SharingTotals, ListenerPart,
-    MetricSource, UpstreamPart,
+    BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart,
+    MetricSource, SharingTotals, UpstreamPart,
 };
 use crate::shard::{
     CacheShard, LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
