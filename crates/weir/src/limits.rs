@@ -96,6 +96,7 @@ mod tests {
             "name": "per-client", "rule": "10/s, burst 20", "key": "{client_address}", "is_dry_run": false,
             "passed": 100, "delayed": 0, "refused": 12, "excess": 0, "waiting": 3,
             "keys": 7, "keys_max": 100_000, "evictions": 0,
+            "shared": { "store": "nodes", "is_up": false, "error": "it is gone", "exchanged": 8, "failures": 2 },
             "top": [
                 { "key": "192.0.2.1", "count": 10, "last_ms_ago": 1_200 },
                 { "key": "a\u{1b}b", "count": 2, "last_ms_ago": 90_000 },
@@ -106,6 +107,7 @@ mod tests {
 per-client: 10/s, burst 20 by {client_address}
   requests  100 passed, 0 delayed, 12 refused, 3 waiting
   keys      7 of 100000
+  shared    in nodes, this node alone: it is gone; 8 keys exchanged, 2 failures
   refused   10 times, 2s ago: 192.0.2.1
   refused   2 times, 90s ago: a\\u{1b}b
 ";

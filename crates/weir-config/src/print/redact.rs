@@ -104,6 +104,9 @@ mod tests {
             action = "deny"
             key = "{header.x-api-key}"
             entries = ["hush-8"]
+            [store.nodes]
+            address = "redis://127.0.0.1"
+            password = "hush-9"
             [upstream.app]
             servers = ["127.0.0.1:1"]
             affinity = { secret = "hush-5-hush-5-hush-5" }
@@ -113,7 +116,7 @@ mod tests {
         assert!(checked.print().contains("hush-5"), "`weir check --print` reads the file itself");
         let shown = checked.into_result().unwrap().dump.to_string();
         assert!(!shown.contains("hush"), "{shown}");
-        assert_eq!(shown.matches("(a secret, left out)").count(), 8, "{shown}");
+        assert_eq!(shown.matches("(a secret, left out)").count(), 9, "{shown}");
         assert!(shown.contains("red"), "{shown}");
     }
 }

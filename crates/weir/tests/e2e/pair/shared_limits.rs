@@ -112,7 +112,7 @@ fn without_the_store_each_node_has_its_limit() {
     drop(first);
     for node in [&one, &other] {
         eventually("the node is on its own", || !shares(node));
-        node.line(&["limits are not shared any more", "store=nodes"]);
+        node.line(&["limits are not shared any more", "store=\"nodes\""]);
         assert_eq!(passed(node, "ann"), 10);
         assert!(metric(node, "exchange_failures_total") >= 1.0);
     }
