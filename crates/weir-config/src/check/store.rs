@@ -100,10 +100,10 @@ fn login(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<StoreLogin> {
     let value = &text.value;
-    if let (Some(at), Some(file)) = (text.written("password"), &value.password_file) {
+    if let Some(file) = value.password_file.as_ref().filter(|_| value.password.is_some()) {
+        // Without a label: its line has the password.
         let message = "`password` and `password_file` exclude each other";
-        diagnostics
-            .push(Diagnostic::new(DiagnosticKind::Conflict, file.span, message).label(at, "the password"));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, file.span, message));
     }
     let written = value.password.as_ref().map(|password| password.0.clone());
     let from_file = || {
@@ -135,7 +135,7 @@ fn parse(text: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> Option<
         };
     }
     if text.value.starts_with("rediss://") {
-        let help = "write `redis://`, over a network that is trusted, or to a TCP listener of Weir whose upstream has `tls`";
+        let help = "write `redis://` over a network that is trusted, or the address of a local program that adds TLS, such as stunnel";
         return refuse("connections to stores have no TLS".to_owned(), help);
     }
     let Some(rest) = text.value.strip_prefix("redis://") else {

@@ -100,7 +100,7 @@ fn two_nodes_have_one_limit() {
     assert!(!keys.contains("ann") && keys.lines().all(|key| key.starts_with("weir:one:")), "{keys}");
     let shown = limits(&one);
     assert!(shown.contains("shared    in nodes, all nodes together"), "{shown}");
-    assert!(Client::get(one.address("admin"), "/").text().contains("shared in"));
+    assert!(Client::get_by_address(one.address("admin"), "/").text().contains("shared in"));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_password_is_needed_and_never_shown() {
     without.line(&["limits are not shared any more", "NOAUTH"]);
     let right = start("open-sesame");
     eventually("the right password opens the store", || shares(&right));
-    let shown = Client::get(right.address("admin"), "/api/config").text();
+    let shown = Client::get_by_address(right.address("admin"), "/api/config").text();
     assert!(!shown.contains("open-sesame") && !right.stderr().contains("open-sesame"), "{shown}");
     // It is right after a reload as well.
     let text = std::fs::read_to_string(wrong.folder().join("weir.toml")).expect("the config is there");
