@@ -17,7 +17,7 @@ const LINE_BYTES_MAX: usize = 1024;
 
 /// What a server says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub enum RespReply {
     /// A status such as `OK`.
     Status(Vec<u8>),
     /// An error, whose first word is its kind.
@@ -27,7 +27,7 @@ pub enum Reply {
     /// A string of any bytes; `None`: there is no value.
     String(Option<Vec<u8>>),
     /// Several replies; `None`: there is no value.
-    Array(Option<Vec<Reply>>),
+    Array(Option<Vec<RespReply>>),
 }
 
 /// What is wrong with a reply; the connection is of no use any more.
@@ -75,18 +75,18 @@ fn write_len(out: &mut Vec<u8>, kind: u8, len: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-impl Reply {
+impl RespReply {
     /// The first reply of `input`, and its length; `None`: more bytes are needed.
     ///
     /// # Errors
     /// When no bytes behind these make it a reply.
-    pub fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, RespError> {
+    pub fn parse(input: &[u8]) -> Result<Option<(RespReply, usize)>, RespError> {
         let mut at = 0;
         Ok(parse(input, &mut at, 0)?.map(|reply| (reply, at)))
     }
 }
 
-fn parse(input: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, RespError> {
+fn parse(input: &[u8], at: &mut usize, depth: usize) -> Result<Option<RespReply>, RespError> {
     let Some(&kind) = input.get(*at) else { return Ok(None) };
     if !b"+-:$*".contains(&kind) {
         return Err(RespError::Type);
@@ -94,15 +94,15 @@ fn parse(input: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, Re
     *at += 1;
     let Some(line) = line(input, at)? else { return Ok(None) };
     match kind {
-        b'+' => Ok(Some(Reply::Status(line.to_vec()))),
-        b'-' => Ok(Some(Reply::Error(line.to_vec()))),
-        b':' => number(line).map(|number| Some(Reply::Integer(number))),
+        b'+' => Ok(Some(RespReply::Status(line.to_vec()))),
+        b'-' => Ok(Some(RespReply::Error(line.to_vec()))),
+        b':' => number(line).map(|number| Some(RespReply::Integer(number))),
         b'$' => match length(line, STRING_BYTES_MAX)? {
-            None => Ok(Some(Reply::String(None))),
-            Some(len) => Ok(string(input, at, len)?.map(|text| Reply::String(Some(text)))),
+            None => Ok(Some(RespReply::String(None))),
+            Some(len) => Ok(string(input, at, len)?.map(|text| RespReply::String(Some(text)))),
         },
         _ => {
-            let Some(len) = length(line, ELEMENTS_MAX)? else { return Ok(Some(Reply::Array(None))) };
+            let Some(len) = length(line, ELEMENTS_MAX)? else { return Ok(Some(RespReply::Array(None))) };
             if depth == DEPTH_MAX {
                 return Err(RespError::TooLarge);
             }
@@ -111,7 +111,7 @@ fn parse(input: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, Re
                 let Some(element) = parse(input, at, depth + 1)? else { return Ok(None) };
                 elements.push(element);
             }
-            Ok(Some(Reply::Array(Some(elements))))
+            Ok(Some(RespReply::Array(Some(elements))))
         }
     }
 }
@@ -177,18 +177,18 @@ mod tests {
     #[test]
     fn replies_are_parsed_when_they_are_whole() {
         let whole = b"*5\r\n+OK\r\n-ERR no\r\n:-12\r\n$3\r\na\r\n\r\n*2\r\n$-1\r\n*-1\r\n";
-        let expected = Reply::Array(Some(vec![
-            Reply::Status(b"OK".to_vec()),
-            Reply::Error(b"ERR no".to_vec()),
-            Reply::Integer(-12),
-            Reply::String(Some(b"a\r\n".to_vec())),
-            Reply::Array(Some(vec![Reply::String(None), Reply::Array(None)])),
+        let expected = RespReply::Array(Some(vec![
+            RespReply::Status(b"OK".to_vec()),
+            RespReply::Error(b"ERR no".to_vec()),
+            RespReply::Integer(-12),
+            RespReply::String(Some(b"a\r\n".to_vec())),
+            RespReply::Array(Some(vec![RespReply::String(None), RespReply::Array(None)])),
         ]));
         for len in 0..whole.len() {
-            assert_eq!(Reply::parse(&whole[..len]), Ok(None), "{len}");
+            assert_eq!(RespReply::parse(&whole[..len]), Ok(None), "{len}");
         }
         let more = [&whole[..], b"+next"].concat();
-        assert_eq!(Reply::parse(&more), Ok(Some((expected, whole.len()))));
+        assert_eq!(RespReply::parse(&more), Ok(Some((expected, whole.len()))));
     }
 
     #[test]
@@ -205,8 +205,8 @@ mod tests {
             (b"$1\r\nab", RespError::Length),
             (b"$1\r\na\rb", RespError::Length),
         ] {
-            assert_eq!(Reply::parse(input), Err(error), "{}", input.escape_ascii());
+            assert_eq!(RespReply::parse(input), Err(error), "{}", input.escape_ascii());
         }
-        assert_eq!(Reply::parse(&[b'+'; LINE_BYTES_MAX + 1]), Err(RespError::Line));
+        assert_eq!(RespReply::parse(&[b'+'; LINE_BYTES_MAX + 1]), Err(RespError::Line));
     }
 }

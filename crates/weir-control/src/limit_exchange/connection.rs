@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use weir_config::{LimitStore, ServerAddress};
-use weir_http::resp::{Reply, RespError, write_command};
+use weir_http::resp::{RespError, RespReply, write_command};
 
 /// Characters of an error of the store that are shown.
 const ERROR_CHARS_MAX: usize = 200;
@@ -61,13 +61,13 @@ impl StoreError {
     }
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+trait StoreStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> StoreStream for T {}
 
 /// An open connection; after an error it is of no use.
 pub(super) struct StoreConnection {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn StoreStream>,
     timeout: Duration,
     received: Vec<u8>,
 }
@@ -98,7 +98,7 @@ impl StoreConnection {
     pub(super) async fn ask<'a>(
         &mut self,
         commands: impl ExactSizeIterator<Item = &'a [&'a [u8]]> + Send,
-    ) -> Result<Vec<Reply>, StoreError> {
+    ) -> Result<Vec<RespReply>, StoreError> {
         let (mut out, count) = (Vec::new(), commands.len());
         commands.for_each(|words| write_command(&mut out, words.iter().copied()));
         let timeout = self.timeout;
@@ -106,12 +106,12 @@ impl StoreConnection {
         replies.map_err(|_| StoreError::Late(timeout))?
     }
 
-    async fn exchange(&mut self, out: &[u8], count: usize) -> Result<Vec<Reply>, StoreError> {
+    async fn exchange(&mut self, out: &[u8], count: usize) -> Result<Vec<RespReply>, StoreError> {
         self.stream.write_all(out).await.map_err(StoreError::Lost)?;
         let mut replies = Vec::with_capacity(count);
         while replies.len() < count {
-            match Reply::parse(&self.received).map_err(StoreError::NotRedis)? {
-                Some((Reply::Error(said), _)) => {
+            match RespReply::parse(&self.received).map_err(StoreError::NotRedis)? {
+                Some((RespReply::Error(said), _)) => {
                     let said: String = String::from_utf8_lossy(&said).chars().take(ERROR_CHARS_MAX).collect();
                     return Err(StoreError::Refused(said.escape_debug().to_string()));
                 }
@@ -132,7 +132,7 @@ impl StoreConnection {
     }
 }
 
-async fn connect(address: &ServerAddress) -> std::io::Result<Box<dyn Stream>> {
+async fn connect(address: &ServerAddress) -> std::io::Result<Box<dyn StoreStream>> {
     let tcp = match address {
         ServerAddress::Ip(address) => TcpStream::connect(address).await?,
         ServerAddress::Name { host, port } => TcpStream::connect((&**host, *port)).await?,

@@ -10,9 +10,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_http::resp::Reply;
+use weir_http::resp::RespReply;
 use weir_proxy::net::clock::{self, Instant};
-use weir_proxy::state::limit_store::{SharedLimit, StorePlan};
+use weir_proxy::state::limit_store::{LimitStorePlan, SharedLimit};
 use weir_traffic::limit::{KeyUse, SharedDebt};
 
 use connection::{StoreConnection, StoreError};
@@ -34,7 +34,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Exchanges the limits of a store until the task is dropped.
-pub(super) async fn keep_exchanging(store: Arc<StorePlan>) {
+pub(super) async fn keep_exchanging(store: Arc<LimitStorePlan>) {
     let mut trouble = Trouble::default();
     loop {
         let Err(error) = exchange(&store, &mut trouble).await;
@@ -57,7 +57,7 @@ impl Default for Trouble {
 }
 
 impl Trouble {
-    fn report(&mut self, store: &StorePlan, error: &StoreError) {
+    fn report(&mut self, store: &LimitStorePlan, error: &StoreError) {
         let config = &store.config;
         if self.since.is_some() {
             self.pause = (self.pause * 2).min(RETRY_MAX);
@@ -73,7 +73,7 @@ impl Trouble {
         );
     }
 
-    fn end(&mut self, store: &StorePlan) {
+    fn end(&mut self, store: &LimitStorePlan) {
         let Trouble { since, .. } = std::mem::take(self);
         if let Some(since) = since {
             let after = clock::now().saturating_duration_since(since);
@@ -87,11 +87,11 @@ impl Trouble {
 }
 
 /// Connects, then exchanges again and again.
-async fn exchange(store: &StorePlan, trouble: &mut Trouble) -> Result<Infallible, StoreError> {
+async fn exchange(store: &LimitStorePlan, trouble: &mut Trouble) -> Result<Infallible, StoreError> {
     let mut connection = StoreConnection::open(&store.config).await?;
     let script =
         match connection.ask([&[&b"SCRIPT"[..], b"LOAD", SCRIPT.as_bytes()][..]].into_iter()).await?.pop() {
-            Some(Reply::String(Some(hash))) => hash,
+            Some(RespReply::String(Some(hash))) => hash,
             _ => return Err(StoreError::Unexpected("SCRIPT LOAD")),
         };
     for limit in &store.limits {
@@ -131,7 +131,9 @@ async fn agree(limit: &SharedLimit, connection: &mut StoreConnection) -> Result<
         &[b"PEXPIRE", name, HASH_KEY_MS],
     ];
     let replies = connection.ask(commands.into_iter()).await?;
-    let [_, Reply::String(Some(agreed)), _] = &replies[..] else { return Err(StoreError::Unexpected("GET")) };
+    let [_, RespReply::String(Some(agreed)), _] = &replies[..] else {
+        return Err(StoreError::Unexpected("GET"));
+    };
     if agreed == own {
         return Ok(false);
     }
@@ -168,7 +170,7 @@ async fn tell(
         let asked = clock::now();
         let reply = connection.ask([&words[..]].into_iter()).await?.pop();
         let debts = match reply {
-            Some(Reply::Array(Some(debts))) if debts.len() == uses.len() => debts,
+            Some(RespReply::Array(Some(debts))) if debts.len() == uses.len() => debts,
             _ => return Err(StoreError::Unexpected("EVALSHA")),
         };
         let debts: Option<Vec<SharedDebt>> =
@@ -178,8 +180,8 @@ async fn tell(
     Ok(())
 }
 
-fn shared_debt(key: u64, debt: &Reply) -> Option<SharedDebt> {
-    let Reply::Integer(micros) = *debt else { return None };
+fn shared_debt(key: u64, debt: &RespReply) -> Option<SharedDebt> {
+    let RespReply::Integer(micros) = *debt else { return None };
     Some(SharedDebt { key, full_in_ns: micros.unsigned_abs().saturating_mul(1_000), is_blocked: micros < 0 })
 }
 

@@ -13,7 +13,7 @@ use crate::net::clock::{self, Instant};
 
 /// A store, and the limits in it.
 #[derive(Debug)]
-pub struct StorePlan {
+pub struct LimitStorePlan {
     /// The store in the config.
     pub config: Arc<LimitStore>,
     /// The limits that name it.
@@ -33,8 +33,8 @@ pub struct SharedLimit {
 }
 
 /// The stores of these limits; the plan of one whose tables are the same stays the same, and with it the connection.
-pub(super) fn plans(limits: &[Arc<LimitPlan>], before: &[Arc<StorePlan>]) -> Vec<Arc<StorePlan>> {
-    let mut plans: Vec<StorePlan> = Vec::new();
+pub(super) fn plans(limits: &[Arc<LimitPlan>], before: &[Arc<LimitStorePlan>]) -> Vec<Arc<LimitStorePlan>> {
+    let mut plans: Vec<LimitStorePlan> = Vec::new();
     for limit in limits {
         let (Some(store), Some(rate)) = (&limit.config.shared, limit.config.rate) else { continue };
         let shape = hash_bytes(format!("{} {:?}", limit.shape(), limit.config.count_status).as_bytes());
@@ -46,17 +46,17 @@ pub(super) fn plans(limits: &[Arc<LimitPlan>], before: &[Arc<StorePlan>]) -> Vec
         };
         match plans.iter_mut().find(|plan| plan.config == *store) {
             Some(plan) => plan.limits.push(shared),
-            None => plans.push(StorePlan { config: Arc::clone(store), limits: vec![shared] }),
+            None => plans.push(LimitStorePlan { config: Arc::clone(store), limits: vec![shared] }),
         }
     }
-    let kept = |plan: StorePlan| {
+    let kept = |plan: LimitStorePlan| {
         before.iter().find(|known| known.is_as(&plan)).map_or_else(|| Arc::new(plan), Arc::clone)
     };
     plans.into_iter().map(kept).collect()
 }
 
-impl StorePlan {
-    fn is_as(&self, other: &StorePlan) -> bool {
+impl LimitStorePlan {
+    fn is_as(&self, other: &LimitStorePlan) -> bool {
         let same = |(one, other): (&SharedLimit, &SharedLimit)| {
             Arc::ptr_eq(&one.table, &other.table) && one.prefix == other.prefix
         };
