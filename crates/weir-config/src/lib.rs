@@ -54,16 +54,16 @@ pub use config::{
     ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck,
     HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority,
     InternalSource, JwtAuth, Keepalived, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate,
-    LimitUse, ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    LimitStore, LimitUse, ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol,
     ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror,
     MirrorPart, NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings,
     PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion,
     QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage,
     RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction,
     RouteCache, RouteSettings, RouteTimeouts, SandboxMode, Server, ServerLeniency, ServerProtocol,
-    SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
-    TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    SplitTarget, StaticFiles, StoreLogin, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource,
+    TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex,
+    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

@@ -16,7 +16,7 @@ use weir_config::Dns;
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{self, Name};
 use crate::worker_queries::WorkerQueries;
-use crate::{certificates, ejection};
+use crate::{certificates, ejection, limit_exchange};
 use weir_proxy::state::access::{LiveFile, LiveKeys};
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
@@ -50,6 +50,7 @@ enum TaskKey {
     UpstreamTls(usize),
     Credentials(usize),
     Keys(usize),
+    Store(usize),
 }
 
 fn address<T>(thing: &Arc<T>) -> usize {
@@ -98,6 +99,12 @@ impl BackgroundTasks {
             }
         }
         self.follow_credentials(snapshot, &mut before);
+        for store in &snapshot.stores {
+            let key = TaskKey::Store(address(store));
+            let start = || tokio::spawn(limit_exchange::keep_exchanging(Arc::clone(store))).into();
+            let task = before.remove(&key).unwrap_or_else(start);
+            self.tasks.insert(key, task);
+        }
         for plan in &snapshot.upstreams {
             if let Some(client_config) = &plan.tls {
                 let key = TaskKey::UpstreamTls(address(client_config));

@@ -25,6 +25,7 @@ mod ejection;
 mod slow_start;
 mod outcome_history;
 mod credentials;
+mod limit_exchange;
 mod acme;
 mod certificates;
 mod dns_names;

@@ -28,9 +28,10 @@ mod client_certificates;
 mod access_log;
 mod identity;
 mod node;
+mod limit;
+mod store;
 mod admin;
 mod cache;
-mod limit;
 mod list;
 mod headers;
 mod static_files;
@@ -67,7 +68,7 @@ pub(crate) fn check(
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamLookup::new(&names, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
-    let limits = limit::LimitLookup::new(document, diagnostics);
+    let limits = limit::LimitLookup::new(document, files, diagnostics);
     let caches = cache::CacheLookup::new(document, files, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {

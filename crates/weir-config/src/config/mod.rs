@@ -21,6 +21,7 @@ mod destination;
 mod compression;
 mod cache;
 mod limit;
+mod store;
 mod list;
 mod upstream;
 mod upstream_http2;
@@ -85,6 +86,7 @@ pub use route::{
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
+pub use store::{LimitStore, StoreLogin};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{

@@ -27,6 +27,7 @@ mod compression;
 mod access_log;
 mod cache;
 mod limit;
+mod store;
 mod list;
 mod files;
 mod fastcgi;
@@ -61,6 +62,7 @@ pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };
+pub(crate) use store::{StorePasswordText, StoreText};
 pub(crate) use tls::{CertificateText, ListenerTlsText, TlsChoice};
 pub(crate) use traces::TracesText;
 pub(crate) use upstream::{ServerMode, ServerTable, ServerText, UpstreamText};

@@ -135,6 +135,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             keys: 8,
             keys_max: 100_000,
             evictions: 9,
+            shared: None,
             top: vec![RefusedKey { key: name.to_owned(), count: 6, last_ms_ago: 1 }],
         }],
         caches: vec![CacheOverview {

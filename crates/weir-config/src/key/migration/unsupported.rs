@@ -107,8 +107,8 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "change weights and modes with `weir ctl` or the runtime socket",
     ),
     unsupported(
-        "Shared state of several balancers",
+        "Shared state of several balancers, but for limits",
         &["peers", "zone_sync", "cluster_peers"],
-        "`affinity` by cookie needs none",
+        "`affinity` by cookie needs none; limits are shared by `shared` of `[limit.NAME]` and a Redis in `[store.NAME]`",
     ),
 ];
