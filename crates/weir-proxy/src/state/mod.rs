@@ -3,6 +3,7 @@
 //! Plans are immutable and shared by all workers; live state is behind an `Arc` that the next plan takes over.
 
 pub(crate) mod worker;
+pub(crate) mod slow_heads;
 pub(crate) mod exchange_budget;
 pub(crate) mod inbox_budget;
 pub mod shared;

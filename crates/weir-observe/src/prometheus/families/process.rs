@@ -134,6 +134,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.connections_open.now);
     "weir_worker_idle_connections_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or out of descriptors.",
         |samples, worker| samples.value(worker.idle_connections_closed);
+    "weir_worker_slow_heads_ended_total" Counter Worker, "Clients without a whole handshake or request head ended to make room for new connections, at `connections_max` or out of descriptors.",
+        |samples, worker| samples.value(worker.slow_heads_ended);
     "weir_worker_exchanges_total" Counter Worker, "Exchanges started.",
         |samples, worker| samples.value(worker.exchanges);
     "weir_worker_exchanges_open" Gauge Worker, "Running exchanges.",

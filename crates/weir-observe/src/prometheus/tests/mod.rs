@@ -361,7 +361,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 30),
+        ("worker", 31),
         ("trace", 3),
         ("listener", 27),
         ("upstream", 17),
