@@ -15,8 +15,10 @@ const WAIT: Duration = Duration::from_secs(1);
 /// How long the shortage is remembered: the next connections do not wait as long each.
 const MEMORY: Duration = Duration::from_millis(1_500);
 
-/// Time between two searches, each of which wakes all connections of a worker.
-const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
+/// Time between two searches, each of which wakes all connections of a worker: about a tenth of the worker's time is used for them.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+const INTERVAL_MAX: Duration = Duration::from_millis(100);
+const INTERVAL_OF_SEARCH: u32 = 9;
 
 /// The most that one search ends.
 const ENDED_AT_ONCE: usize = 1_024;
@@ -43,12 +45,16 @@ impl HeadPressure {
         if self.next_search.get().is_some_and(|next| now < next) {
             return 0;
         }
-        self.next_search.set(Some(now + SEARCH_INTERVAL));
-        waiting.clamp(1, ENDED_AT_ONCE)
+        self.next_search.set(Some(now + INTERVAL_MAX));
+        // As many again are going to come until the next search.
+        let expected = if is_remembered { 2 * waiting } else { waiting };
+        expected.clamp(1, ENDED_AT_ONCE)
     }
 
-    /// A search of this worker has ended so many.
-    pub(crate) fn note_ended(&self, count: usize) {
+    /// A search on this worker has ended so many in this time.
+    pub(crate) fn note_search(&self, count: usize, took: Duration, now: Instant) {
+        let interval = (took * INTERVAL_OF_SEARCH).clamp(INTERVAL_MIN, INTERVAL_MAX);
+        self.next_search.set(Some(now + interval));
         self.is_of_others.set(count == 0);
     }
 
@@ -72,8 +78,8 @@ mod tests {
             (0, 999, 0),
             (0, 1_000, 7),
             (0, 1_050, 0),
-            (1_060, 1_100, 7),
-            (1_150, 2_500, 7),
+            (1_060, 1_100, 14),
+            (1_150, 2_500, 14),
             // The shortage has been over for longer than it is remembered.
             (5_000, 5_900, 0),
             (5_000, 6_000, 7),
@@ -90,13 +96,24 @@ mod tests {
     }
 
     #[test]
+    fn searches_take_a_tenth_of_the_time() {
+        let (pressure, start) = (HeadPressure::default(), clock::now());
+        let at = |millis| start + Duration::from_millis(millis);
+        for (now, took, next) in [(1_000, 0, 1_010), (1_010, 5, 1_055), (1_055, 900, 1_155)] {
+            assert!(pressure.count_to_end(start, at(now), 1) > 0, "{now}");
+            pressure.note_search(1, Duration::from_millis(took), at(now));
+            assert_eq!(pressure.count_to_end(start, at(next - 1), 1), 0, "{next}");
+        }
+    }
+
+    #[test]
     fn another_worker_has_its_turn_when_this_one_finds_nothing() {
         let pressure = HeadPressure::default();
         assert!(!pressure.take_is_of_others());
-        pressure.note_ended(0);
+        pressure.note_search(0, Duration::ZERO, clock::now());
         assert!(pressure.take_is_of_others() && !pressure.take_is_of_others());
-        pressure.note_ended(0);
-        pressure.note_ended(3);
+        pressure.note_search(0, Duration::ZERO, clock::now());
+        pressure.note_search(3, Duration::ZERO, clock::now());
         assert!(!pressure.take_is_of_others());
     }
 }

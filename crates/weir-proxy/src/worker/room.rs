@@ -115,8 +115,10 @@ pub(super) async fn make_room_for_others(worker: Rc<Worker>) {
         if worker.timers.evict_idle(listener) || slow_heads == 0 {
             continue;
         }
+        let began = clock::now();
         let ended = worker.connection_list.end_unfinished(&worker.timers, slow_heads, listener).await;
-        worker.head_pressure.note_ended(ended);
+        let now = clock::now();
+        worker.head_pressure.note_search(ended, now.saturating_duration_since(began), now);
         worker.count_slow_heads_ended(ended);
     }
 }

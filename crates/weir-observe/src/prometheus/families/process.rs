@@ -35,6 +35,10 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, stats| { stats.memory.cgroup.iter().for_each(|group| samples.value(group.used_bytes)) };
     "weir_process_memory_cgroup_max_bytes" Gauge Process, "Limit of the memory of the cgroup, or of one above it; absent without one.",
         |samples, stats| { stats.memory.cgroup.iter().for_each(|group| samples.value(group.max_bytes)) };
+    "weir_process_memory_kernel_tcp_used_bytes" Gauge Process, "Memory of the kernel for all TCP sockets of the machine; absent where it does not say.",
+        |samples, stats| { stats.memory.kernel_tcp.iter().for_each(|tcp| samples.value(tcp.used_bytes)) };
+    "weir_process_memory_kernel_tcp_max_bytes" Gauge Process, "From where on the kernel saves memory for TCP (the second value of `net.ipv4.tcp_mem`); absent where it does not say.",
+        |samples, stats| { stats.memory.kernel_tcp.iter().for_each(|tcp| samples.value(tcp.max_bytes)) };
     "weir_process_memory_class_bytes" Gauge Process, "Memory by what it is used for, by the sizes that are known; `other` is the rest.",
         |samples, stats| {
             for class in &stats.memory.classes {

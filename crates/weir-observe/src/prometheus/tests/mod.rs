@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use self::fixture::Fixture;
 use super::*;
 use crate::failure::{Cause, Failure};
-use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep};
+use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep, TcpMemoryStats};
 use crate::per_worker::PerWorker;
 use crate::phase::Phase;
 use crate::shard::{RouteShard, ShardSizes, WorkerShard};
@@ -220,6 +220,7 @@ fn memory_figures() -> MemoryStats {
             MemoryClassStats { name: "buffers", bytes: 100 << 20 },
             MemoryClassStats { name: "other", bytes: 100 << 20 },
         ],
+        kernel_tcp: Some(TcpMemoryStats { used_bytes: 4096, max_bytes: 1 << 30 }),
         freed: MemoryFreedStats { idle_closed: 40, slow_ended: 7, refused: 0 },
     }
 }
