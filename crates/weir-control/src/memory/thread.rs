@@ -109,8 +109,8 @@ struct MemoryWatch {
     freed_at: Option<Instant>,
     /// The greatest step since memory was last enough, and when the log last told.
     reported: (MemoryStep, Option<Instant>),
-    /// When the log last told that the kernel is short of memory for TCP, while it is.
-    tcp_reported: Option<Instant>,
+    /// When the log last told that the kernel is short of memory for TCP, and when it last was, until the log says that there is enough.
+    tcp_reported: Option<(Instant, Instant)>,
 }
 
 impl MemoryWatch {
@@ -228,16 +228,21 @@ impl MemoryWatch {
     /// Logs while the kernel is short of memory for TCP, and when it has enough again.
     fn report_tcp(&mut self, stats: &MemoryStats, now: Instant) {
         let Some(tcp) = stats.kernel_tcp else { return };
+        let is_long_ago = |at: Instant| now.saturating_duration_since(at) >= REPORT_INTERVAL;
         if self.tcp < TcpShortage::Short {
-            if self.tcp_reported.take().is_some() {
+            // It comes and goes while clients are being ended.
+            if self.tcp_reported.take_if(|(_, last)| is_long_ago(*last)).is_some() {
                 tracing::info!(used = tcp.used_bytes, max = tcp.max_bytes, "the kernel has enough memory for TCP again");
             }
             return;
         }
-        if self.tcp_reported.is_some_and(|at| now.saturating_duration_since(at) < REPORT_INTERVAL) {
-            return;
+        if let Some((at, last)) = &mut self.tcp_reported {
+            *last = now;
+            if !is_long_ago(*at) {
+                return;
+            }
         }
-        self.tcp_reported = Some(now);
+        self.tcp_reported = Some((now, now));
         tracing::warn!(
             used = tcp.used_bytes,
             max = tcp.max_bytes,
