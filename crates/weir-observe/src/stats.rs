@@ -104,6 +104,8 @@ pub struct ProcessStats {
     pub denied_system_calls: u64,
     /// Panics of all threads.
     pub panics: u64,
+    /// Tasks of the control plane begun anew after a panic.
+    pub task_restarts: u64,
     /// One of [`NODE_STATES`].
     pub node_state: &'static str,
     /// Whether the process lives that announces the end of this one; `None`: there is none.

@@ -28,7 +28,7 @@ pub mod recorder;
 pub(crate) mod connection_id;
 pub mod log_batches;
 pub(crate) mod stripped_fields;
-pub(crate) mod faults;
+pub mod faults;
 pub(crate) mod crash;
 pub(crate) mod wait_limits;
 pub mod access;
