@@ -15,7 +15,9 @@ use super::issuer::{IssuanceError, Issuer};
 use super::luck::luck;
 use super::order::{self, WantedCertificate};
 use super::record::HostRecord;
-use super::schedule::{ExpiryAlarm, IssuanceFailure, expiry_alarm, renewal_at, renewal_info_pause, suggested_at};
+use super::schedule::{
+    ExpiryAlarm, IssuanceFailure, expiry_alarm, renewal_at, renewal_info_pause, suggested_at,
+};
 use crate::certificates::{FileStamp, seconds, stamp};
 
 /// How often the file is looked at, which another node may have renewed.
@@ -320,7 +322,9 @@ impl HostTask {
         self.warned = Some((now(), alarm));
         let (host, expires) = (&*self.host, seconds(loaded.not_after));
         match alarm {
-            ExpiryAlarm::Expired => tracing::error!(host, expires, "a certificate has expired: clients refuse it"),
+            ExpiryAlarm::Expired => {
+                tracing::error!(host, expires, "a certificate has expired: clients refuse it")
+            }
             ExpiryAlarm::Late => {
                 tracing::warn!(host, expires, failed, "a certificate expires soon and has not been renewed");
             }

@@ -187,7 +187,11 @@ mod tests {
             (900, 0, 1_000, Some(ExpiryAlarm::Expired)),
             (2_000, 0, 1_001, Some(ExpiryAlarm::Expired)),
         ] {
-            assert_eq!(expiry_alarm(life, at(renewal), failed, at(now)), expected, "{renewal} {failed} {now}");
+            assert_eq!(
+                expiry_alarm(life, at(renewal), failed, at(now)),
+                expected,
+                "{renewal} {failed} {now}"
+            );
         }
     }
 

@@ -36,11 +36,7 @@ impl TcpMemoryFiles {
 
     /// The use and the budget now.
     pub(super) fn read(&self) -> Option<TcpMemoryStats> {
-        figures(
-            &text(self.limits.as_ref()?)?,
-            &text(self.used.as_ref()?)?,
-            rustix::param::page_size() as u64,
-        )
+        figures(&text(self.limits.as_ref()?)?, &text(self.used.as_ref()?)?, rustix::param::page_size() as u64)
     }
 }
 
@@ -97,7 +93,9 @@ mod tests {
         let used = "sockets: used 12\nTCP: inuse 1 orphan 0 tw 17220 alloc 1 mem 30\nUDP: inuse 0 mem 7\n";
         let stats = figures("100\t200\t300\n", used, 4_096).expect("both are there");
         assert_eq!((stats.used_bytes, stats.max_bytes), (30 * 4_096, 200 * 4_096));
-        for (limits, used) in [("", used), ("100 x 300", used), ("1 2 3", "UDP: inuse 0 mem 7"), ("1 2 3", "TCP: mem")] {
+        for (limits, used) in
+            [("", used), ("100 x 300", used), ("1 2 3", "UDP: inuse 0 mem 7"), ("1 2 3", "TCP: mem")]
+        {
             assert_eq!(figures(limits, used, 4_096), None, "{limits} {used}");
         }
     }

@@ -232,7 +232,11 @@ impl MemoryWatch {
         if self.tcp < TcpShortage::Short {
             // It comes and goes while clients are being ended.
             if self.tcp_reported.take_if(|(_, last)| is_long_ago(*last)).is_some() {
-                tracing::info!(used = tcp.used_bytes, max = tcp.max_bytes, "the kernel has enough memory for TCP again");
+                tracing::info!(
+                    used = tcp.used_bytes,
+                    max = tcp.max_bytes,
+                    "the kernel has enough memory for TCP again"
+                );
             }
             return;
         }

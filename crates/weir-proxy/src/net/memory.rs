@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn servers_get_small_buffers_while_the_memory_of_the_kernel_fills() {
-        let bounds = SocketBounds { budget: Some(20 << 30), kernel_max: Some(1 << 30), is_kernel_filling: false };
+        let bounds =
+            SocketBounds { budget: Some(20 << 30), kernel_max: Some(1 << 30), is_kernel_filling: false };
         assert_eq!(unread_part(bounds), 0);
         assert_eq!(unread_part(SocketBounds { is_kernel_filling: true, ..bounds }), 64 << 10);
         let small = SocketBounds { budget: Some(256 << 20), is_kernel_filling: true, ..bounds };

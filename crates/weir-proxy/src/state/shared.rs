@@ -82,7 +82,8 @@ impl RoomRequest {
     /// Asks for room on a listener or on any: for one idle connection or, where there is none, up to `slow_heads` clients without a whole
     /// request head. Only the last of several requests at the same moment counts.
     pub(crate) fn ask(&self, listener: Option<u16>, slow_heads: usize) {
-        let wanted = (slow_heads.min(u16::MAX.into()) as u64) << 32 | listener.map_or(ANY_LISTENER, u64::from);
+        let wanted =
+            (slow_heads.min(u16::MAX.into()) as u64) << 32 | listener.map_or(ANY_LISTENER, u64::from);
         self.wanted.store(wanted, Ordering::Relaxed);
         self.asked.notify_one();
     }

@@ -13,7 +13,9 @@ use proptest::prelude::*;
 use self::fixture::Fixture;
 use super::*;
 use crate::failure::{Cause, Failure};
-use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep, TcpMemoryStats};
+use crate::memory::{
+    CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep, TcpMemoryStats,
+};
 use crate::per_worker::PerWorker;
 use crate::phase::Phase;
 use crate::shard::{RouteShard, ShardSizes, WorkerShard};

@@ -87,7 +87,8 @@ fn slow_heads_that_come_again_and_again_keep_no_new_client_out() {
         let slow = |number: usize| {
             let mut client = Client::connect(weir.web());
             // The half of the heads comes behind a whole request.
-            let earlier = if number.is_multiple_of(2) { "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n" } else { "" };
+            let earlier =
+                if number.is_multiple_of(2) { "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n" } else { "" };
             client.send(format!("{earlier}GET /slow HTTP/1.1\r\nHost: a.test\r\n"));
             client
         };
