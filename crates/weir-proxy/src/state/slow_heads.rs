@@ -23,6 +23,17 @@ const INTERVAL_OF_SEARCH: u32 = 9;
 /// The most that one search ends.
 const ENDED_AT_ONCE: usize = 1_024;
 
+/// Who waits for a place that there is not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitForRoom {
+    /// Since when.
+    pub(crate) since: Instant,
+    /// How many connections.
+    pub(crate) waiting: usize,
+    /// How often room was sought in vain before.
+    pub(crate) tries: usize,
+}
+
 /// The shortage of places for new connections on one worker.
 #[derive(Debug, Default)]
 pub(crate) struct HeadPressure {

@@ -10,24 +10,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::accept::WorkerSocket;
-use crate::net::clock::{self, Instant};
+use crate::net::clock;
 use crate::state::memory_guard::ConnectionAdmission;
+use crate::state::slow_heads::WaitForRoom;
 use crate::state::worker::{LimitReached, Worker};
 use crate::state::worker_config::LocalListener;
 
 /// Interval of the checks for room that other workers make without a request.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Who waits for a place that there is not.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WaitForRoom {
-    /// Since when.
-    pub(crate) since: Instant,
-    /// How many connections.
-    pub(crate) waiting: usize,
-    /// How often room was sought in vain before.
-    pub(crate) tries: usize,
-}
 
 /// The same when it is being made.
 const LOOK_SOON: Duration = Duration::from_millis(3);

@@ -238,6 +238,7 @@ fn process_figures() -> ProcessStats {
         landlock_abi: 7,
         filters_system_calls: true,
         denied_system_calls: 0,
+        task_restarts: 2,
         panics: 1,
         node_state: "handed-over",
         is_watched: Some(true),

@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 /// The least values so far.
 #[derive(Debug)]
-pub(super) struct Least<K> {
+pub(super) struct LeastValues<K> {
     count_max: usize,
     /// With the numbers of their tasks; the greatest of them is on top.
     found: BinaryHeap<(K, u64)>,
 }
 
-impl<K: Ord> Least<K> {
+impl<K: Ord> LeastValues<K> {
     /// So many of them at most.
     pub(super) fn new(count_max: usize) -> Self {
         Self { count_max, found: BinaryHeap::new() }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::least::Least;
+use super::least::LeastValues;
 use super::slowest::SlowestClients;
 use super::unfinished::LongestUnfinished;
 use super::{
@@ -169,7 +169,7 @@ impl ConnectionList {
         count_max: usize,
         listener: Option<u16>,
     ) -> usize {
-        let unfinished = Some(LongestUnfinished { listener, found: Least::new(count_max) });
+        let unfinished = Some(LongestUnfinished { listener, found: LeastValues::new(count_max) });
         let Some(round) = self.run(timers, QueryRound { unfinished, ..QueryRound::of_none() }).await else {
             return 0;
         };

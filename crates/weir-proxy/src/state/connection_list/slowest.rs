@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::super::activity::Activity;
-use super::least::Least;
+use super::least::LeastValues;
 
 /// A client is not slow before it has had this time.
 const AGE_MIN: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl Slowness {
 }
 
 /// The slowest of those that have reported.
-pub(super) type SlowestClients = Least<Slowness>;
+pub(super) type SlowestClients = LeastValues<Slowness>;
 
 #[cfg(test)]
 mod tests {

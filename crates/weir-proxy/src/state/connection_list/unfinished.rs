@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::super::activity::Activity;
-use super::least::Least;
+use super::least::LeastValues;
 use crate::net::clock::Instant;
 
 /// Time that each client has in any case: several round trips of the slowest links.
@@ -37,7 +37,7 @@ impl Unfinished {
 #[derive(Debug)]
 pub(super) struct LongestUnfinished {
     pub(super) listener: Option<u16>,
-    pub(super) found: Least<Unfinished>,
+    pub(super) found: LeastValues<Unfinished>,
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     fn the_longest_go_first_and_clients_with_earlier_requests_last() {
         let start = clock::now();
         let now = start + Duration::from_secs(100);
-        let mut found = Least::new(3);
+        let mut found = LeastValues::new(3);
         for (number, has_served, second) in
             [(1, true, 0), (2, false, 30), (3, false, 10), (4, false, 20), (5, true, 5), (6, false, 99)]
         {
@@ -80,7 +80,7 @@ mod tests {
             found.note(Unfinished::of(Activity::Head, has_served, since, now).unwrap(), number);
         }
         assert!(found.into_numbers().into_iter().eq([2, 3, 4]));
-        let mut all = Least::new(2);
+        let mut all = LeastValues::new(2);
         let of = |has_served| Unfinished::of(Activity::Head, has_served, start, now).unwrap();
         for (number, has_served) in [(7, true), (8, false), (9, true)] {
             all.note(of(has_served), number);

@@ -106,6 +106,6 @@ fn a_health_check_that_panics_is_begun_anew() {
         let before = probes();
         eventually("the server is probed again", || probes() > before);
     }
-    weir.line(&["a health check has ended by a defect of Weir and is begun anew", "server=a"]);
+    weir.line(&["a health check has ended by a defect of Weir and is begun anew", "server=\"a\""]);
     assert_eq!(Client::get(weir.web(), "/").text(), "app", "its state has stayed");
 }
