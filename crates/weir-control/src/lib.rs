@@ -53,6 +53,7 @@ mod trace_counts;
 mod profile;
 mod whole_files;
 mod threads;
+mod kept_tasks;
 mod features;
 mod sys;
 

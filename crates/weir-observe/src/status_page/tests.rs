@@ -77,6 +77,7 @@ fn overview(name: &str, servers: usize) -> Overview {
                 used_bytes: 200 << 20,
                 max_bytes: Some(256 << 20),
                 cgroup: Some(CgroupStats { used_bytes: 210 << 20, max_bytes: 300 << 20 }),
+                kernel_tcp: None,
                 step: MemoryStep::Caches,
                 entered: [3, 2, 1, 0],
                 classes: vec![

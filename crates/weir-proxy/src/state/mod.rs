@@ -3,6 +3,7 @@
 //! Plans are immutable and shared by all workers; live state is behind an `Arc` that the next plan takes over.
 
 pub(crate) mod worker;
+pub(crate) mod slow_heads;
 pub(crate) mod exchange_budget;
 pub(crate) mod inbox_budget;
 pub mod shared;
@@ -29,7 +30,7 @@ pub mod recorder;
 pub(crate) mod connection_id;
 pub mod log_batches;
 pub(crate) mod stripped_fields;
-pub(crate) mod faults;
+pub mod faults;
 pub(crate) mod crash;
 pub(crate) mod wait_limits;
 pub mod access;

@@ -23,6 +23,7 @@ use super::log_batches::{LogBatches, RouteLogs};
 use super::node_hand_over::NodeHandOver;
 use super::recorder::Recorder;
 use super::shared::Shared;
+use super::slow_heads::HeadPressure;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
 use super::static_files::{OpenFileLimits, OpenFiles};
 use super::worker_config::{LocalListener, WorkerConfig};
@@ -42,7 +43,7 @@ const BUFFERS_PER_EXCHANGE: u32 = 2;
 /// Bytes of the claims of tokens that are remembered.
 const TOKEN_BYTES_MAX: usize = 4 << 20;
 
-/// Interval of the log line about closed idle connections.
+/// Interval of the log lines about closed connections.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a worker is made from.
@@ -95,6 +96,10 @@ pub(crate) struct Worker {
     /// Heard when a connection ends.
     pub(crate) room: Notify,
     pub(crate) evictions: EvictionLog,
+    /// The same of clients without a whole request head.
+    slow_heads_ended: EvictionLog,
+    /// Whether these have to go for new connections.
+    pub(crate) head_pressure: HeadPressure,
     /// Heard when a connection ends while it stops.
     pub(crate) drained: Notify,
     /// Whether it has crashed, so that all it has is lost.
@@ -111,12 +116,25 @@ pub(crate) struct Worker {
     date_text: Cell<[u8; 29]>,
 }
 
-/// Idle connections that were closed to make room.
+/// Connections that were closed to make room.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionLog {
     /// Number since the last log line.
     unreported: Cell<u64>,
     reported_at: Cell<Option<Instant>>,
+}
+
+impl EvictionLog {
+    /// Counts `more`; gives the number for a line of the log where one is due.
+    fn count(&self, more: u64) -> Option<u64> {
+        self.unreported.set(self.unreported.get() + more);
+        let now = clock::now();
+        if self.unreported.get() == 0 || self.reported_at.get().is_some_and(|at| now < at + REPORT_INTERVAL) {
+            return None;
+        }
+        self.reported_at.set(Some(now));
+        Some(self.unreported.take())
+    }
 }
 
 /// Why there is no room.
@@ -151,6 +169,8 @@ impl Worker {
             tokens: RefCell::new(Verdicts::new(TOKEN_BYTES_MAX)),
             room: Notify::new(),
             evictions: EvictionLog::default(),
+            slow_heads_ended: EvictionLog::default(),
+            head_pressure: HeadPressure::default(),
             drained: Notify::new(),
             crash: Rc::clone(start.crash),
             stopped_at: Cell::new(None),
@@ -394,17 +414,23 @@ impl Worker {
             return;
         }
         self.shard.idle_connections_closed.increment();
-        let EvictionLog { unreported, reported_at } = &self.evictions;
-        unreported.set(unreported.get() + 1);
-        let now = clock::now();
-        if reported_at.get().is_some_and(|at| now < at + REPORT_INTERVAL) {
-            return;
-        }
-        reported_at.set(Some(now));
+        let Some(closed) = self.evictions.count(1) else { return };
         tracing::warn!(
-            closed = unreported.take(),
+            closed,
             "idle client connections were closed to make room for new ones: raise `connections_max` and the limit on open files, or lower \
              `listener.NAME.timeouts.idle`"
+        );
+    }
+
+    /// Counts clients without a whole request head that were ended so that others have their places.
+    #[cold]
+    pub(crate) fn count_slow_heads_ended(&self, count: usize) {
+        self.shard.slow_heads_ended.add(count as u64);
+        let Some(ended) = self.slow_heads_ended.count(count as u64) else { return };
+        tracing::warn!(
+            ended,
+            "clients without a whole request head were ended to make room for new connections: raise `connections_max` and the limit on open \
+             files or, if they are hostile, set `listener.NAME.connections_per_client_max`"
         );
     }
 }
