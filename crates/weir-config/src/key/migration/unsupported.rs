@@ -86,7 +86,7 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "servers get the client address in `X-Forwarded-For` or by the PROXY protocol",
     ),
     unsupported(
-        "Service discovery by a registry",
+        "Service discovery by xDS, Docker or Kubernetes",
         &[
             "eds",
             "eds_cluster_config",
