@@ -221,7 +221,6 @@ impl Desk {
         let (Some(path), Some(_)) = (self.state_file.clone(), self.store_at.take()) else { return };
         let mut upstreams = BTreeMap::new();
         for (upstream, followed) in &self.sources {
-            // A source that was not heard of since the start: what was known before holds.
             let known = match followed.belief.known() {
                 Some((servers, said_at)) => KnownUpstream::new(followed.belief.source(), servers, said_at),
                 None => continue,
@@ -244,7 +243,7 @@ fn log(set: &ServerSet) {
     let (upstream, source, servers) = (&**upstream, &*origin.source, servers.len());
     match &origin.problem {
         Some(problem) => {
-            tracing::warn!(upstream, source, servers, %problem, "the source of servers does not help; the last known servers stay");
+            tracing::warn!(upstream, source, servers, %problem, "the source of servers has a problem; the last known servers stay in use");
         }
         None => tracing::info!(upstream, source, servers, "the source has named the servers of an upstream"),
     }
