@@ -24,19 +24,31 @@ type FileStamp = (u64, u64, u64, i64, i64);
 pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
     let mut seen = None;
     loop {
-        let stamp = stamp(&path);
-        // A missing file has no stamp: said every time, and shown once.
-        if stamp.is_none() || stamp != seen {
-            let (read_path, before) = (path.clone(), stamp);
-            let read = tokio::task::spawn_blocking(move || read(&read_path)).await;
-            match read.unwrap_or_else(|error| Err(error.to_string())) {
-                Ok(servers) => reporter.said(servers),
-                Err(problem) => reporter.failed(&problem),
+        let look_at = path.clone();
+        // On a thread that may wait: the file system may be one of a network.
+        match tokio::task::spawn_blocking(move || look(&look_at, seen)).await {
+            Ok(None) => {}
+            Ok(Some((stamp, read))) => {
+                seen = stamp;
+                match read {
+                    Ok(servers) => reporter.said(servers),
+                    Err(problem) => reporter.failed(&problem),
+                }
             }
-            seen = before;
+            Err(_runtime_ends) => return,
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// Reads the file if it is not the one that was seen. A missing one is always news: it is shown once all the same.
+fn look(
+    path: &Path,
+    seen: Option<FileStamp>,
+) -> Option<(Option<FileStamp>, Result<Vec<DiscoveredServer>, String>)> {
+    // Before it is read: a change meanwhile is found by the next look.
+    let stamp = stamp(path);
+    (stamp.is_none() || stamp != seen).then(|| (stamp, read(path)))
 }
 
 fn stamp(path: &Path) -> Option<FileStamp> {

@@ -105,11 +105,12 @@ impl HttpClient {
         text.push_str("\r\n");
         text.push_str(query.body);
         let timed_out = || RequestProblem::TimedOut(self.url.to_string(), wait.as_secs());
-        let kept = self.connection.take();
-        if let Some(mut connection) = kept
-            && let Ok(Ok(head)) = tokio::time::timeout(wait, self.ask(&mut connection, &text)).await
-        {
-            return Ok(ResponseBody::new(self, head, connection));
+        if let Some(mut connection) = self.connection.take() {
+            match tokio::time::timeout(wait, self.ask(&mut connection, &text)).await {
+                Ok(Ok(head)) => return Ok(ResponseBody::new(self, head, connection)),
+                Ok(Err(_has_died)) => {}
+                Err(_) => return Err(timed_out()),
+            }
         }
         let mut connection = self.connect().await?;
         let asked = tokio::time::timeout(wait, self.ask(&mut connection, &text)).await;

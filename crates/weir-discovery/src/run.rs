@@ -1,7 +1,7 @@
 //! The desk of all sources: a task for each upstream that has one, what is believed of each, and the sets that go out. A new config leaves the
 //! sources that it does not change alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,6 +90,8 @@ struct Desk {
     reports: UnboundedSender<SourceMessage>,
     /// By upstream.
     sources: HashMap<Box<str>, FollowedSource>,
+    /// The upstreams with something to do, now or later: few of many.
+    pending: HashSet<Box<str>>,
     next_id: u64,
     settings: DiscoverySettings,
     dns: Dns,
@@ -106,6 +108,7 @@ impl Desk {
         Self {
             reports,
             sources: HashMap::new(),
+            pending: HashSet::new(),
             next_id: 0,
             settings: DiscoverySettings::default(),
             dns: Dns::default(),
@@ -133,6 +136,7 @@ impl Desk {
         for (upstream, source) in config.sources {
             let kept = before.remove(&upstream).filter(|kept| *kept.source == *source);
             let followed = kept.unwrap_or_else(|| self.start(&upstream, source));
+            self.pending.insert(upstream.clone());
             self.sources.insert(upstream, followed);
         }
     }
@@ -189,20 +193,26 @@ impl Desk {
         let followed = self.sources.get_mut(&message.upstream).filter(|followed| followed.id == message.id);
         if let Some(followed) = followed {
             followed.belief.hear(message.report, clock::now(), clock::date());
+            self.pending.insert(message.upstream);
         }
     }
 
     /// When there is something to do.
     fn due(&self) -> Option<Instant> {
-        let beliefs = self.sources.values().filter_map(|followed| followed.belief.due());
+        let pending = self.pending.iter().filter_map(|upstream| self.sources.get(upstream));
+        let beliefs = pending.filter_map(|followed| followed.belief.due());
         beliefs.chain(self.store_at).min()
     }
 
     /// The sets that are to be sent now.
     fn take(&mut self) -> Vec<ServerSet> {
         let (now, date) = (clock::now(), clock::date());
-        let sets: Vec<ServerSet> =
-            self.sources.values_mut().filter_map(|followed| followed.belief.take(now, date)).collect();
+        let (sources, mut sets) = (&mut self.sources, Vec::new());
+        self.pending.retain(|upstream| {
+            let Some(followed) = sources.get_mut(upstream) else { return false };
+            sets.extend(followed.belief.take(now, date));
+            followed.belief.due().is_some()
+        });
         for set in &sets {
             log(set);
         }
