@@ -28,9 +28,9 @@ pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
         // On a thread that may wait: the file system may be one of a network.
         match tokio::task::spawn_blocking(move || look(&look_at, seen)).await {
             Ok(None) => {}
-            Ok(Some((stamp, read))) => {
-                seen = stamp;
-                match read {
+            Ok(Some(found)) => {
+                seen = found.stamp;
+                match found.servers {
                     Ok(servers) => reporter.said(servers),
                     Err(problem) => reporter.failed(&problem),
                 }
@@ -41,14 +41,18 @@ pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
     }
 }
 
+/// What a look has found.
+struct FileNews {
+    /// `None`: there is no file.
+    stamp: Option<FileStamp>,
+    servers: Result<Vec<DiscoveredServer>, String>,
+}
+
 /// Reads the file if it is not the one that was seen. A missing one is always news: it is shown once all the same.
-fn look(
-    path: &Path,
-    seen: Option<FileStamp>,
-) -> Option<(Option<FileStamp>, Result<Vec<DiscoveredServer>, String>)> {
+fn look(path: &Path, seen: Option<FileStamp>) -> Option<FileNews> {
     // Before it is read: a change meanwhile is found by the next look.
     let stamp = stamp(path);
-    (stamp.is_none() || stamp != seen).then(|| (stamp, read(path)))
+    (stamp.is_none() || stamp != seen).then(|| FileNews { stamp, servers: read(path) })
 }
 
 fn stamp(path: &Path) -> Option<FileStamp> {

@@ -81,8 +81,9 @@ fn report_other_keys(text: &SpannedTable<UpstreamDiscoveryText>, diagnostics: &m
     if text.written("consul").is_some() {
         return;
     }
-    for key in ["tags", "datacenter"] {
-        if let Some(at) = text.written(key) {
+    let UpstreamDiscoveryText { tags, datacenter, .. } = &text.value;
+    for (key, is_read) in [("tags", tags.is_some()), ("datacenter", datacenter.is_some())] {
+        if let Some(at) = text.written(key).filter(|_| is_read) {
             let message = format!("`{key}` belongs to `consul`");
             let help = "write `consul = \"...\"`, or remove it";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
