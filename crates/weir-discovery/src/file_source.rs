@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const BYTES_MAX: u64 = 32 << 20;
 
 /// Device, inode, length and time of the last change.
-type FileStamp = (u64, u64, u64, i64, i64);
+type ServersFileStamp = (u64, u64, u64, i64, i64);
 
 /// Follows a file until the task is dropped.
 pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
@@ -44,18 +44,18 @@ pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
 /// What a look has found.
 struct FileNews {
     /// `None`: there is no file.
-    stamp: Option<FileStamp>,
+    stamp: Option<ServersFileStamp>,
     servers: Result<Vec<DiscoveredServer>, String>,
 }
 
 /// Reads the file if it is not the one that was seen. A missing one is always news: it is shown once all the same.
-fn look(path: &Path, seen: Option<FileStamp>) -> Option<FileNews> {
+fn look(path: &Path, seen: Option<ServersFileStamp>) -> Option<FileNews> {
     // Before it is read: a change meanwhile is found by the next look.
     let stamp = stamp(path);
     (stamp.is_none() || stamp != seen).then(|| FileNews { stamp, servers: read(path) })
 }
 
-fn stamp(path: &Path) -> Option<FileStamp> {
+fn stamp(path: &Path) -> Option<ServersFileStamp> {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
 }

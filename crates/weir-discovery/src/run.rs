@@ -15,7 +15,7 @@ use crate::belief::Belief;
 use crate::dns::DnsQuestion;
 use crate::report::{Reporter, SourceMessage};
 use crate::server_set::ServerSet;
-use crate::state_file::KnownUpstream;
+use crate::state_file::StoredUpstream;
 use crate::{clock, consul, dns, etcd, file_source, state_file};
 
 /// The state file is written this often at most.
@@ -97,7 +97,7 @@ struct Desk {
     dns: Dns,
     resolver: Option<Result<Arc<TokioResolver>, Box<str>>>,
     /// What is in the state file, or was when it was read.
-    remembered: BTreeMap<Box<str>, KnownUpstream>,
+    remembered: BTreeMap<Box<str>, StoredUpstream>,
     state_file: Option<PathBuf>,
     store_at: Option<Instant>,
     store_fails: bool,
@@ -144,7 +144,7 @@ impl Desk {
     fn remember(&mut self, sources: &HashMap<Box<str>, FollowedSource>) {
         for (upstream, followed) in sources {
             if let Some((servers, said_at)) = followed.belief.known() {
-                let known = KnownUpstream::new(followed.belief.source(), servers, said_at);
+                let known = StoredUpstream::new(followed.belief.source(), servers, said_at);
                 self.remembered.insert(upstream.clone(), known);
             }
         }
@@ -154,7 +154,7 @@ impl Desk {
         let name: Box<str> = source.to_string().into();
         let mut belief = Belief::new(upstream.into(), name.clone(), self.settings.empty_grace);
         let known = self.remembered.get(upstream).filter(|known| known.source == name);
-        if let Some((servers, said_at)) = known.and_then(KnownUpstream::servers) {
+        if let Some((servers, said_at)) = known.and_then(StoredUpstream::servers) {
             belief.remember(servers, said_at, clock::now());
         }
         let id = self.next_id;
@@ -232,7 +232,7 @@ impl Desk {
         let mut upstreams = BTreeMap::new();
         for (upstream, followed) in &self.sources {
             let known = match followed.belief.known() {
-                Some((servers, said_at)) => KnownUpstream::new(followed.belief.source(), servers, said_at),
+                Some((servers, said_at)) => StoredUpstream::new(followed.belief.source(), servers, said_at),
                 None => continue,
             };
             upstreams.insert(upstream.clone(), known);
