@@ -21,6 +21,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-traffic", &[]),
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
+    ("weir-discovery", &["weir-config", "weir-http"]),
     (
         "weir-proxy",
         &["weir-access", "weir-cache", "weir-config", "weir-http", "weir-observe", "weir-traffic"],
@@ -31,6 +32,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-access",
             "weir-cache",
             "weir-config",
+            "weir-discovery",
             "weir-http",
             "weir-observe",
             "weir-proxy",

@@ -10,6 +10,7 @@ mod redirect;
 mod sockets;
 mod upstream;
 mod upstream_tls;
+mod discovery;
 mod server_protocol;
 mod health;
 mod dialogue;
@@ -102,6 +103,7 @@ pub(crate) fn check(
     node::check(&document.process, diagnostics);
     let identity = identity::check(&document.process, files, diagnostics);
     access_log::check(&document.access_log, files, diagnostics);
+    let discovery = discovery::check_settings(document, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);
     let credentials = admin::check(&document.admin, files, diagnostics);
     let dump = dump(document);
@@ -111,6 +113,7 @@ pub(crate) fn check(
         identity,
         log: log.clone(),
         dns: dns.value.clone(),
+        discovery,
         admin: admin.value.clone(),
         credentials,
         dump,

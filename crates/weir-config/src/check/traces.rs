@@ -123,9 +123,14 @@ fn warn_in_the_clear(value: &TracesText, all: &Map<HeaderValue>, diagnostics: &m
 
 /// Whether a collector is on this machine for sure.
 fn is_here(url: &CollectorUrl) -> bool {
-    let host = match url.authority.strip_prefix('[') {
+    is_this_machine(&url.authority)
+}
+
+/// Whether a host, with a port or without, is this machine for sure.
+pub(super) fn is_this_machine(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => url.authority.split(':').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
     };
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }

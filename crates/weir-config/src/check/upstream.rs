@@ -1,12 +1,14 @@
 //! An upstream: its servers, its balancing policy, and consistent time limits.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
 use super::{
-    Files, affinity, check_name, ejection, health, limit, server_protocol, upstream_tls, warn_unreachable,
+    Files, affinity, check_name, discovery, ejection, health, limit, server_protocol, upstream_tls,
+    warn_unreachable,
 };
 use crate::config::{
     ConnectionsMax, GrpcStatusName, Interner, PoolSettings, RetrySettings, Server, ServerProtocol, Upstream,
@@ -24,6 +26,7 @@ pub(crate) fn check(
     interner: &mut Interner<UpstreamSettings>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Upstream {
+    let discovery = discovery::check_source(name, text, files, diagnostics);
     let servers = servers(name, &text.value, diagnostics);
     warn_without_effect(text, &servers, diagnostics);
     warn_time_limits(text, diagnostics);
@@ -57,7 +60,13 @@ pub(crate) fn check(
         panic_threshold: text.value.panic_threshold,
     };
     let tls = tls.map(Box::new);
-    Upstream { name: name.value.clone(), servers, tls, settings: interner.intern(settings) }
+    Upstream {
+        name: name.value.clone(),
+        servers,
+        discovery: discovery.map(Arc::new),
+        tls,
+        settings: interner.intern(settings),
+    }
 }
 
 /// Connections to servers of FastCGI are not kept unless the config says so: each would hold a process of the server.
@@ -107,7 +116,7 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<
         let message = format!("no server of `{}` is serving: none would get a new request", name.value);
         let help = "requests are answered 503 until the mode of a server is changed";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
-    } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
+    } else if !servers.is_empty() && text.discovery.is_none() && servers.iter().all(|server| server.backup) {
         let message = format!("every server of `{}` is a backup", name.value);
         let help = "a backup gets requests only when no other server can take them; without others, `backup` has no effect";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));

@@ -24,6 +24,7 @@ mod limit;
 mod store;
 mod list;
 mod upstream;
+mod discovery;
 mod upstream_http2;
 mod grpc_status;
 mod process;
@@ -57,6 +58,9 @@ pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;
 pub use destination::ForwardHost;
+pub use discovery::{
+    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceUrl,
+};
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
 pub use error_page::{ErrorPage, PagePart, PageText, RemotePage};
@@ -107,6 +111,8 @@ pub struct Config {
     pub log: LogSettings,
     /// How names of servers are resolved.
     pub dns: Dns,
+    /// What the sources of servers share.
+    pub discovery: DiscoverySettings,
     /// The admin listener.
     pub admin: Admin,
     /// Its credentials.

@@ -13,7 +13,7 @@ use weir_traffic::{Mode, ServerState};
 
 use super::{
     AffinitySettings, ConnectionsMax, GrpcStatusName, HealthCheck, OutlierEjection, ServerProtocol,
-    UpstreamHttp2, UpstreamTls,
+    ServerSource, UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
@@ -27,8 +27,10 @@ pub struct UpstreamIndex(pub usize);
 pub struct Upstream {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
-    /// The servers; at least one, names unique, not all of weight 0.
+    /// The servers of the text; at least one unless there is `discovery`, names unique, not all of weight 0.
     pub servers: Vec<Server>,
+    /// Where further servers come from; `None`: there are no others.
+    pub discovery: Option<Arc<ServerSource>>,
     /// TLS with the servers; `None`: plain connections.
     pub tls: Option<Box<UpstreamTls>>,
     /// The rest, shared between upstreams with equal settings: its fields are read and set as if they were here.
@@ -120,7 +122,7 @@ impl Upstream {
 
     /// An upstream with the defaults of the product.
     pub fn new(name: &str, servers: Vec<Server>) -> Self {
-        Self { name: name.into(), servers, tls: None, settings: Arc::default() }
+        Self { name: name.into(), servers, discovery: None, tls: None, settings: Arc::default() }
     }
 
     /// The affinity of clients to servers, ready for use.

@@ -146,6 +146,7 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         | ConfigPart::Process
         | ConfigPart::AccessLog
         | ConfigPart::Dns
+        | ConfigPart::Discovery
         | ConfigPart::Metrics => Effect::AtOnce,
         ConfigPart::Listener(_) => of_listener_key(first),
         ConfigPart::Route(..)

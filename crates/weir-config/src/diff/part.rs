@@ -22,6 +22,8 @@ pub enum ConfigPart {
     AccessLog,
     /// `[dns]`.
     Dns,
+    /// `[discovery]`.
+    Discovery,
     /// `[admin]`.
     Admin,
     /// `[recorder]`.
@@ -54,6 +56,7 @@ impl ConfigPart {
             Self::Log => "log",
             Self::AccessLog => "access_log",
             Self::Dns => "dns",
+            Self::Discovery => "discovery",
             Self::Admin => "admin",
             Self::Recorder => "recorder",
             Self::Metrics => "metrics",
@@ -77,6 +80,7 @@ impl fmt::Display for ConfigPart {
             | Self::Log
             | Self::AccessLog
             | Self::Dns
+            | Self::Discovery
             | Self::Admin
             | Self::Recorder
             | Self::Metrics
@@ -142,6 +146,7 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<
         whole(ConfigPart::Log, &|lines| document.log.lines("", lines)),
         whole(ConfigPart::AccessLog, &|lines| document.access_log.lines("", lines)),
         whole(ConfigPart::Dns, &|lines| document.dns.lines("", lines)),
+        whole(ConfigPart::Discovery, &|lines| document.discovery.lines("", lines)),
         whole(ConfigPart::Admin, &|lines| document.admin.lines("", lines)),
         whole(ConfigPart::Recorder, &|lines| document.recorder.lines("", lines)),
         whole(ConfigPart::Metrics, &|lines| document.metrics.lines("", lines)),

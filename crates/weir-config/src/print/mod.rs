@@ -31,6 +31,7 @@ fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         ("[log]", lines_of(&document.log)),
         ("[access_log]", lines_of(&document.access_log)),
         ("[dns]", lines_of(&document.dns)),
+        ("[discovery]", lines_of(&document.discovery)),
         ("[admin]", lines_of(&document.admin)),
         ("[recorder]", lines_of(&document.recorder)),
         ("[metrics]", lines_of(&document.metrics)),

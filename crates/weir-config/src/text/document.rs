@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::{CacheText, LimitText, ListText, ListenerText, StoreText, TracesText, UpstreamText};
+use super::{
+    CacheText, DiscoveryText, LimitText, ListText, ListenerText, StoreText, TracesText, UpstreamText,
+};
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
 use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};
 
@@ -21,6 +23,8 @@ section! {
         access_log: SpannedTable<AccessLog> = {};
         /// How names of servers are resolved.
         dns: SpannedTable<Dns> = {};
+        /// Sources of servers.
+        discovery: SpannedTable<DiscoveryText> = {};
         /// Status page, metrics and runtime changes.
         admin: SpannedTable<Admin> = {};
         /// Completed exchanges that are kept for `weir why`.

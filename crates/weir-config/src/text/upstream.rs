@@ -6,7 +6,7 @@ use weir_traffic::Mode;
 use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
 use super::upstream_tls::TlsServerName;
-use super::{AffinityText, EjectionText, HealthText, UpstreamTlsText};
+use super::{AffinityText, EjectionText, HealthText, UpstreamDiscoveryText, UpstreamTlsText};
 use crate::config::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, ServerProtocol,
     UpstreamHttp2, UpstreamLimits, UpstreamTimeouts,
@@ -22,8 +22,11 @@ section! {
     /// A named set of servers with one balancer.
     #[derive(Debug, Clone)]
     pub(crate) struct UpstreamText at "upstream.NAME" {
-        /// The servers: addresses, or tables for those with settings of their own.
-        servers: NonEmpty<Spanned<ServerText>> = required, like "nginx `server` (in `upstream`), HAProxy `server`";
+        /// The servers: addresses, or tables for those with settings of their own. Required, unless `discovery` names a source of servers; beside
+        /// one, all of them must be backups.
+        servers: NonEmpty<Spanned<ServerText>> = optional, like "nginx `server` (in `upstream`), HAProxy `server`";
+        /// A source of servers, which is followed: a file, DNS, Consul or etcd.
+        discovery: SpannedTable<UpstreamDiscoveryText> = optional;
         /// The policy that chooses a server.
         balance: BalanceText = "least-requests",
             like "nginx `least_conn`, `random two`, `hash consistent`; HAProxy `balance`";

@@ -86,20 +86,17 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "servers get the client address in `X-Forwarded-For` or by the PROXY protocol",
     ),
     unsupported(
-        "Service discovery by a registry",
+        "Service discovery by xDS, Docker or Kubernetes",
         &[
-            "discovery",
             "eds",
             "eds_cluster_config",
-            "consul",
             "docker",
             "kubernetes",
-            "server_template",
             "providers",
             "dynamic_resources",
             "service_discovery",
         ],
-        "server names are resolved repeatedly (`dns`); change the file and reload, or use `weir ctl`",
+        "servers are followed in files, DNS, Consul and etcd: set `discovery` of an upstream",
     ),
     unsupported(
         "Agents on servers",

@@ -1,0 +1,297 @@
+//! Sources of servers: exactly one for an upstream, whose keys fit it, and what all of them share. No source is asked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Files, admin, certificate_files};
+use crate::certificate::Authorities;
+use crate::config::{ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceUrl};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{OneOrMany, Spanned, SpannedTable};
+use crate::source_map::SourceSpan;
+use crate::text::{DiscoveryText, Document, ServerText, UpstreamDiscoveryText, UpstreamText};
+use crate::value::ServerAddress;
+
+const KINDS: [&str; 5] = ["file", "dns", "srv", "consul", "etcd"];
+
+/// Longest name of a domain (RFC 1035 section 2.3.4), and of a service.
+const NAME_LEN_MAX: usize = 253;
+
+/// The source of an upstream. Reports an upstream with neither servers nor a source, and one with both.
+pub(super) fn check_source(
+    name: &Spanned<Box<str>>,
+    text: &SpannedTable<UpstreamText>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<ServerSource> {
+    let Some(discovery) = &text.value.discovery else {
+        if text.value.servers.is_none() && text.is_missing("servers") && text.is_missing("discovery") {
+            let message = format!("the upstream `{}` has no servers", name.value);
+            let help = "write `servers`, a list of addresses, or `discovery`, such as `{ dns = \"app.internal:8080\" }`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
+        }
+        return None;
+    };
+    report_mixture(text, discovery, diagnostics);
+    report_other_keys(discovery, diagnostics);
+    let written: Vec<(&str, SourceSpan)> =
+        KINDS.iter().filter_map(|kind| Some((*kind, discovery.written(kind)?))).collect();
+    match &written[..] {
+        [] => {
+            if discovery.is_sound {
+                let message = "`discovery` names no source";
+                let help = "write one of `file`, `dns`, `srv`, `consul` and `etcd`";
+                diagnostics
+                    .push(Diagnostic::new(DiagnosticKind::MissingKey, discovery.span, message).help(help));
+            }
+            None
+        }
+        [_] => source(&discovery.value, files, diagnostics),
+        [(first, first_at), others @ ..] => {
+            for (other, at) in others {
+                let message = format!("`{other}` and `{first}`: an upstream has one source");
+                let help = "define an upstream for each, and a route with `split` over both";
+                let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, *at, message).help(help);
+                diagnostics.push(diagnostic.label(*first_at, "the first source"));
+            }
+            None
+        }
+    }
+}
+
+/// Servers in the text beside a source are a last resort: backups. Others would have to share the load with servers of which the text knows
+/// nothing.
+fn report_mixture(
+    text: &SpannedTable<UpstreamText>,
+    discovery: &SpannedTable<UpstreamDiscoveryText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    for entry in text.value.servers.iter().flat_map(|servers| &servers.0) {
+        let is_backup = matches!(&entry.value, ServerText::Table(table) if table.value.backup);
+        if !is_backup {
+            let message = "a server beside `discovery` must be a backup";
+            let help = "add `backup = true`: it serves when the source names no server that is available; or put it into the source";
+            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, entry.span, message).help(help);
+            diagnostics.push(diagnostic.label(discovery.span, "the source of the servers"));
+        }
+    }
+}
+
+fn report_other_keys(text: &SpannedTable<UpstreamDiscoveryText>, diagnostics: &mut Vec<Diagnostic>) {
+    if text.written("consul").is_some() {
+        return;
+    }
+    let UpstreamDiscoveryText { tags, datacenter, .. } = &text.value;
+    for (key, is_read) in [("tags", tags.is_some()), ("datacenter", datacenter.is_some())] {
+        if let Some(at) = text.written(key).filter(|_| is_read) {
+            let message = format!("`{key}` belongs to `consul`");
+            let help = "write `consul = \"...\"`, or remove it";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+        }
+    }
+}
+
+fn source(
+    text: &UpstreamDiscoveryText,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<ServerSource> {
+    if let Some(file) = &text.file {
+        return file_source(file, files, diagnostics);
+    }
+    if let Some(address) = &text.dns {
+        return dns_source(address, diagnostics);
+    }
+    if let Some(name) = &text.srv {
+        return srv_source(name, diagnostics);
+    }
+    if let Some(name) = &text.consul {
+        return consul_source(name, text, diagnostics);
+    }
+    text.etcd.as_ref().and_then(|prefix| etcd_source(prefix, diagnostics))
+}
+
+fn file_source(
+    file: &Spanned<Box<str>>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<ServerSource> {
+    let path: PathBuf = files.path(file);
+    let is_known = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
+    if !is_known {
+        let message = format!("`{}` is neither a `.toml` nor a `.json`", file.value);
+        let help = "the ending decides how the file is read";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message).help(help));
+        return None;
+    }
+    Some(ServerSource::File(path))
+}
+
+fn dns_source(address: &Spanned<ServerAddress>, diagnostics: &mut Vec<Diagnostic>) -> Option<ServerSource> {
+    if let ServerAddress::Name { host, port } = &address.value {
+        return Some(ServerSource::Dns { host: host.clone(), port: *port });
+    }
+    let message = format!("`{}` is an address, not a name", address.value);
+    let help = format!("write `servers = [\"{}\"]`", address.value);
+    diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, address.span, message).help(help));
+    None
+}
+
+fn srv_source(name: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> Option<ServerSource> {
+    let text = name.value.strip_suffix('.').unwrap_or(&name.value);
+    let is_label = |label: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && label.bytes().all(is_allowed)
+    };
+    if text.len() <= NAME_LEN_MAX && text.split('.').all(is_label) {
+        return Some(ServerSource::Srv(text.to_ascii_lowercase().into()));
+    }
+    let message = format!("`{}` is not a name in DNS", name.value);
+    let help = "write for example `_http._tcp.app.example.com`; ports are in the records";
+    diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message).help(help));
+    None
+}
+
+fn consul_source(
+    name: &Spanned<Box<str>>,
+    text: &UpstreamDiscoveryText,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<ServerSource> {
+    let tags = text.tags.as_ref().map_or(&[][..], |OneOrMany(tags)| tags);
+    let mut is_sound = true;
+    let named =
+        [(name, "service")].into_iter().chain(text.datacenter.iter().map(|name| (name, "datacenter")));
+    for (name, what) in named.chain(tags.iter().map(|tag| (tag, "tag"))) {
+        if name.value.is_empty() || name.value.len() > NAME_LEN_MAX || name.value.contains(char::is_control) {
+            let message = format!("{:?} is not the name of a {what}", name.value);
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message));
+            is_sound = false;
+        }
+    }
+    is_sound.then(|| {
+        ServerSource::Consul(ConsulService {
+            name: name.value.clone(),
+            tags: tags.iter().map(|tag| tag.value.clone()).collect(),
+            datacenter: text.datacenter.as_ref().map(|name| name.value.clone()),
+        })
+    })
+}
+
+fn etcd_source(prefix: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> Option<ServerSource> {
+    let text = prefix.value.trim_end_matches('/');
+    if text.is_empty() {
+        let message = format!("`{}`: every key of etcd would be a server", prefix.value);
+        let help = "write the prefix of one service, such as `/services/app`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, prefix.span, message).help(help));
+        return None;
+    }
+    Some(ServerSource::Etcd(format!("{text}/").into()))
+}
+
+/// What all sources share.
+pub(super) fn check_settings(
+    document: &Document,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> DiscoverySettings {
+    let text: &SpannedTable<DiscoveryText> = &document.discovery;
+    report_unused(document, diagnostics);
+    let DiscoveryText { empty_grace, state_file, consul, etcd } = &text.value;
+    let mut settings = DiscoverySettings {
+        empty_grace: *empty_grace,
+        state_file: state_file.as_ref().map(|file| files.path(file)),
+        ..DiscoverySettings::default()
+    };
+    let secret = |file: &Option<Spanned<Box<str>>>, diagnostics: &mut Vec<Diagnostic>| {
+        let line = admin::one_line(file.as_ref()?, 1, files, diagnostics)?;
+        Some(SourceSecret(line.into()))
+    };
+    if let Some(url) = &consul.value.url {
+        settings.consul.url = url.value.clone();
+    }
+    settings.consul.token = secret(&consul.value.token_file, diagnostics);
+    let urls: Vec<(&SourceUrl, SourceSpan)> =
+        consul.value.url.iter().map(|url| (&url.value, url.span)).collect();
+    settings.consul.authorities = authorities(&urls, consul.value.ca.as_ref(), files, diagnostics);
+    warn_in_the_clear(&urls, consul.written("token_file"), "the token", diagnostics);
+    let urls: Vec<(&SourceUrl, SourceSpan)> =
+        etcd.value.url.iter().flat_map(|urls| &urls.0).map(|url| (&url.value, url.span)).collect();
+    if !urls.is_empty() {
+        settings.etcd.urls = urls.iter().map(|(url, _)| (*url).clone()).collect();
+    }
+    settings.etcd.authorities = authorities(&urls, etcd.value.ca.as_ref(), files, diagnostics);
+    warn_in_the_clear(&urls, etcd.written("password_file"), "the password", diagnostics);
+    let password = secret(&etcd.value.password_file, diagnostics);
+    let written =
+        [("user", &etcd.value.user, "password_file"), ("password_file", &etcd.value.password_file, "user")];
+    for (key, value, other) in written {
+        if let (Some(value), true) = (value, etcd.is_missing(other)) {
+            let message = format!("`{key}` needs `{other}`");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, value.span, message));
+        }
+    }
+    settings.etcd.login = etcd.value.user.as_ref().map(|user| user.value.clone()).zip(password);
+    settings
+}
+
+fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
+    let uses = |kind: &str| {
+        let sources = document.upstream.0.iter().filter_map(|(_, text)| text.value.discovery.as_ref());
+        sources.into_iter().any(|discovery| kind.is_empty() || discovery.written(kind).is_some())
+    };
+    let all_read = document.upstream.0.iter().all(|(_, text)| text.is_sound);
+    for (key, kind) in [("consul", "consul"), ("etcd", "etcd"), ("state_file", ""), ("empty_grace", "")] {
+        if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !uses(kind)) {
+            let message = match kind {
+                "" => format!("`{key}` has no effect: no upstream has `discovery`"),
+                _ => format!("`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`"),
+            };
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+        }
+    }
+}
+
+/// Warns when a secret is sent over a network unencrypted.
+fn warn_in_the_clear(
+    urls: &[(&SourceUrl, SourceSpan)],
+    secret_at: Option<SourceSpan>,
+    secret: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let open = urls.iter().find(|(url, _)| !url.is_tls && !super::traces::is_this_machine(&url.authority));
+    if let (Some((_, at)), Some(secret_at)) = (open, secret_at) {
+        let message = format!("{secret} is sent unencrypted");
+        let diagnostic = Diagnostic::new(DiagnosticKind::Suspicious, *at, message).help("use `https`");
+        diagnostics.push(diagnostic.label(secret_at, "the secret"));
+    }
+}
+
+fn authorities(
+    urls: &[(&SourceUrl, SourceSpan)],
+    ca: Option<&Spanned<Box<str>>>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Arc<Authorities>> {
+    let Some((_, at)) = urls.iter().find(|(url, _)| url.is_tls) else {
+        if let Some(ca) = ca {
+            let message = "`ca` has no effect: no URL has `https`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, ca.span, message));
+        }
+        return None;
+    };
+    if !files.may_read {
+        return None;
+    }
+    let (loaded, at) = match ca {
+        Some(ca) => (Authorities::load(&files.path(ca)), ca.span),
+        None => (files.authorities_of_system(), *at),
+    };
+    let loaded = loaded.map_err(|error| diagnostics.push(certificate_files::diagnostic(&error, at))).ok()?;
+    match loaded.unusable().filter(|_| ca.is_some()) {
+        Some(error) => {
+            diagnostics.push(certificate_files::diagnostic(&error, at));
+            None
+        }
+        None => Some(loaded),
+    }
+}

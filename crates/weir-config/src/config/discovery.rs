@@ -1,0 +1,125 @@
+//! Where the servers of an upstream come from when the text does not list them: `discovery` of an upstream, and `[discovery]`, which has
+//! what all sources share.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::certificate::Authorities;
+
+/// What all sources share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiscoverySettings {
+    /// How long a source must name no server at all before that is believed.
+    pub empty_grace: Duration,
+    /// Where the last known servers are kept over a restart; `None`: nowhere.
+    pub state_file: Option<PathBuf>,
+    /// Where Consul answers.
+    pub consul: ConsulAgent,
+    /// Where etcd answers.
+    pub etcd: EtcdCluster,
+}
+
+impl Default for DiscoverySettings {
+    fn default() -> Self {
+        let local = |port: u16| SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
+        Self {
+            empty_grace: Duration::from_secs(30),
+            state_file: None,
+            consul: ConsulAgent { url: local(8500), token: None, authorities: None },
+            etcd: EtcdCluster { urls: vec![local(2379)], login: None, authorities: None },
+        }
+    }
+}
+
+/// Where the servers of one upstream come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerSource {
+    /// A file that is watched.
+    File(PathBuf),
+    /// Every address of a name is a server.
+    Dns {
+        /// The name in lower case.
+        host: Box<str>,
+        /// The port of all servers.
+        port: u16,
+    },
+    /// The records of type SRV of this name.
+    Srv(Box<str>),
+    /// The instances of a service.
+    Consul(ConsulService),
+    /// The keys below this one, which ends with `/`.
+    Etcd(Box<str>),
+}
+
+impl fmt::Display for ServerSource {
+    /// As shown to operators: `dns app.example:8080`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Dns { host, port } => write!(f, "dns {host}:{port}"),
+            Self::Srv(name) => write!(f, "srv {name}"),
+            Self::Consul(service) => write!(f, "consul {}", service.name),
+            Self::Etcd(prefix) => write!(f, "etcd {prefix}"),
+        }
+    }
+}
+
+/// A service of Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsulService {
+    /// The name of the service.
+    pub name: Box<str>,
+    /// Tags that an instance must have, all of them.
+    pub tags: Vec<Box<str>>,
+    /// The datacenter; `None`: that of the agent.
+    pub datacenter: Option<Box<str>>,
+}
+
+/// The agent of Consul that is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConsulAgent {
+    /// Where it answers.
+    pub url: SourceUrl,
+    /// The token of the requests.
+    pub token: Option<SourceSecret>,
+    /// The authorities for its certificate; present whenever its URL has `https`.
+    pub authorities: Option<Arc<Authorities>>,
+}
+
+/// The members of etcd that are asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EtcdCluster {
+    /// Where they answer; at least one.
+    pub urls: Vec<SourceUrl>,
+    /// User and password.
+    pub login: Option<(Box<str>, SourceSecret)>,
+    /// The authorities for their certificates; present whenever a URL has `https`.
+    pub authorities: Option<Arc<Authorities>>,
+}
+
+/// Scheme, host and port of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceUrl {
+    /// Whether it is one of `https`.
+    pub is_tls: bool,
+    /// Host and port.
+    pub authority: Box<str>,
+}
+
+impl fmt::Display for SourceUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http{}://{}", if self.is_tls { "s" } else { "" }, self.authority)
+    }
+}
+
+/// A token or a password: never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SourceSecret(pub Box<str>);
+
+impl fmt::Debug for SourceSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SourceSecret")
+    }
+}

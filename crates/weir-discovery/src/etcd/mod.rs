@@ -1,0 +1,131 @@
+//! Keys below a prefix of etcd, version 3, by its API as JSON: listed once, then watched from that revision on. After a compaction that has
+//! taken the revision away, and after every broken connection, they are listed anew. `keys` has the pure part.
+
+mod keys;
+
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use serde_json::{Value, json};
+use weir_config::{EtcdCluster, SourceUrl};
+
+use self::keys::{KnownKeys, WatchMessage, prefix_end};
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::http_client::{BODY_BYTES_MAX, HttpClient, Query, RequestProblem};
+use crate::report::Reporter;
+
+/// How long an answer may take.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// Follows a prefix until the task is dropped.
+pub(crate) async fn follow(prefix: Box<str>, cluster: EtcdCluster, reporter: Reporter) {
+    let mut backoff = Backoff::default();
+    let mut member = 0;
+    loop {
+        let url = &cluster.urls[member % cluster.urls.len()];
+        let mut session = Session { prefix: &prefix, cluster: &cluster, url, reporter: &reporter };
+        match session.follow(&mut backoff).await {
+            // The revision is compacted: list again, at once.
+            Ok(()) => {}
+            Err(problem) => {
+                member += 1;
+                // One of several members that is down is no outage; all of them are.
+                if member % cluster.urls.len() == 0 {
+                    reporter.failed(&problem);
+                } else {
+                    tracing::debug!(%problem, "the next member of etcd is asked");
+                }
+                tokio::time::sleep(backoff.next_wait(clock::random())).await;
+            }
+        }
+    }
+}
+
+/// One member that is asked.
+struct Session<'a> {
+    prefix: &'a str,
+    cluster: &'a EtcdCluster,
+    url: &'a SourceUrl,
+    reporter: &'a Reporter,
+}
+
+impl Session<'_> {
+    /// Lists the keys, then watches them. Ends without an error when they have to be listed anew.
+    async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), RequestProblem> {
+        let mut client = HttpClient::new(self.url.clone(), self.cluster.authorities.as_ref());
+        let token = self.token(&mut client).await?;
+        let range = json!({ "key": self.first(), "range_end": self.end() });
+        let answer = self.ask(&mut client, "/v3/kv/range", &range, token.as_deref()).await?;
+        let (mut keys, revision) =
+            KnownKeys::of_range(self.prefix, &answer).map_err(|why| self.refused(&why))?;
+        backoff.reset();
+        self.reporter.said(keys.servers());
+
+        let create = json!({ "create_request": {
+            "key": self.first(), "range_end": self.end(), "start_revision": (revision + 1).to_string(),
+        }});
+        let body = create.to_string();
+        let fields: Vec<(&str, &str)> = token.iter().map(|token| ("Authorization", token.as_str())).collect();
+        let query = Query { method: "POST", target: "/v3/watch", fields: &fields, body: &body };
+        let mut stream = client.send(&query, ANSWER_TIME).await?;
+        if stream.head.status != 200 {
+            return Err(self.refused(&format!("it answered a watch with {}", stream.head.status)));
+        }
+        let mut received = Vec::new();
+        while stream.read(&mut received).await? {
+            while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = received.drain(..=end).collect();
+                match keys.watched(&line).map_err(|why| self.refused(&why))? {
+                    WatchMessage::Nothing => {}
+                    WatchMessage::Changed => self.reporter.said(keys.servers()),
+                    WatchMessage::Compacted => return Ok(()),
+                }
+            }
+            if received.len() > BODY_BYTES_MAX {
+                return Err(self.refused("it sent a line without an end"));
+            }
+        }
+        Err(self.refused("it ended the watch"))
+    }
+
+    async fn token(&self, client: &mut HttpClient) -> Result<Option<String>, RequestProblem> {
+        let Some((user, password)) = &self.cluster.login else { return Ok(None) };
+        let login = json!({ "name": user, "password": password.0 });
+        let answer = self.ask(client, "/v3/auth/authenticate", &login, None).await?;
+        let token = answer.get("token").and_then(Value::as_str).map(str::to_owned);
+        token.map(Some).ok_or_else(|| self.refused("it answered a login without a token"))
+    }
+
+    async fn ask(
+        &self,
+        client: &mut HttpClient,
+        target: &str,
+        question: &Value,
+        token: Option<&str>,
+    ) -> Result<Value, RequestProblem> {
+        let body = question.to_string();
+        let fields: Vec<(&str, &str)> = token.iter().map(|token| ("Authorization", *token)).collect();
+        let query = Query { method: "POST", target, fields: &fields, body: &body };
+        let (head, body) = client.send(&query, ANSWER_TIME).await?.whole(ANSWER_TIME).await?;
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if head.status == 200 {
+            return Ok(answer);
+        }
+        let message =
+            ["message", "error"].iter().find_map(|key| answer.get(*key)?.as_str()).unwrap_or("no reason");
+        Err(self.refused(&format!("{target} was answered {} ({message})", head.status)))
+    }
+
+    fn refused(&self, why: &str) -> RequestProblem {
+        RequestProblem::Refused(format!("{}: {why}", self.url))
+    }
+
+    fn first(&self) -> String {
+        BASE64.encode(self.prefix.as_bytes())
+    }
+
+    fn end(&self) -> String {
+        BASE64.encode(&prefix_end(self.prefix.as_bytes()))
+    }
+}

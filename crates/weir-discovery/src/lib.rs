@@ -1,0 +1,30 @@
+//! Sources of servers: who the servers of an upstream are, according to a file, DNS, Consul or etcd, followed as it changes.
+//!
+//! Each upstream with a source has a task that asks it; what it says is a whole [`ServerSet`], sent when it changes. What is believed
+//! (grace for empty answers, last known servers in an outage and over a restart) is decided in `belief`, without I/O. Must not know the
+//! request path, nor balance anything.
+
+#![forbid(unsafe_code)]
+
+// What is followed, and what is believed of it.
+mod run;
+
+// The sources, each with its task.
+mod file_source;
+mod file_format;
+mod dns;
+mod consul;
+mod etcd;
+mod http_client;
+mod weights;
+
+// From a source to the set that goes out.
+mod report;
+mod state_file;
+mod belief;
+mod backoff;
+mod server_set;
+mod clock;
+
+pub use run::{DiscoveryConfig, run};
+pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};

@@ -1,0 +1,260 @@
+//! The desk of all sources: a task for each upstream that has one, what is believed of each, and the sets that go out. A new config leaves the
+//! sources that it does not change alone.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hickory_resolver::TokioResolver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, JoinHandle};
+use weir_config::{Config, DiscoverySettings, Dns, ServerSource};
+
+use crate::belief::Belief;
+use crate::dns::DnsQuestion;
+use crate::report::{Reporter, SourceMessage};
+use crate::server_set::ServerSet;
+use crate::state_file::StoredUpstream;
+use crate::{clock, consul, dns, etcd, file_source, state_file};
+
+/// The state file is written this often at most.
+const STATE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is to be followed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DiscoveryConfig {
+    /// Upstreams and where their servers come from.
+    pub sources: Vec<(Box<str>, Arc<ServerSource>)>,
+    /// What all sources share.
+    pub settings: DiscoverySettings,
+    /// How names are resolved.
+    pub dns: Dns,
+}
+
+impl DiscoveryConfig {
+    /// The sources of a config.
+    pub fn of(config: &Config) -> Self {
+        let sources = config.upstreams.iter().filter_map(|upstream| {
+            let source = upstream.discovery.as_ref()?;
+            Some((upstream.name.clone(), Arc::clone(source)))
+        });
+        Self { sources: sources.collect(), settings: config.discovery.clone(), dns: config.dns.clone() }
+    }
+}
+
+/// Follows every config, and sends the servers of each upstream whenever they or what is said of them change. Ends when `configs` or `sets`
+/// does; then all sources end, too.
+pub async fn run(mut configs: UnboundedReceiver<DiscoveryConfig>, sets: UnboundedSender<ServerSet>) {
+    let (reports, mut reported) = unbounded_channel();
+    let mut desk = Desk::new(reports);
+    loop {
+        let due = desk.due();
+        tokio::select! {
+            config = configs.recv() => match config {
+                Some(config) => desk.follow(config),
+                None => break,
+            },
+            Some(report) = reported.recv() => desk.hear(report),
+            () = tokio::time::sleep_until(due.unwrap_or_else(clock::now).into()), if due.is_some() => {
+                for set in desk.take() {
+                    if sets.send(set).is_err() {
+                        return desk.store().await;
+                    }
+                }
+                if desk.is_store_due() {
+                    desk.store().await;
+                }
+            }
+        }
+    }
+    desk.store().await;
+}
+
+/// A source that is followed.
+struct FollowedSource {
+    /// Tells it from an earlier one of the same upstream, of which a report may still be on its way.
+    id: u64,
+    source: Arc<ServerSource>,
+    belief: Belief,
+    task: AbortHandle,
+}
+
+impl Drop for FollowedSource {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Desk {
+    reports: UnboundedSender<SourceMessage>,
+    /// By upstream.
+    sources: HashMap<Box<str>, FollowedSource>,
+    /// The upstreams with something to do, now or later: few of many.
+    pending: HashSet<Box<str>>,
+    next_id: u64,
+    settings: DiscoverySettings,
+    dns: Dns,
+    resolver: Option<Result<Arc<TokioResolver>, Box<str>>>,
+    /// What is in the state file, or was when it was read.
+    remembered: BTreeMap<Box<str>, StoredUpstream>,
+    state_file: Option<PathBuf>,
+    store_at: Option<Instant>,
+    store_fails: bool,
+}
+
+impl Desk {
+    fn new(reports: UnboundedSender<SourceMessage>) -> Self {
+        Self {
+            reports,
+            sources: HashMap::new(),
+            pending: HashSet::new(),
+            next_id: 0,
+            settings: DiscoverySettings::default(),
+            dns: Dns::default(),
+            resolver: None,
+            remembered: BTreeMap::new(),
+            state_file: None,
+            store_at: None,
+            store_fails: false,
+        }
+    }
+
+    fn follow(&mut self, config: DiscoveryConfig) {
+        let mut before = std::mem::take(&mut self.sources);
+        if self.state_file != config.settings.state_file {
+            self.state_file.clone_from(&config.settings.state_file);
+            self.remembered = self.state_file.as_deref().map(state_file::read).unwrap_or_default();
+        }
+        // Sources with other settings begin anew, with what is known of them.
+        if self.settings != config.settings || self.dns != config.dns {
+            self.remember(&before);
+            before.clear();
+            self.resolver = None;
+        }
+        (self.settings, self.dns) = (config.settings, config.dns);
+        for (upstream, source) in config.sources {
+            let kept = before.remove(&upstream).filter(|kept| *kept.source == *source);
+            let followed = kept.unwrap_or_else(|| self.start(&upstream, source));
+            self.pending.insert(upstream.clone());
+            self.sources.insert(upstream, followed);
+        }
+    }
+
+    fn remember(&mut self, sources: &HashMap<Box<str>, FollowedSource>) {
+        for (upstream, followed) in sources {
+            if let Some((servers, said_at)) = followed.belief.known() {
+                let known = StoredUpstream::new(followed.belief.source(), servers, said_at);
+                self.remembered.insert(upstream.clone(), known);
+            }
+        }
+    }
+
+    fn start(&mut self, upstream: &str, source: Arc<ServerSource>) -> FollowedSource {
+        let name: Box<str> = source.to_string().into();
+        let mut belief = Belief::new(upstream.into(), name.clone(), self.settings.empty_grace);
+        let known = self.remembered.get(upstream).filter(|known| known.source == name);
+        if let Some((servers, said_at)) = known.and_then(StoredUpstream::servers) {
+            belief.remember(servers, said_at, clock::now());
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let reporter = Reporter { upstream: upstream.into(), id, reports: self.reports.clone() };
+        let task = self.start_task(&source, reporter).abort_handle();
+        FollowedSource { id, source, belief, task }
+    }
+
+    fn start_task(&mut self, source: &ServerSource, reporter: Reporter) -> JoinHandle<()> {
+        let question = match source {
+            ServerSource::File(path) => return tokio::spawn(file_source::follow(path.clone(), reporter)),
+            ServerSource::Consul(service) => {
+                return tokio::spawn(consul::follow(service.clone(), self.settings.consul.clone(), reporter));
+            }
+            ServerSource::Etcd(prefix) => {
+                return tokio::spawn(etcd::follow(prefix.clone(), self.settings.etcd.clone(), reporter));
+            }
+            ServerSource::Dns { host, port } => DnsQuestion::Addresses { host: host.clone(), port: *port },
+            ServerSource::Srv(name) => DnsQuestion::Srv(name.clone()),
+        };
+        let dns = &self.dns;
+        let new_resolver = || dns::resolver(dns).map_err(|error| error.to_string().into());
+        match self.resolver.get_or_insert_with(new_resolver) {
+            Ok(resolver) => {
+                tokio::spawn(dns::follow(question, self.dns.clone(), Arc::clone(resolver), reporter))
+            }
+            Err(why) => {
+                reporter.failed(&format!("names cannot be resolved: {why} (see the section [dns])"));
+                tokio::spawn(async {})
+            }
+        }
+    }
+
+    fn hear(&mut self, message: SourceMessage) {
+        let followed = self.sources.get_mut(&message.upstream).filter(|followed| followed.id == message.id);
+        if let Some(followed) = followed {
+            followed.belief.hear(message.report, clock::now(), clock::date());
+            self.pending.insert(message.upstream);
+        }
+    }
+
+    /// When there is something to do.
+    fn due(&self) -> Option<Instant> {
+        let pending = self.pending.iter().filter_map(|upstream| self.sources.get(upstream));
+        let beliefs = pending.filter_map(|followed| followed.belief.due());
+        beliefs.chain(self.store_at).min()
+    }
+
+    /// The sets that are to be sent now.
+    fn take(&mut self) -> Vec<ServerSet> {
+        let (now, date) = (clock::now(), clock::date());
+        let (sources, mut sets) = (&mut self.sources, Vec::new());
+        self.pending.retain(|upstream| {
+            let Some(followed) = sources.get_mut(upstream) else { return false };
+            sets.extend(followed.belief.take(now, date));
+            followed.belief.due().is_some()
+        });
+        for set in &sets {
+            log(set);
+        }
+        if self.state_file.is_some() && !sets.is_empty() {
+            self.store_at.get_or_insert(now + STATE_INTERVAL);
+        }
+        sets
+    }
+
+    fn is_store_due(&self) -> bool {
+        self.store_at.is_some_and(|at| at <= clock::now())
+    }
+
+    /// Writes the state file, if anything has changed.
+    async fn store(&mut self) {
+        let (Some(path), Some(_)) = (self.state_file.clone(), self.store_at.take()) else { return };
+        let mut upstreams = BTreeMap::new();
+        for (upstream, followed) in &self.sources {
+            let known = match followed.belief.known() {
+                Some((servers, said_at)) => StoredUpstream::new(followed.belief.source(), servers, said_at),
+                None => continue,
+            };
+            upstreams.insert(upstream.clone(), known);
+        }
+        let written = tokio::task::spawn_blocking(move || {
+            state_file::write(&path, upstreams).map_err(|error| (path, error))
+        });
+        let failure = written.await.ok().and_then(Result::err);
+        if let Some((path, error)) = failure.as_ref().filter(|_| !self.store_fails) {
+            tracing::warn!(file = %path.display(), %error, "the last known servers cannot be stored");
+        }
+        self.store_fails = failure.is_some();
+    }
+}
+
+fn log(set: &ServerSet) {
+    let ServerSet { upstream, servers, origin } = set;
+    let (upstream, source, servers) = (&**upstream, &*origin.source, servers.len());
+    match &origin.problem {
+        Some(problem) => {
+            tracing::warn!(upstream, source, servers, %problem, "the source of servers has a problem; the last known servers stay in use");
+        }
+        None => tracing::info!(upstream, source, servers, "the source has named the servers of an upstream"),
+    }
+}

@@ -1,0 +1,169 @@
+//! The last known servers on disk, so that a start does not depend on a source that is away. Written whole, by way of a second file; one that
+//! cannot be read is ignored, with a warning.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::belief::SERVERS_MAX;
+use crate::server_set::{DiscoveredServer, ServerReadiness};
+
+const BYTES_MAX: u64 = 64 << 20;
+
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct StateFile {
+    version: u32,
+    /// By upstream.
+    upstreams: BTreeMap<Box<str>, StoredUpstream>,
+}
+
+/// What is known of one upstream.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct StoredUpstream {
+    /// The source in words: another one has other servers.
+    pub(crate) source: Box<str>,
+    /// Seconds since 1970.
+    said_at: u64,
+    servers: Vec<StoredServer>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoredServer {
+    address: Box<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<Box<str>>,
+    weight: u16,
+    #[serde(default)]
+    backup: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zone: Option<Box<str>>,
+    #[serde(default)]
+    draining: bool,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl StoredUpstream {
+    pub(crate) fn new(source: &str, servers: &[DiscoveredServer], said_at: SystemTime) -> Self {
+        let stored = servers.iter().map(|server| StoredServer {
+            address: server.address.to_string().into(),
+            name: server.name.clone(),
+            weight: server.weight,
+            backup: server.backup,
+            zone: server.zone.clone(),
+            draining: server.readiness == ServerReadiness::Draining,
+            metadata: server.metadata.clone(),
+        });
+        let said_at = said_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Self { source: source.into(), said_at, servers: stored.collect() }
+    }
+
+    /// The servers, and when the source named them; `None`: one of them could be none of Weir's.
+    pub(crate) fn servers(&self) -> Option<(Vec<DiscoveredServer>, SystemTime)> {
+        let server = |stored: &StoredServer| {
+            let address = stored.address.parse().ok().filter(|_| stored.weight <= 256)?;
+            let readiness = if stored.draining { ServerReadiness::Draining } else { ServerReadiness::Ready };
+            Some(DiscoveredServer {
+                address,
+                name: stored.name.clone(),
+                weight: stored.weight,
+                backup: stored.backup,
+                zone: stored.zone.clone(),
+                readiness,
+                metadata: stored.metadata.clone(),
+            })
+        };
+        let servers: Option<Vec<DiscoveredServer>> = self.servers.iter().map(server).collect();
+        let said_at = UNIX_EPOCH.checked_add(Duration::from_secs(self.said_at))?;
+        servers.filter(|servers| servers.len() <= SERVERS_MAX).map(|servers| (servers, said_at))
+    }
+}
+
+/// What an earlier process has left.
+pub(crate) fn read(path: &Path) -> BTreeMap<Box<str>, StoredUpstream> {
+    let known = read_bounded(path).and_then(|text| {
+        let state: StateFile = serde_json::from_str(&text).map_err(io::Error::other)?;
+        match state.version {
+            VERSION => Ok(state.upstreams),
+            other => Err(io::Error::other(format!("its version is {other}; this Weir reads {VERSION}"))),
+        }
+    });
+    known.unwrap_or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            tracing::warn!(file = %path.display(), %error, "the file with the last known servers is ignored");
+        }
+        BTreeMap::new()
+    })
+}
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let len = File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    match len as u64 > BYTES_MAX {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(text),
+    }
+}
+
+/// Replaces the file; a crash at any moment leaves the old one or the new one.
+pub(crate) fn write(path: &Path, upstreams: BTreeMap<Box<str>, StoredUpstream>) -> io::Result<()> {
+    let text = serde_json::to_vec(&StateFile { version: VERSION, upstreams }).map_err(io::Error::other)?;
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    // Another process, the one before in an upgrade, may write the same file.
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = folder.join(name);
+    let replaced = || {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&temporary)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    replaced().inspect_err(|_| {
+        let _was_gone = fs::remove_file(&temporary);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("servers.json");
+        let mut server = DiscoveredServer::new("app.internal:80".parse().unwrap());
+        server.zone = Some("a".into());
+        server.readiness = ServerReadiness::Draining;
+        server.metadata.insert("k".into(), "v".into());
+        let at = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let known = StoredUpstream::new("file x", std::slice::from_ref(&server), at);
+        write(&path, BTreeMap::from([("app".into(), known)])).unwrap();
+        let read = read(&path);
+        assert_eq!(&*read["app"].source, "file x");
+        assert_eq!(read["app"].servers(), Some((vec![server], at)));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_broken_file_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("servers.json");
+        assert!(read(&path).is_empty());
+        for text in ["", "{", "{\"version\": 2, \"upstreams\": {}}", "[]"] {
+            fs::write(&path, text).unwrap();
+            assert!(read(&path).is_empty(), "{text}");
+        }
+        let bad = r#"{"version": 1, "upstreams": {"app": {"source": "x", "said_at": 1, "servers": [{"address": "?", "weight": 1}]}}}"#;
+        fs::write(&path, bad).unwrap();
+        assert_eq!(read(&path)["app"].servers(), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! A small DNS server on UDP and TCP: several addresses of a name, SRV records, truncated answers, names that are gone, and an outage.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use hickory_resolver::proto::op::{Message, MessageType, OpCode, ResponseCode};
+use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UdpSocket};
+use weir_config::ServerSource;
+
+use super::{Desk, addresses};
+
+#[derive(Default)]
+struct Zone {
+    records: HashMap<(String, RecordType), Vec<RData>>,
+    additional: Vec<(String, RData)>,
+    is_down: bool,
+    /// Whether answers over UDP are cut.
+    truncates: bool,
+    asked_by_tcp: usize,
+}
+
+#[derive(Clone)]
+struct DnsServer {
+    zone: Arc<Mutex<Zone>>,
+    port: u16,
+}
+
+impl DnsServer {
+    async fn start() -> Self {
+        // The same port for both: another one when TCP has it already.
+        let (udp, tcp) = loop {
+            let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            if let Ok(udp) = UdpSocket::bind(tcp.local_addr().unwrap()).await {
+                break (udp, tcp);
+            }
+        };
+        let server = Self { zone: Arc::default(), port: udp.local_addr().unwrap().port() };
+        let of_udp = server.clone();
+        tokio::spawn(async move {
+            let mut question = [0; 1500];
+            while let Ok((len, peer)) = udp.recv_from(&mut question).await {
+                let answer = of_udp.answer(&question[..len], false);
+                let _gone = udp.send_to(&answer, peer).await;
+            }
+        });
+        let of_tcp = server.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = tcp.accept().await {
+                let server = of_tcp.clone();
+                tokio::spawn(async move {
+                    while let Ok(len) = stream.read_u16().await {
+                        let mut question = vec![0; usize::from(len)];
+                        if stream.read_exact(&mut question).await.is_err() {
+                            return;
+                        }
+                        let answer = server.answer(&question, true);
+                        let _gone = stream.write_u16(answer.len() as u16).await;
+                        let _gone = stream.write_all(&answer).await;
+                    }
+                });
+            }
+        });
+        server
+    }
+
+    fn answer(&self, question: &[u8], is_tcp: bool) -> Vec<u8> {
+        let mut zone = self.zone.lock().unwrap();
+        zone.asked_by_tcp += usize::from(is_tcp);
+        let question = Message::from_vec(question).unwrap();
+        let query = question.queries[0].clone();
+        let mut answer = Message::new(question.id, MessageType::Response, OpCode::Query);
+        answer.metadata.recursion_available = true;
+        answer.metadata.recursion_desired = true;
+        answer.add_query(query.clone());
+        let name = query.name().to_ascii().to_lowercase();
+        let found = zone.records.get(&(name.clone(), query.query_type()));
+        if zone.is_down {
+            answer.metadata.response_code = ResponseCode::ServFail;
+        } else if zone.truncates && !is_tcp {
+            answer.metadata.truncation = true;
+        } else if let Some(found) = found {
+            for data in found {
+                answer.add_answer(Record::from_rdata(query.name().clone(), 0, data.clone()));
+            }
+            for (owner, data) in &zone.additional {
+                answer.add_additional(Record::from_rdata(Name::from_ascii(owner).unwrap(), 0, data.clone()));
+            }
+        } else if !zone.records.keys().any(|(known, _)| *known == name) {
+            answer.metadata.response_code = ResponseCode::NXDomain;
+        }
+        answer.to_vec().unwrap()
+    }
+
+    fn set(&self, name: &str, kind: RecordType, data: Vec<RData>) {
+        self.zone.lock().unwrap().records.insert((name.to_owned(), kind), data);
+    }
+
+    fn desk(&self, source: ServerSource) -> Desk {
+        let port = self.port;
+        Desk::start(source, |config| config.dns.resolvers = vec![([127, 0, 0, 1], port).into()])
+    }
+}
+
+fn a(ip: [u8; 4]) -> RData {
+    RData::A(A(ip.into()))
+}
+
+fn srv(priority: u16, weight: u16, port: u16, target: &str) -> RData {
+    RData::SRV(SRV::new(priority, weight, port, Name::from_ascii(target).unwrap()))
+}
+
+#[tokio::test]
+async fn every_address_of_a_name_is_a_server() {
+    let dns = DnsServer::start().await;
+    let name = "app.example.";
+    dns.set(name, RecordType::A, vec![a([10, 0, 0, 1]), a([10, 0, 0, 2])]);
+    dns.set(name, RecordType::AAAA, vec![RData::AAAA(AAAA("fd00::1".parse().unwrap()))]);
+    let mut desk = dns.desk(ServerSource::Dns { host: "app.example".into(), port: 80 });
+    desk.until_servers(&["10.0.0.1:80", "10.0.0.2:80", "[fd00::1]:80"]).await;
+    dns.set(name, RecordType::A, vec![a([10, 0, 0, 2])]);
+    desk.until_servers(&["10.0.0.2:80", "[fd00::1]:80"]).await;
+
+    dns.zone.lock().unwrap().is_down = true;
+    let set = desk.until("that is stale", |set| set.origin.is_stale).await;
+    assert_eq!(addresses(&set).len(), 2, "the last answer stays");
+    dns.zone.lock().unwrap().is_down = false;
+    desk.until_servers(&["10.0.0.2:80", "[fd00::1]:80"]).await;
+
+    dns.zone.lock().unwrap().records.clear();
+    let set = desk.until_problem("names no server any more").await;
+    assert_eq!(addresses(&set).len(), 2, "a name that is gone is not believed at once");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn answers_that_are_cut_are_asked_for_over_tcp() {
+    let dns = DnsServer::start().await;
+    dns.zone.lock().unwrap().truncates = true;
+    let many: Vec<RData> = (1..=200).map(|last| a([10, 0, 0, last])).collect();
+    dns.set("app.example.", RecordType::A, many);
+    let mut desk = dns.desk(ServerSource::Dns { host: "app.example".into(), port: 80 });
+    desk.until("with all servers", |set| set.servers.len() == 200).await;
+    assert!(dns.zone.lock().unwrap().asked_by_tcp > 0);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn srv_records_have_ports_weights_and_priorities() {
+    let dns = DnsServer::start().await;
+    let name = "_http._tcp.app.example.";
+    dns.set(
+        name,
+        RecordType::SRV,
+        vec![
+            srv(20, 1, 8003, "c.example."),
+            srv(10, 30, 8001, "a.example."),
+            srv(10, 10, 8002, "b.example."),
+        ],
+    );
+    dns.set("a.example.", RecordType::A, vec![a([10, 0, 0, 1])]);
+    dns.set("b.example.", RecordType::A, vec![a([10, 0, 0, 2])]);
+    // Only in the additional section.
+    dns.zone.lock().unwrap().additional = vec![("c.example.".to_owned(), a([10, 0, 0, 3]))];
+    let mut desk = dns.desk(ServerSource::Srv("_http._tcp.app.example".into()));
+    let set = desk.until_servers(&["10.0.0.1:8001", "10.0.0.2:8002", "10.0.0.3:8003"]).await;
+    let weights: Vec<(u16, bool)> = set.servers.iter().map(|server| (server.weight, server.backup)).collect();
+    assert_eq!(weights, [(30, false), (10, false), (1, true)]);
+    dns.set(name, RecordType::SRV, vec![srv(20, 1, 8003, "c.example.")]);
+    let set = desk.until_servers(&["10.0.0.3:8003"]).await;
+    assert!(!set.servers[0].backup, "the lowest priority that is there");
+    desk.stop().await;
+}

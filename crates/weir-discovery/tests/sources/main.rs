@@ -1,0 +1,76 @@
+//! Sources against real servers of files, DNS, Consul and etcd on this machine: what reaches the channel of sets.
+
+#![expect(clippy::unwrap_used, reason = "functions beside the tests are parts of them")]
+
+mod files;
+mod dns;
+mod consul;
+mod etcd;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use weir_config::ServerSource;
+use weir_discovery::{DiscoveryConfig, ServerSet};
+
+/// Far more than any of these takes, also on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The desk of all sources with one upstream, `app`.
+struct Desk {
+    configs: Option<UnboundedSender<DiscoveryConfig>>,
+    config: DiscoveryConfig,
+    sets: UnboundedReceiver<ServerSet>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Desk {
+    fn start(source: ServerSource, change: impl FnOnce(&mut DiscoveryConfig)) -> Self {
+        let mut config =
+            DiscoveryConfig { sources: vec![("app".into(), Arc::new(source))], ..DiscoveryConfig::default() };
+        config.dns.ttl_min = Duration::from_millis(20);
+        change(&mut config);
+        let (configs, next_configs) = unbounded_channel();
+        let (sets_sender, sets) = unbounded_channel();
+        configs.send(config.clone()).unwrap();
+        let task = tokio::spawn(weir_discovery::run(next_configs, sets_sender));
+        Self { configs: Some(configs), config, sets, task }
+    }
+
+    /// The next set that is as wanted; others before it are dropped.
+    async fn until(&mut self, what: &str, mut wanted: impl FnMut(&ServerSet) -> bool) -> ServerSet {
+        let mut seen = Vec::new();
+        let search = async {
+            while let Some(set) = self.sets.recv().await {
+                if wanted(&set) {
+                    return Some(set);
+                }
+                seen.push(set);
+            }
+            None
+        };
+        let found = tokio::time::timeout(PATIENCE, search).await.ok().flatten();
+        found.unwrap_or_else(|| panic!("no set {what}; there were {seen:#?}"))
+    }
+
+    /// The next set with these servers, which is not stale.
+    async fn until_servers(&mut self, servers: &[&str]) -> ServerSet {
+        self.until(&format!("with {servers:?}"), |set| !set.origin.is_stale && addresses(set) == servers)
+            .await
+    }
+
+    async fn until_problem(&mut self, part: &str) -> ServerSet {
+        let has = |set: &ServerSet| set.origin.problem.as_ref().is_some_and(|problem| problem.contains(part));
+        self.until(&format!("with the problem {part:?}"), has).await
+    }
+
+    async fn stop(mut self) {
+        drop(self.configs.take());
+        tokio::time::timeout(PATIENCE, &mut self.task).await.expect("it ends").unwrap();
+    }
+}
+
+fn addresses(set: &ServerSet) -> Vec<String> {
+    set.servers.iter().map(|server| server.address.to_string()).collect()
+}
