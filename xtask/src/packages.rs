@@ -39,6 +39,11 @@ const PACKAGES: &[DebianPackage] = &[
         reason: "step `tests`: a name server that takes dynamic updates",
     },
     DebianPackage {
+        name: "etcd-server",
+        program: "etcd",
+        reason: "step `tests`: a source of servers that is followed",
+    },
+    DebianPackage {
         name: "haproxy",
         program: "haproxy",
         reason: "steps `tests` and `bench`: a peer in the lab",

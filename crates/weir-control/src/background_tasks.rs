@@ -5,8 +5,10 @@
 //! continues. Must not hold a snapshot: it would never be freed.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 
 use hickory_resolver::TokioResolver;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -16,8 +18,9 @@ use weir_config::Dns;
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{self, Name};
 use crate::ejection::ReviewedPlans;
+use crate::kept_tasks::{self, RestartPauses};
 use crate::worker_queries::WorkerQueries;
-use crate::{certificates, ejection};
+use crate::{certificates, ejection, limit_exchange};
 use weir_proxy::state::access::{LiveFile, LiveKeys};
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
@@ -41,9 +44,13 @@ pub(crate) async fn run(
     let mut background =
         BackgroundTasks { reviewed, tasks: HashMap::new(), names: HashMap::new(), resolver: None, workers };
     while let Some(config) = configs.recv().await {
-        match config {
+        let follow = || match config {
             TaskConfig::Snapshot(snapshot, asked) => background.follow(&snapshot, &asked),
             TaskConfig::Servers(plans) => background.follow_servers(plans),
+        };
+        // The tasks of parts that it has not come to begin with the next config.
+        if catch_unwind(AssertUnwindSafe(follow)).is_err() {
+            kept_tasks::note_restart("following the config", &mut RestartPauses::default());
         }
     }
 }
@@ -55,6 +62,7 @@ enum TaskKey {
     UpstreamTls(usize),
     Credentials(usize),
     Keys(usize),
+    Store(usize),
 }
 
 fn address<T>(thing: &Arc<T>) -> usize {
@@ -75,6 +83,16 @@ struct BackgroundTasks {
 
 /// A task that ends when it is dropped.
 struct OwnedTask(AbortHandle);
+
+impl OwnedTask {
+    /// A task that is begun anew after a panic.
+    fn keep<F: Future<Output = ()> + Send + 'static>(
+        what: &'static str,
+        make: impl FnMut() -> F + Send + 'static,
+    ) -> Self {
+        tokio::spawn(kept_tasks::keep(what, make)).into()
+    }
+}
 
 impl From<JoinHandle<()>> for OwnedTask {
     fn from(task: JoinHandle<()>) -> Self {
@@ -100,16 +118,32 @@ impl BackgroundTasks {
         for plan in &snapshot.listeners {
             if let Some(server_config) = &plan.tls {
                 let key = TaskKey::Certificates(address(server_config));
-                let start = || tokio::spawn(certificates::keep_listener_current(Arc::clone(plan))).into();
+                let start = || {
+                    let plan = Arc::clone(plan);
+                    OwnedTask::keep("certificates of a listener", move || {
+                        certificates::keep_listener_current(Arc::clone(&plan))
+                    })
+                };
                 let task = before.remove(&key).unwrap_or_else(start);
                 self.tasks.insert(key, task);
             }
         }
         self.follow_credentials(snapshot, &mut before);
+        for store in &snapshot.stores {
+            let key = TaskKey::Store(address(store));
+            let start = || tokio::spawn(limit_exchange::keep_exchanging(Arc::clone(store))).into();
+            let task = before.remove(&key).unwrap_or_else(start);
+            self.tasks.insert(key, task);
+        }
         for plan in &snapshot.upstreams {
             if let Some(client_config) = &plan.tls {
                 let key = TaskKey::UpstreamTls(address(client_config));
-                let start = || tokio::spawn(certificates::keep_upstream_current(Arc::clone(plan))).into();
+                let start = || {
+                    let plan = Arc::clone(plan);
+                    OwnedTask::keep("certificates of an upstream", move || {
+                        certificates::keep_upstream_current(Arc::clone(&plan))
+                    })
+                };
                 let task = before.remove(&key).unwrap_or_else(start);
                 self.tasks.insert(key, task);
             }
@@ -142,7 +176,9 @@ impl BackgroundTasks {
             let key = TaskKey::Keys(address(keys));
             let start = || {
                 let (keys, workers) = (Arc::clone(keys), Arc::clone(&self.workers));
-                tokio::spawn(credentials::keep_fetched(keys, workers)).into()
+                OwnedTask::keep("keys of a server", move || {
+                    credentials::keep_fetched(Arc::clone(&keys), Arc::clone(&workers))
+                })
             };
             let task = before.remove(&key).unwrap_or_else(start);
             self.tasks.insert(key, task);
@@ -159,8 +195,10 @@ impl BackgroundTasks {
         let Some((file, reload)) = &live.watched else { return };
         let key = TaskKey::Credentials(address(live));
         let start = || {
-            let (live, file) = (Arc::clone(live), Arc::clone(file));
-            tokio::spawn(credentials::keep_current(live, file, *reload, kind.clone())).into()
+            let (live, file, reload, kind) = (Arc::clone(live), Arc::clone(file), *reload, kind.clone());
+            OwnedTask::keep("file of credentials", move || {
+                credentials::keep_current(Arc::clone(&live), Arc::clone(&file), reload, kind.clone())
+            })
         };
         self.tasks.entry(key).or_insert_with(|| before.remove(&key).unwrap_or_else(start));
     }
@@ -177,8 +215,14 @@ impl BackgroundTasks {
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
             let Some(name) = Name::of(plan, server) else { continue };
             let key = address(&plan.live[server]);
-            let start =
-                || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.cloned())).into();
+            let start = || {
+                let (resolver, dns) = (Arc::clone(resolver), dns.clone());
+                // Only the first one is waited for.
+                let mut asked = asked.cloned();
+                OwnedTask::keep("name of a server", move || {
+                    name.clone().keep_resolved(Arc::clone(&resolver), dns.clone(), asked.take())
+                })
+            };
             let task = known.remove(&key).unwrap_or_else(start);
             tasks.insert(key, task);
         }

@@ -48,6 +48,7 @@ fn new_resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetEr
 }
 
 /// The name of one server.
+#[derive(Clone)]
 pub(super) struct Name {
     upstream: Box<str>,
     place: Arc<LiveServer>,

@@ -26,6 +26,7 @@ mod ejection;
 mod slow_start;
 mod outcome_history;
 mod credentials;
+mod limit_exchange;
 mod acme;
 mod certificates;
 mod dns_names;
@@ -53,6 +54,7 @@ mod trace_counts;
 mod profile;
 mod whole_files;
 mod threads;
+mod kept_tasks;
 mod features;
 mod sys;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_observe::prometheus::{
     BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
-    SourceTotals, UpstreamPart,
+    SharingTotals, SourceTotals, UpstreamPart,
 };
 use weir_observe::{
     CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard,
@@ -19,6 +19,7 @@ use crate::certificate_reports;
 use crate::figures::{self, ShownServers};
 use crate::overview::Sources;
 use crate::process;
+use weir_proxy::state::limit_sharing::SharingFigures;
 use weir_proxy::state::snapshot::{CachePlan, LimitPlan, ListenerPlan, Snapshot, UpstreamPlan};
 
 /// The data of one scrape.
@@ -199,6 +200,11 @@ impl LimitPart for LimitMetrics {
 
     fn waiting(&self) -> u32 {
         self.0.waiting()
+    }
+
+    fn sharing(&self) -> Option<SharingTotals> {
+        let SharingFigures { is_up, exchanged, failures, dropped, .. } = self.0.sharing()?;
+        Some(SharingTotals { is_up, exchanged, failures, dropped })
     }
 }
 

@@ -18,28 +18,44 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const BYTES_MAX: u64 = 32 << 20;
 
 /// Device, inode, length and time of the last change.
-type FileStamp = (u64, u64, u64, i64, i64);
+type ServersFileStamp = (u64, u64, u64, i64, i64);
 
 /// Follows a file until the task is dropped.
 pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
     let mut seen = None;
     loop {
-        let stamp = stamp(&path);
-        // A missing file has no stamp: said every time, and shown once.
-        if stamp.is_none() || stamp != seen {
-            let (read_path, before) = (path.clone(), stamp);
-            let read = tokio::task::spawn_blocking(move || read(&read_path)).await;
-            match read.unwrap_or_else(|error| Err(error.to_string())) {
-                Ok(servers) => reporter.said(servers),
-                Err(problem) => reporter.failed(&problem),
+        let look_at = path.clone();
+        // On a thread that may wait: the file system may be one of a network.
+        match tokio::task::spawn_blocking(move || look(&look_at, seen)).await {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                seen = found.stamp;
+                match found.servers {
+                    Ok(servers) => reporter.said(servers),
+                    Err(problem) => reporter.failed(&problem),
+                }
             }
-            seen = before;
+            Err(_runtime_ends) => return,
         }
         tokio::time::sleep(INTERVAL).await;
     }
 }
 
-fn stamp(path: &Path) -> Option<FileStamp> {
+/// What a look has found.
+struct FileNews {
+    /// `None`: there is no file.
+    stamp: Option<ServersFileStamp>,
+    servers: Result<Vec<DiscoveredServer>, String>,
+}
+
+/// Reads the file if it is not the one that was seen. A missing one is always news: it is shown once all the same.
+fn look(path: &Path, seen: Option<ServersFileStamp>) -> Option<FileNews> {
+    // Before it is read: a change meanwhile is found by the next look.
+    let stamp = stamp(path);
+    (stamp.is_none() || stamp != seen).then(|| FileNews { stamp, servers: read(path) })
+}
+
+fn stamp(path: &Path) -> Option<ServersFileStamp> {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
 }

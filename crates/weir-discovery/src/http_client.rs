@@ -52,13 +52,13 @@ pub(crate) struct Query<'a> {
 
 /// The head of a response.
 #[derive(Debug)]
-pub(crate) struct ResponseHead {
+pub(crate) struct SourceResponseHead {
     pub(crate) status: u16,
     fields: Vec<(String, String)>,
     framing: ResponseFraming,
 }
 
-impl ResponseHead {
+impl SourceResponseHead {
     /// The value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -69,10 +69,10 @@ impl ResponseHead {
 pub(crate) struct HttpClient {
     url: SourceUrl,
     tls: Option<TlsConnector>,
-    connection: Option<Connection>,
+    connection: Option<KeptConnection>,
 }
 
-struct Connection {
+struct KeptConnection {
     io: Box<dyn Duplex>,
     received: Vec<u8>,
 }
@@ -105,11 +105,12 @@ impl HttpClient {
         text.push_str("\r\n");
         text.push_str(query.body);
         let timed_out = || RequestProblem::TimedOut(self.url.to_string(), wait.as_secs());
-        let kept = self.connection.take();
-        if let Some(mut connection) = kept
-            && let Ok(Ok(head)) = tokio::time::timeout(wait, self.ask(&mut connection, &text)).await
-        {
-            return Ok(ResponseBody::new(self, head, connection));
+        if let Some(mut connection) = self.connection.take() {
+            match tokio::time::timeout(wait, self.ask(&mut connection, &text)).await {
+                Ok(Ok(head)) => return Ok(ResponseBody::new(self, head, connection)),
+                Ok(Err(_has_died)) => {}
+                Err(_) => return Err(timed_out()),
+            }
         }
         let mut connection = self.connect().await?;
         let asked = tokio::time::timeout(wait, self.ask(&mut connection, &text)).await;
@@ -117,11 +118,11 @@ impl HttpClient {
         Ok(ResponseBody::new(self, head, connection))
     }
 
-    async fn connect(&self) -> Result<Connection, RequestProblem> {
+    async fn connect(&self) -> Result<KeptConnection, RequestProblem> {
         let opened = tokio::time::timeout(CONNECT_TIME, self.open()).await;
         let opened = opened.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         let io = opened.map_err(|error| RequestProblem::Unreached(self.url.to_string(), error))?;
-        Ok(Connection { io, received: Vec::new() })
+        Ok(KeptConnection { io, received: Vec::new() })
     }
 
     async fn open(&self) -> std::io::Result<Box<dyn Duplex>> {
@@ -141,7 +142,11 @@ impl HttpClient {
         Ok(Box::new(tls.connect(name, stream).await?))
     }
 
-    async fn ask(&self, connection: &mut Connection, text: &str) -> Result<ResponseHead, RequestProblem> {
+    async fn ask(
+        &self,
+        connection: &mut KeptConnection,
+        text: &str,
+    ) -> Result<SourceResponseHead, RequestProblem> {
         let broken = |error| RequestProblem::Broken(self.url.to_string(), error);
         let malformed = |what: String| RequestProblem::Malformed(self.url.to_string(), what);
         connection.io.write_all(text.as_bytes()).await.map_err(broken)?;
@@ -159,7 +164,7 @@ impl HttpClient {
                     });
                     let fields = all.collect();
                     connection.received.drain(..len);
-                    return Ok(ResponseHead {
+                    return Ok(SourceResponseHead {
                         status: head.status(),
                         fields,
                         framing: head.framing(Method::Post),
@@ -183,15 +188,15 @@ impl HttpClient {
 /// The body of a response as it comes. Dropped before its end, the connection goes with it.
 pub(crate) struct ResponseBody<'a> {
     client: &'a mut HttpClient,
-    pub(crate) head: ResponseHead,
-    connection: Connection,
+    pub(crate) head: SourceResponseHead,
+    connection: KeptConnection,
     chunks: ChunkedDecoder,
     left: u64,
     is_done: bool,
 }
 
 impl<'a> ResponseBody<'a> {
-    fn new(client: &'a mut HttpClient, head: ResponseHead, connection: Connection) -> Self {
+    fn new(client: &'a mut HttpClient, head: SourceResponseHead, connection: KeptConnection) -> Self {
         let left = if let ResponseFraming::Length(len) = head.framing { len } else { 0 };
         let is_done = head.framing == ResponseFraming::None || head.framing == ResponseFraming::Length(0);
         let chunks = ChunkedDecoder::new(ChunkedLimits::default());
@@ -249,7 +254,10 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// The whole body; the connection is kept for the next request.
-    pub(crate) async fn whole(mut self, wait: Duration) -> Result<(ResponseHead, Vec<u8>), RequestProblem> {
+    pub(crate) async fn whole(
+        mut self,
+        wait: Duration,
+    ) -> Result<(SourceResponseHead, Vec<u8>), RequestProblem> {
         let mut body = Vec::new();
         let url = self.client.url.to_string();
         let reading = async {

@@ -1,7 +1,7 @@
 //! The desk of all sources: a task for each upstream that has one, what is believed of each, and the sets that go out. A new config leaves the
 //! sources that it does not change alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::belief::Belief;
 use crate::dns::DnsQuestion;
 use crate::report::{Reporter, SourceMessage};
 use crate::server_set::ServerSet;
-use crate::state_file::KnownUpstream;
+use crate::state_file::StoredUpstream;
 use crate::{clock, consul, dns, etcd, file_source, state_file};
 
 /// The state file is written this often at most.
@@ -90,12 +90,14 @@ struct Desk {
     reports: UnboundedSender<SourceMessage>,
     /// By upstream.
     sources: HashMap<Box<str>, FollowedSource>,
+    /// The upstreams with something to do, now or later: few of many.
+    pending: HashSet<Box<str>>,
     next_id: u64,
     settings: DiscoverySettings,
     dns: Dns,
     resolver: Option<Result<Arc<TokioResolver>, Box<str>>>,
     /// What is in the state file, or was when it was read.
-    remembered: BTreeMap<Box<str>, KnownUpstream>,
+    remembered: BTreeMap<Box<str>, StoredUpstream>,
     state_file: Option<PathBuf>,
     store_at: Option<Instant>,
     store_fails: bool,
@@ -106,6 +108,7 @@ impl Desk {
         Self {
             reports,
             sources: HashMap::new(),
+            pending: HashSet::new(),
             next_id: 0,
             settings: DiscoverySettings::default(),
             dns: Dns::default(),
@@ -133,6 +136,7 @@ impl Desk {
         for (upstream, source) in config.sources {
             let kept = before.remove(&upstream).filter(|kept| *kept.source == *source);
             let followed = kept.unwrap_or_else(|| self.start(&upstream, source));
+            self.pending.insert(upstream.clone());
             self.sources.insert(upstream, followed);
         }
     }
@@ -140,7 +144,7 @@ impl Desk {
     fn remember(&mut self, sources: &HashMap<Box<str>, FollowedSource>) {
         for (upstream, followed) in sources {
             if let Some((servers, said_at)) = followed.belief.known() {
-                let known = KnownUpstream::new(followed.belief.source(), servers, said_at);
+                let known = StoredUpstream::new(followed.belief.source(), servers, said_at);
                 self.remembered.insert(upstream.clone(), known);
             }
         }
@@ -150,7 +154,7 @@ impl Desk {
         let name: Box<str> = source.to_string().into();
         let mut belief = Belief::new(upstream.into(), name.clone(), self.settings.empty_grace);
         let known = self.remembered.get(upstream).filter(|known| known.source == name);
-        if let Some((servers, said_at)) = known.and_then(KnownUpstream::servers) {
+        if let Some((servers, said_at)) = known.and_then(StoredUpstream::servers) {
             belief.remember(servers, said_at, clock::now());
         }
         let id = self.next_id;
@@ -189,20 +193,26 @@ impl Desk {
         let followed = self.sources.get_mut(&message.upstream).filter(|followed| followed.id == message.id);
         if let Some(followed) = followed {
             followed.belief.hear(message.report, clock::now(), clock::date());
+            self.pending.insert(message.upstream);
         }
     }
 
     /// When there is something to do.
     fn due(&self) -> Option<Instant> {
-        let beliefs = self.sources.values().filter_map(|followed| followed.belief.due());
+        let pending = self.pending.iter().filter_map(|upstream| self.sources.get(upstream));
+        let beliefs = pending.filter_map(|followed| followed.belief.due());
         beliefs.chain(self.store_at).min()
     }
 
     /// The sets that are to be sent now.
     fn take(&mut self) -> Vec<ServerSet> {
         let (now, date) = (clock::now(), clock::date());
-        let sets: Vec<ServerSet> =
-            self.sources.values_mut().filter_map(|followed| followed.belief.take(now, date)).collect();
+        let (sources, mut sets) = (&mut self.sources, Vec::new());
+        self.pending.retain(|upstream| {
+            let Some(followed) = sources.get_mut(upstream) else { return false };
+            sets.extend(followed.belief.take(now, date));
+            followed.belief.due().is_some()
+        });
         for set in &sets {
             log(set);
         }
@@ -221,9 +231,8 @@ impl Desk {
         let (Some(path), Some(_)) = (self.state_file.clone(), self.store_at.take()) else { return };
         let mut upstreams = BTreeMap::new();
         for (upstream, followed) in &self.sources {
-            // A source that was not heard of since the start: what was known before holds.
             let known = match followed.belief.known() {
-                Some((servers, said_at)) => KnownUpstream::new(followed.belief.source(), servers, said_at),
+                Some((servers, said_at)) => StoredUpstream::new(followed.belief.source(), servers, said_at),
                 None => continue,
             };
             upstreams.insert(upstream.clone(), known);
@@ -244,7 +253,7 @@ fn log(set: &ServerSet) {
     let (upstream, source, servers) = (&**upstream, &*origin.source, servers.len());
     match &origin.problem {
         Some(problem) => {
-            tracing::warn!(upstream, source, servers, %problem, "the source of servers does not help; the last known servers stay");
+            tracing::warn!(upstream, source, servers, %problem, "the source of servers has a problem; the last known servers stay in use");
         }
         None => tracing::info!(upstream, source, servers, "the source has named the servers of an upstream"),
     }

@@ -21,12 +21,12 @@ const VERSION: u32 = 1;
 struct StateFile {
     version: u32,
     /// By upstream.
-    upstreams: BTreeMap<Box<str>, KnownUpstream>,
+    upstreams: BTreeMap<Box<str>, StoredUpstream>,
 }
 
 /// What is known of one upstream.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct KnownUpstream {
+pub(crate) struct StoredUpstream {
     /// The source in words: another one has other servers.
     pub(crate) source: Box<str>,
     /// Seconds since 1970.
@@ -50,7 +50,7 @@ struct StoredServer {
     metadata: BTreeMap<Box<str>, Box<str>>,
 }
 
-impl KnownUpstream {
+impl StoredUpstream {
     pub(crate) fn new(source: &str, servers: &[DiscoveredServer], said_at: SystemTime) -> Self {
         let stored = servers.iter().map(|server| StoredServer {
             address: server.address.to_string().into(),
@@ -87,7 +87,7 @@ impl KnownUpstream {
 }
 
 /// What an earlier process has left.
-pub(crate) fn read(path: &Path) -> BTreeMap<Box<str>, KnownUpstream> {
+pub(crate) fn read(path: &Path) -> BTreeMap<Box<str>, StoredUpstream> {
     let known = read_bounded(path).and_then(|text| {
         let state: StateFile = serde_json::from_str(&text).map_err(io::Error::other)?;
         match state.version {
@@ -113,7 +113,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
 }
 
 /// Replaces the file; a crash at any moment leaves the old one or the new one.
-pub(crate) fn write(path: &Path, upstreams: BTreeMap<Box<str>, KnownUpstream>) -> io::Result<()> {
+pub(crate) fn write(path: &Path, upstreams: BTreeMap<Box<str>, StoredUpstream>) -> io::Result<()> {
     let text = serde_json::to_vec(&StateFile { version: VERSION, upstreams }).map_err(io::Error::other)?;
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
@@ -145,7 +145,7 @@ mod tests {
         server.readiness = ServerReadiness::Draining;
         server.metadata.insert("k".into(), "v".into());
         let at = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        let known = KnownUpstream::new("file x", std::slice::from_ref(&server), at);
+        let known = StoredUpstream::new("file x", std::slice::from_ref(&server), at);
         write(&path, BTreeMap::from([("app".into(), known)])).unwrap();
         let read = read(&path);
         assert_eq!(&*read["app"].source, "file x");

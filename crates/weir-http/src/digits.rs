@@ -5,6 +5,11 @@ use std::net::IpAddr;
 /// Appends `number` in decimal.
 #[inline]
 pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
+    if number < 10_000 {
+        let (high, low) = (PAIRS[number as usize / 100], PAIRS[number as usize % 100]);
+        let zeros = usize::from(number < 1_000) + usize::from(number < 100) + usize::from(number < 10);
+        return out.extend_from_slice(&[high[0], high[1], low[0], low[1]][zeros..]);
+    }
     let mut digits = [0; 20];
     let mut at = digits.len();
     while number >= 100 {
@@ -153,6 +158,13 @@ mod tests {
         ];
         for (given, expected) in rows {
             assert_eq!(written(|out| address(out, given.parse().expect("an address"))), expected);
+        }
+    }
+
+    #[test]
+    fn small_numbers() {
+        for number in 0..10_100 {
+            assert_eq!(written(|out| decimal(out, number)), number.to_string());
         }
     }
 

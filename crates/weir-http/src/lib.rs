@@ -2,7 +2,7 @@
 //!
 //! No I/O, no clock, no unsafe: everything here takes slices and returns spans. Items exported at the root belong to no
 //! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`]. What gRPC adds is in [`grpc`], servers of another
-//! protocol are in [`fastcgi`].
+//! protocol are in [`fastcgi`]; [`resp`] is the protocol of Redis, in which nodes share limits.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod fastcgi;
 pub mod http1;
 pub mod h2;
 pub mod grpc;
+pub mod resp;
 mod message;
 pub mod digits;
 mod bytes;

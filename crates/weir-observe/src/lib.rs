@@ -50,7 +50,7 @@ pub use failure::{
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use local_reply::{LocalReply, escape_for, status_text};
-pub use memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep};
+pub use memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep, TcpMemoryStats};
 pub use overview::Overview;
 pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};

@@ -78,6 +78,8 @@ pub struct MemoryStats {
     pub max_bytes: Option<u64>,
     /// What all processes of the cgroup use that the kernel cannot take back, and their limit.
     pub cgroup: Option<CgroupStats>,
+    /// What the kernel uses for all TCP sockets of the machine, and from where on it saves; `None`: it does not say.
+    pub kernel_tcp: Option<TcpMemoryStats>,
     /// How far Weir goes now to free memory.
     pub step: MemoryStep,
     /// How often each step was entered, the first one left out.
@@ -88,6 +90,15 @@ pub struct MemoryStats {
     /// What was done about it.
     #[serde(flatten)]
     pub freed: MemoryFreedStats,
+}
+
+/// The memory of the kernel for TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct TcpMemoryStats {
+    /// What all TCP sockets of the machine use.
+    pub used_bytes: u64,
+    /// The second value of `net.ipv4.tcp_mem`.
+    pub max_bytes: u64,
 }
 
 /// The memory of a cgroup.

@@ -41,6 +41,8 @@ pub struct WorkerShard {
     pub connections_handed_out: Counter,
     /// Idle client connections closed to make room for new ones.
     pub idle_connections_closed: Counter,
+    /// Clients without a whole request head ended to make room for new ones.
+    pub slow_heads_ended: Counter,
     /// Exchanges begun.
     pub exchanges: Counter,
     /// Exchanges that run.
@@ -113,6 +115,7 @@ impl WorkerShard {
             connections_handed_in: Counter::new(),
             connections_handed_out: Counter::new(),
             idle_connections_closed: Counter::new(),
+            slow_heads_ended: Counter::new(),
             exchanges: Counter::new(),
             exchanges_open: Gauge::new(),
             tunnels_open: Gauge::new(),

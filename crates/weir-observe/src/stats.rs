@@ -104,6 +104,8 @@ pub struct ProcessStats {
     pub denied_system_calls: u64,
     /// Panics of all threads.
     pub panics: u64,
+    /// Tasks of the control plane begun anew after a panic.
+    pub task_restarts: u64,
     /// One of [`NODE_STATES`].
     pub node_state: &'static str,
     /// Whether the process lives that announces the end of this one; `None`: there is none.
@@ -274,6 +276,7 @@ pub struct WorkerStats {
     pub connections_handed_in: u64,
     pub connections_handed_out: u64,
     pub idle_connections_closed: u64,
+    pub slow_heads_ended: u64,
     pub exchanges: u64,
     pub exchanges_open: Level,
     pub background_requests: u64,
@@ -303,6 +306,7 @@ impl WorkerStats {
             connections_handed_in: shard.connections_handed_in.value(),
             connections_handed_out: shard.connections_handed_out.value(),
             idle_connections_closed: shard.idle_connections_closed.value(),
+            slow_heads_ended: shard.slow_heads_ended.value(),
             exchanges: shard.exchanges.value(),
             exchanges_open: shard.exchanges_open.level(),
             background_requests: shard.background_requests.value(),

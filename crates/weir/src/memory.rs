@@ -29,6 +29,14 @@ fn text(memory: &Value) -> String {
     if group.is_object() {
         text.push_str(&format!("cgroup   {} of {}\n", mib(&group["used_bytes"]), mib(&group["max_bytes"])));
     }
+    let tcp = &memory["kernel_tcp"];
+    if tcp.is_object() {
+        text.push_str(&format!(
+            "tcp      {} of {} in the kernel, all programs\n",
+            mib(&tcp["used_bytes"]),
+            mib(&tcp["max_bytes"])
+        ));
+    }
     text.push_str(&format!("step     {}\n", shown(&memory["step"])));
     text.push_str(&format!(
         "ended    {} idle, {} slow, {} refused\n",

@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).parent
 WEIR, WHAT = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 SECONDS = float(os.environ.get("SECONDS_EACH", "10"))
 POLICY = os.environ.get("POLICY", "chrt -i 0").split()
-OUT = open(HERE / "figures.jsonl", "a")
+OUT = open(os.environ.get("FIGURES", HERE / "figures.jsonl"), "a")
 
 
 def free_port():

@@ -25,7 +25,7 @@ pub(super) fn check_source(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ServerSource> {
     let Some(discovery) = &text.value.discovery else {
-        if text.is_missing("servers") && text.is_missing("discovery") {
+        if text.value.servers.is_none() && text.is_missing("servers") && text.is_missing("discovery") {
             let message = format!("the upstream `{}` has no servers", name.value);
             let help = "write `servers`, a list of addresses, or `discovery`, such as `{ dns = \"app.internal:8080\" }`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
@@ -81,8 +81,9 @@ fn report_other_keys(text: &SpannedTable<UpstreamDiscoveryText>, diagnostics: &m
     if text.written("consul").is_some() {
         return;
     }
-    for key in ["tags", "datacenter"] {
-        if let Some(at) = text.written(key) {
+    let UpstreamDiscoveryText { tags, datacenter, .. } = &text.value;
+    for (key, is_read) in [("tags", tags.is_some()), ("datacenter", datacenter.is_some())] {
+        if let Some(at) = text.written(key).filter(|_| is_read) {
             let message = format!("`{key}` belongs to `consul`");
             let help = "write `consul = \"...\"`, or remove it";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
@@ -221,10 +222,12 @@ pub(super) fn check_settings(
     settings.etcd.authorities = authorities(&urls, etcd.value.ca.as_ref(), files, diagnostics);
     warn_in_the_clear(&urls, etcd.written("password_file"), "the password", diagnostics);
     let password = secret(&etcd.value.password_file, diagnostics);
-    for (key, other) in [("user", "password_file"), ("password_file", "user")] {
-        if let (Some(at), true) = (etcd.written(key), etcd.is_missing(other)) {
+    let written =
+        [("user", &etcd.value.user, "password_file"), ("password_file", &etcd.value.password_file, "user")];
+    for (key, value, other) in written {
+        if let (Some(value), true) = (value, etcd.is_missing(other)) {
             let message = format!("`{key}` needs `{other}`");
-            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message));
+            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, value.span, message));
         }
     }
     settings.etcd.login = etcd.value.user.as_ref().map(|user| user.value.clone()).zip(password);

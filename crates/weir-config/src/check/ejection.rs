@@ -86,7 +86,7 @@ pub(super) fn report_unused(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let value = &text.value;
-    let is_alone = servers.len() == 1;
+    let is_alone = servers.len() == 1 && value.discovery.is_none();
     if let (Some(at), Some(_), true) = (text.changed("ejection"), &value.ejection, is_alone) {
         let message = "`ejection` has no effect: the only server of an upstream is never ejected";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));

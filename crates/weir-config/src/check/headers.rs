@@ -8,7 +8,7 @@ use crate::config::{ErrorPage, HeaderChanges};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{HeaderChangesText, HstsText, ListenerText};
+use crate::text::{HeaderChangesText, HstsText, ListenerText, RouteText};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplateScope};
 
 /// What lists of sites with `Strict-Transport-Security` ask for.
@@ -36,6 +36,8 @@ pub(super) struct ListenerDefaults {
     pub(super) request: HeaderChanges,
     pub(super) response: HeaderChanges,
     pub(super) error_pages: Vec<ErrorPage>,
+    /// Whether it has TLS, as far as can be read.
+    pub(super) has_tls: bool,
 }
 
 /// The changes of a listener, with `Strict-Transport-Security` if it wants that.
@@ -47,27 +49,49 @@ pub(super) fn check_listener(
     let ListenerText { request_headers, response_headers, hsts, .. } = &text.value;
     let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
     let request = check_request(request_headers, &place, diagnostics);
-    let mut response = check_response(response_headers, &place, diagnostics);
-    if let Some(hsts) = hsts {
-        response.set.extend(check_hsts(text, hsts, &response, diagnostics));
-    }
+    let (hsts, has_tls) = (hsts.as_ref().map(|hsts| (hsts, text.key_at("hsts"))), !text.is_missing("tls"));
+    let response =
+        with_hsts(check_response(response_headers, &place, diagnostics), hsts, has_tls, diagnostics);
     let error_pages = error_pages::check(text.value.error_pages.as_ref(), around, diagnostics);
-    ListenerDefaults { request, response, error_pages }
+    ListenerDefaults { request, response, error_pages, has_tls }
+}
+
+/// The changes of a route to responses, with `Strict-Transport-Security` if it wants that.
+pub(super) fn check_response_of_route(
+    text: &SpannedTable<RouteText>,
+    place: &TemplatePlace<'_>,
+    has_tls: bool,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> HeaderChanges {
+    let changes = check_response(&text.value.response_headers, place, diagnostics);
+    let hsts = text.value.hsts.as_ref().map(|hsts| (hsts, text.key_at("hsts")));
+    with_hsts(changes, hsts, has_tls, diagnostics)
+}
+
+fn with_hsts(
+    mut changes: HeaderChanges,
+    hsts: Option<(&SpannedTable<HstsText>, SourceSpan)>,
+    has_tls: bool,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> HeaderChanges {
+    let header = hsts.and_then(|(hsts, key)| check_hsts((hsts, key), &changes, has_tls, diagnostics));
+    changes.set.extend(header);
+    changes
 }
 
 /// The header for `hsts`.
 fn check_hsts(
-    text: &SpannedTable<ListenerText>,
-    hsts: &SpannedTable<HstsText>,
+    (hsts, key): (&SpannedTable<HstsText>, SourceSpan),
     response: &HeaderChanges,
+    has_tls: bool,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<(HeaderName, HeaderTemplate)> {
     const NAME: &str = "strict-transport-security";
     let HstsText { max_age, subdomains, preload } = hsts.value;
-    if text.is_missing("tls") {
+    if !has_tls {
         let message = "`hsts` needs `tls`: browsers ignore it on a plain connection (RFC 6797 section 8.1)";
         let help = "write it for the listener with TLS, and redirect this one to that";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("hsts"), message).help(help));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, key, message).help(help));
     }
     if preload && (!subdomains || max_age < YEAR) {
         let message = "`preload` needs `subdomains = true` and a `max_age` of a year";
@@ -77,8 +101,7 @@ fn check_hsts(
     }
     if response.set.iter().any(|(name, _)| &**name == NAME) {
         let message = format!("`{NAME}` is set by `hsts` and by `response_headers`");
-        let at = text.key_at("hsts");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, at, message).help("remove one of them"));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, key, message).help("remove one of them"));
     }
     let subdomains = if subdomains { "; includeSubDomains" } else { "" };
     let preload = if preload { "; preload" } else { "" };
@@ -95,7 +118,7 @@ pub(super) fn check_request(
     check(text, &[("host", "write `forward_host`")], &place, diagnostics)
 }
 
-pub(super) fn check_response(
+fn check_response(
     text: &HeaderChangesText,
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,

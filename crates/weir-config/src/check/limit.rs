@@ -6,8 +6,9 @@ use std::sync::Arc;
 use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::{BandwidthLimit, RateError, TokenRate};
 
-use super::check_name;
+use super::store::StoreLookup;
 use super::templates::{self, TemplatePlace};
+use super::{Files, check_name};
 use crate::config::{KeyLimit, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
@@ -33,12 +34,14 @@ pub(super) struct LimitLookup {
 }
 
 impl LimitLookup {
-    pub(super) fn new(document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(super) fn new(document: &Document, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut limits = Vec::new();
+        let stores = StoreLookup::new(document, files, diagnostics);
         for (name, text) in &document.limit.0 {
             check_name(name, "limit", diagnostics);
-            limits.push(Arc::new(check(name, text, diagnostics)));
+            limits.push(Arc::new(check(name, text, &stores, diagnostics)));
         }
+        stores.warn_unused(diagnostics);
         let used = vec![Cell::new(false); limits.len()];
         let mut lookup = Self { limits, used, of_upstreams: Vec::new() };
         let upstreams = document.upstream.0.iter();
@@ -176,17 +179,13 @@ pub(super) fn report_of_http(
 fn check(
     name: &Spanned<Box<str>>,
     text: &SpannedTable<LimitText>,
+    stores: &StoreLookup,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> KeyLimit {
     let value = &text.value;
+    warn_unshareable(text, diagnostics);
     let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
-    match value.key.value.values().find(|value| matches!(value, TemplateValue::MatchGroup(_))) {
-        Some(group) => {
-            let message = format!("`{{{}}}` has no value here: a limit belongs to no route", group.name());
-            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message));
-        }
-        None => templates::check(&value.key.value, value.key.span, &place, diagnostics),
-    }
+    templates::check_shared(&value.key.value, value.key.span, &place, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
     if value.rate.is_none()
         && value.concurrent.is_none()
@@ -199,7 +198,7 @@ fn check(
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, name.span, message).help(help));
     }
     if value.rate.is_none() {
-        for key in ["burst", "delay", "block", "count_status", "fields", "fields_in_responses"] {
+        for key in ["burst", "delay", "block", "count_status", "shared", "fields", "fields_in_responses"] {
             if let Some(at) = text.changed(key).filter(|_| text.is_missing("rate")) {
                 let message = format!("`{key}` has no effect here: the limit has no `rate`");
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
@@ -232,11 +231,28 @@ fn check(
         concurrent: value.concurrent,
         bandwidth: bandwidth(text, diagnostics),
         count_status: value.count_status.iter().flat_map(|ranges| ranges.0.iter().copied()).collect(),
+        shared: value.shared.as_ref().and_then(|name| stores.find(name, diagnostics)),
         status: value.status,
         fields: value.fields,
         fields_in_responses: value.fields_in_responses,
         dry_run: value.dry_run,
         keys_max: value.keys_max,
+    }
+}
+
+/// Reports what nodes cannot share.
+fn warn_unshareable(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(shared) = &text.value.shared else { return };
+    for (key, why) in [
+        ("concurrent", "a node that dies would keep its requests counted"),
+        ("bandwidth", "bytes are taken more often than nodes exchange"),
+    ] {
+        if let Some(at) = text.written(key) {
+            let message = format!("`{key}` and `shared` exclude each other: {why}");
+            let help = format!("put `{key}` into a limit of its own, which each node has for itself");
+            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help);
+            diagnostics.push(diagnostic.label(shared.span, "shared by several nodes"));
+        }
     }
 }
 

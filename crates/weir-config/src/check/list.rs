@@ -104,7 +104,7 @@ fn check(
 ) -> AccessList {
     let value = &text.value;
     let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
-    templates::check(&value.key.value, value.key.span, &place, diagnostics);
+    templates::check_shared(&value.key.value, value.key.span, &place, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
     if value.key.value.literal().is_some() {
         let message = "a key without placeholders is the same for every request";

@@ -29,14 +29,16 @@ mod client_certificates;
 mod access_log;
 mod identity;
 mod node;
+mod limit;
+mod store;
 mod admin;
 mod cache;
-mod limit;
 mod list;
 mod headers;
 mod static_files;
 mod fastcgi;
 mod error_pages;
+mod match_groups;
 mod templates;
 mod certificate_files;
 mod files;
@@ -67,7 +69,7 @@ pub(crate) fn check(
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamLookup::new(&names, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
-    let limits = limit::LimitLookup::new(document, diagnostics);
+    let limits = limit::LimitLookup::new(document, files, diagnostics);
     let caches = cache::CacheLookup::new(document, files, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
@@ -92,6 +94,7 @@ pub(crate) fn check(
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, "there is no listener").help(help));
     }
+    match_groups::report_unknown(document, diagnostics);
     sockets::check(document, diagnostics);
     tcp::check_upstreams(document, diagnostics);
     grpc_web::check_upstreams(document, diagnostics);

@@ -7,15 +7,17 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
-use super::{CheckScope, access, access_log, action, check_name, error_pages, fastcgi, headers, mirror};
+use super::{
+    CheckScope, access, access_log, action, check_name, error_pages, fastcgi, headers, match_groups, mirror,
+};
 use crate::config::{
-    AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, PageText,
-    RequestBuffering, Route, RouteAction, RouteSettings,
+    AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, RequestBuffering,
+    Route, RouteAction, RouteSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{Template, TemplateValue, Token};
+use crate::value::Token;
 
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
@@ -59,9 +61,10 @@ pub(super) fn check(
             &place,
             diagnostics,
         )),
-        response_headers: around.response.followed_by(&headers::check_response(
-            &value.response_headers,
+        response_headers: around.response.followed_by(&headers::check_response_of_route(
+            text,
             &place,
+            around.has_tls,
             diagnostics,
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
@@ -86,7 +89,9 @@ pub(super) fn check(
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
-    let matches = matches(text, shows_groups(&settings, &action), diagnostics).into();
+    let log = match_groups::log_of(value, listener, scope.document);
+    let shows_groups = match_groups::are_shown(&settings, &action, log);
+    let matches = matches(text, shows_groups, diagnostics).into();
     Route { name: route_name(value), matches, action, settings: interner.intern(settings) }
 }
 
@@ -122,29 +127,6 @@ fn default_name(text: &RouteText) -> Box<str> {
         _ => "*".to_owned(),
     };
     format!("{host}{path}").into()
-}
-
-/// Whether some template shows what a group of the path has matched.
-fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
-    let RouteSettings { request_headers, response_headers, cache, fastcgi, .. } = settings;
-    let is_group = |value: &TemplateValue| matches!(value, TemplateValue::MatchGroup(_));
-    let in_action = match action {
-        RouteAction::Respond(fixed) => {
-            let mut in_body = fixed.body_with_values.iter().flat_map(PageText::values);
-            in_body.any(is_group) || fixed.headers.iter().any(|(_, value)| value.values().any(is_group))
-        }
-        RouteAction::Redirect(redirect) => redirect.to.values().any(is_group),
-        RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
-        RouteAction::Upstream(_) | RouteAction::Split(_) => false,
-    };
-    let mut params = fastcgi.iter().flat_map(|fastcgi| &fastcgi.params);
-    let in_params = params.any(|(_, template)| template.values().any(is_group));
-    let in_cache = cache.iter().any(|cache| cache.templates().flat_map(Template::values).any(is_group));
-    in_action
-        || in_cache
-        || in_params
-        || request_headers.values().any(is_group)
-        || response_headers.values().any(is_group)
 }
 
 fn matches(
@@ -339,7 +321,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 32] = [
+    const OF_HTTP: [&str; 33] = [
         "host",
         "path",
         "path_exact",
@@ -356,6 +338,7 @@ fn report_of_other_protocol(
         "replace_regex",
         "request_headers",
         "response_headers",
+        "hsts",
         "cors",
         "basic",
         "jwt",

@@ -34,6 +34,17 @@ pub(super) fn check(
     template.values().for_each(|value| check_value(value, span, place, diagnostics));
 }
 
+/// The same for a text that several routes share: what their paths have matched is there for those that have such a group.
+pub(super) fn check_shared(
+    template: &Template,
+    span: SourceSpan,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let others = template.values().filter(|value| !matches!(value, TemplateValue::MatchGroup(_)));
+    others.for_each(|value| check_value(value, span, place, diagnostics));
+}
+
 /// The same for one value.
 pub(super) fn check_value(
     value: &TemplateValue,

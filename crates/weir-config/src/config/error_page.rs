@@ -38,6 +38,12 @@ pub struct RemotePage {
 }
 
 impl ErrorPage {
+    /// The values of the exchange in its texts, and in the path that it is fetched from.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &TemplateValue> {
+        let texts = self.html.iter().chain(&self.json).flat_map(PageText::values);
+        texts.chain(self.remote.iter().flat_map(|remote| remote.path.values()))
+    }
+
     /// Whether it is for this status.
     pub fn is_for(&self, status: u16) -> bool {
         self.status.iter().any(|range| range.contains(status))
@@ -88,13 +94,17 @@ impl PageText {
         Some(Self { parts: parts.collect() })
     }
 
-    /// Finds the placeholders in a text. Braces around anything else are text: styles and scripts are full of them.
+    /// Finds the placeholders in a text. Braces around anything else are text: styles and scripts are full of them. So are braces behind a
+    /// `$`, which have values of scripts.
     pub(crate) fn parse(text: &str) -> Self {
         let (mut parts, mut literal) = (Vec::new(), 0);
         let mut at = 0;
         while let Some(found) = text[at..].find('{') {
             let open = at + found;
             at = open + 1;
+            if text[..open].ends_with('$') {
+                continue;
+            }
             let Some(len) = text[at..].find('}') else { break };
             let Some(part) = PagePart::named(&text[at..at + len]) else { continue };
             if literal < open {
@@ -152,6 +162,8 @@ mod tests {
             ("{reason}{detail}", vec![PagePart::Reason, PagePart::Detail]),
             ("{", vec![literal("{")]),
             ("{host", vec![literal("{host")]),
+            ("`${path}`", vec![literal("`${path}`")]),
+            ("$ {host}", vec![literal("$ "), PagePart::Value(TemplateValue::Host)]),
             ("if(a){b={reason}}", vec![literal("if(a){b="), PagePart::Reason, literal("}")]),
             (
                 "\u{e9}{header.x-a}",

@@ -1,8 +1,11 @@
 //! `[limit.NAME]`: how many requests each key may make.
 
+use std::sync::Arc;
+
 use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::TokenRate;
 
+use super::LimitStore;
 use super::list::is_client_address;
 use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template};
 
@@ -23,6 +26,8 @@ pub struct KeyLimit {
     pub bandwidth: Option<LimitBandwidth>,
     /// Only requests whose response has one of these statuses count towards the rate; empty: all.
     pub count_status: Vec<StatusRange>,
+    /// Where several nodes share its rate.
+    pub shared: Option<Arc<LimitStore>>,
     /// The status of refusals.
     pub status: u16,
     /// Whether refusals have the fields `RateLimit` and `RateLimit-Policy`.

@@ -18,12 +18,13 @@ mod error_page;
 mod cors;
 mod access;
 mod destination;
-mod discovery;
 mod compression;
 mod cache;
 mod limit;
+mod store;
 mod list;
 mod upstream;
+mod discovery;
 mod upstream_http2;
 mod grpc_status;
 mod process;
@@ -89,6 +90,7 @@ pub use route::{
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
+pub use store::{LimitStore, StoreLogin};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{

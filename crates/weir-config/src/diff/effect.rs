@@ -117,7 +117,9 @@ pub const RESTART_KEYS: [&str; 13] = [
 pub(super) fn of_new(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Rebinds,
-        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::List(_) => Effect::NextRequest,
+        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::Store(_) | ConfigPart::List(_) => {
+            Effect::NextRequest
+        }
         _ => Effect::Begins,
     }
 }
@@ -126,7 +128,9 @@ pub(super) fn of_new(part: &ConfigPart) -> Effect {
 pub(super) fn of_gone(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Closes,
-        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::List(_) => Effect::NextRequest,
+        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::Store(_) | ConfigPart::List(_) => {
+            Effect::NextRequest
+        }
         _ => Effect::Drains,
     }
 }
@@ -145,9 +149,11 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         | ConfigPart::Discovery
         | ConfigPart::Metrics => Effect::AtOnce,
         ConfigPart::Listener(_) => of_listener_key(first),
-        ConfigPart::Route(..) | ConfigPart::Traces | ConfigPart::Limit(_) | ConfigPart::List(_) => {
-            Effect::NextRequest
-        }
+        ConfigPart::Route(..)
+        | ConfigPart::Traces
+        | ConfigPart::Limit(_)
+        | ConfigPart::Store(_)
+        | ConfigPart::List(_) => Effect::NextRequest,
         ConfigPart::Upstream(_) => match first {
             "tls" | "proxy_protocol" | "protocol" | "http2" => Effect::Reconnects,
             "affinity" if learned => Effect::Forgets,

@@ -36,6 +36,8 @@ pub enum ConfigPart {
     List(Box<str>),
     /// `[limit.NAME]`.
     Limit(Box<str>),
+    /// `[store.NAME]`.
+    Store(Box<str>),
     /// `[listener.NAME]` without its routes.
     Listener(Box<str>),
     /// A route: the listener, and the name of the route.
@@ -61,6 +63,7 @@ impl ConfigPart {
             Self::Traces => "traces",
             Self::List(_) => "list",
             Self::Limit(_) => "limit",
+            Self::Store(_) => "store",
             Self::Listener(_) => "listener",
             Self::Route(..) => "route",
             Self::Upstream(_) => "upstream",
@@ -84,6 +87,7 @@ impl fmt::Display for ConfigPart {
             | Self::Traces => f.write_str(self.kind()),
             Self::List(name) => write!(f, "list `{name}`"),
             Self::Limit(name) => write!(f, "limit `{name}`"),
+            Self::Store(name) => write!(f, "store `{name}`"),
             Self::Listener(name) => write!(f, "listener `{name}`"),
             Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
             Self::Upstream(name) => write!(f, "upstream `{name}`"),
@@ -159,6 +163,12 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<
         let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
         let node = limits.and_then(|node| entry(node, &name.value));
         parts.push(flat(ConfigPart::Limit(name.value.clone()), String::new(), node, &[], &lines));
+    }
+    let stores = child("store");
+    for (name, text) in &document.store.0 {
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        let node = stores.and_then(|node| entry(node, &name.value));
+        parts.push(flat(ConfigPart::Store(name.value.clone()), String::new(), node, &[], &lines));
     }
     let listeners = child("listener");
     for (name, text) in &document.listener.0 {

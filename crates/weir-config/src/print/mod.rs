@@ -49,6 +49,10 @@ fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         print("");
         push_lines(print, &format!("[limit.{}]", key(&name.value)), &lines_of(limit));
     }
+    for (name, store) in &document.store.0 {
+        print("");
+        push_lines(print, &format!("[store.{}]", key(&name.value)), &lines_of(store));
+    }
     for (name, cache) in &document.cache.0 {
         print("");
         push_lines(print, &format!("[cache.{}]", key(&name.value)), &lines_of(cache));

@@ -2,7 +2,9 @@
 //! secrets are in files, of which the config has only the names.
 
 use crate::key::Map;
-use crate::text::{CookieSecretText, Document, HeaderChangesText, PasswordHashText, ValueRule};
+use crate::text::{
+    CookieSecretText, Document, HeaderChangesText, PasswordHashText, StorePasswordText, ValueRule,
+};
 use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, is_telling};
 
 /// Long enough to be read as a secret again.
@@ -35,6 +37,10 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
                 hide(&mut respond.value.headers, hidden_template);
             }
         }
+    }
+    for (_, store) in &mut document.store.0 {
+        let password = &mut store.value.password;
+        *password = password.take().map(|_| StorePasswordText(LEFT_OUT.into()));
     }
     for (_, list) in &mut document.list.0 {
         let is_secret = list.value.key.value.values().any(TemplateValue::is_secret);
@@ -98,6 +104,9 @@ mod tests {
             action = "deny"
             key = "{header.x-api-key}"
             entries = ["hush-8"]
+            [store.nodes]
+            address = "redis://127.0.0.1"
+            password = "hush-9"
             [upstream.app]
             servers = ["127.0.0.1:1"]
             affinity = { secret = "hush-5-hush-5-hush-5" }
@@ -107,7 +116,7 @@ mod tests {
         assert!(checked.print().contains("hush-5"), "`weir check --print` reads the file itself");
         let shown = checked.into_result().unwrap().dump.to_string();
         assert!(!shown.contains("hush"), "{shown}");
-        assert_eq!(shown.matches("(a secret, left out)").count(), 8, "{shown}");
+        assert_eq!(shown.matches("(a secret, left out)").count(), 9, "{shown}");
         assert!(shown.contains("red"), "{shown}");
     }
 }

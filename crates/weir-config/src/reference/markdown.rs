@@ -14,7 +14,7 @@ const INTRODUCTION: &str = include_str!("introduction.md");
 const SAMPLE: &str = include_str!("sample.toml");
 
 /// Tables that can occur in several places: they are described among the kinds of value.
-const SHARED: [&str; 4] = ["progress", "rule", "headers", "error_pages"];
+const SHARED: [&str; 5] = ["progress", "rule", "headers", "hsts", "error_pages"];
 
 /// Tables of which there can be several in one place.
 const LISTS: [&str; 5] = [
@@ -201,9 +201,11 @@ fn text_kinds() -> Vec<&'static TextFormat> {
 
 fn push_template_values(page: &mut String) {
     page.push_str(
-        "\n## Placeholders\n\nIn headers that a route sets or adds. Those about a server exist in `request_headers` and \
-         `response_headers`, those about a response in `response_headers` only; `weir check` rejects others. Values \
-         come from clients: control characters in them become spaces.\n\n| placeholder | value |\n|---|---|\n",
+        "\n## Placeholders\n\nIn headers, redirects, answers, error pages, and the keys of limits, lists and caches. The access \
+         log has [the same and more](#placeholders-of-the-access-log). Those about a server exist in `request_headers` \
+         and `response_headers`, those about a response in `response_headers` and error pages only; `weir check` rejects \
+         others. Times in `response_headers` end where the head of the response begins. Values come from clients: control \
+         characters in them become spaces.\n\n| placeholder | value |\n|---|---|\n",
     );
     for (name, meaning) in template_values() {
         push(page, format_args!("| `{{{name}}}` | {} |\n", cell(meaning)));

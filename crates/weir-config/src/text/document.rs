@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::{CacheText, DiscoveryText, LimitText, ListText, ListenerText, TracesText, UpstreamText};
+use super::{
+    CacheText, DiscoveryText, LimitText, ListText, ListenerText, StoreText, TracesText, UpstreamText,
+};
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
 use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};
 
@@ -35,6 +37,8 @@ section! {
         list: Map<SpannedTable<ListText>> = {}, like "nginx `geo`, HAProxy `acl`";
         /// Limits on requests by client address, header and the like, by name.
         limit: Map<SpannedTable<LimitText>> = {}, like "nginx `limit_req_zone`, `limit_conn_zone`; HAProxy `stick-table`, Envoy `local_ratelimit`, Traefik `rateLimit`";
+        /// Where several nodes share limits, by name.
+        store: Map<SpannedTable<StoreText>> = {}, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
         /// Stores of responses, by name.
         cache: Map<SpannedTable<CacheText>> = {}, like "nginx `proxy_cache_path`, HAProxy `cache`, Varnish `-s`";
         /// Sockets that accept clients, by name.

@@ -8,8 +8,8 @@ use crate::value::{Size, StatusRange, Template, TemplatePart, TemplateScope, Tem
 
 section! {
     /// Pages in place of Weir's own for some statuses. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual
-    /// phrase for the status), `{detail}` (a sentence for the client) and `{reason}`; braces around anything else are text. Status,
-    /// `weir-reason` and the other headers stay as they are. Files are read when the config is loaded.
+    /// phrase for the status), `{detail}` (a sentence for the client) and `{reason}`; braces around anything else are text, and so are braces behind a `$`.
+    /// Status, `weir-reason` and the other headers stay as they are. Files are read when the config is loaded.
     #[derive(Debug, Clone)]
     pub(crate) struct ErrorPageText at "error_pages" {
         /// The statuses: `404`, `"500-599"`.

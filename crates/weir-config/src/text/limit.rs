@@ -33,6 +33,9 @@ section! {
         bandwidth: ByteRate = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate`, HAProxy `filter bwlim-out`, Envoy `bandwidth_limit`";
         /// Bytes that a key gets at once after a pause. Without it, an eighth of a second of `bandwidth`.
         bandwidth_burst: Spanned<Size> = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate_after`";
+        /// The store in which several nodes share this limit, by its name: all of them together admit what `rate` says, instead of each. Not with `concurrent` and
+        /// `bandwidth`.
+        shared: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
         /// The status of refusals.
         status: u16 = 429, in 400..=599, like "nginx `limit_req_status`, HAProxy `deny_status`";
         /// Whether refusals by `rate` have the fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), beside

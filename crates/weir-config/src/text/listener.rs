@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error_page::ErrorPagesText;
-use super::{CompressionSwitch, HeaderChangesText, ProxyProtocolText, RouteText, TlsChoice};
+use super::{CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RouteText, TlsChoice};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
@@ -83,7 +83,8 @@ section! {
         request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of responses, on all routes; those of a route come on top. Responses of Weir itself have them too.
         response_headers: HeaderChangesText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
-        /// `Strict-Transport-Security` (RFC 6797): browsers use TLS for this host from then on, whatever link they follow. Needs `tls`.
+        /// `Strict-Transport-Security` (RFC 6797), on all routes that have none of their own: browsers use TLS for this host from then on,
+        /// whatever link they follow. Needs `tls`.
         hsts: SpannedTable<HstsText> = optional, like "Traefik `stsSeconds`";
         /// Compression of responses, on all routes that have no `compression` of their own: `true` with the defaults, `false`, or a table. Off
         /// by default: a page that shows a secret beside text of the request can be read through TLS when it is compressed (BREACH).
@@ -92,19 +93,6 @@ section! {
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, HAProxy `errorfile`";
         /// The access log of this listener, in place of the global one.
         access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
-    }
-}
-
-section! {
-    /// `Strict-Transport-Security`, on every response over TLS.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct HstsText at "listener.NAME.hsts" {
-        /// For how long browsers remember it. Begin with minutes: what is remembered cannot be taken back.
-        max_age: Duration = "365d", in 0..=315_360_000_000;
-        /// Whether it holds for all hosts below this one as well.
-        subdomains: bool = false;
-        /// Whether browsers may build it in: <https://hstspreload.org>. Needs `subdomains` and a year.
-        preload: bool = false;
     }
 }
 

@@ -12,6 +12,7 @@ use super::error_page::ErrorPagesText;
 use super::fastcgi::FastcgiText;
 use super::files::FilesText;
 use super::forward_auth::ForwardAuthText;
+use super::hsts::HstsText;
 use super::jwt::JwtText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use super::mirror::MirrorText;
@@ -80,6 +81,8 @@ section! {
         request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of the response to the client.
         response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
+        /// `Strict-Transport-Security` (RFC 6797), in place of that of the listener: for a host of its own. Needs `tls` of the listener.
+        hsts: SpannedTable<HstsText> = optional, like "nginx `add_header Strict-Transport-Security`, Traefik `stsSeconds`";
         /// What scripts of other origins may do in a browser.
         cors: SpannedTable<CorsText> = optional;
         /// Users with passwords: who else asks is answered 401.
@@ -158,7 +161,7 @@ section! {
         /// The status code.
         status: u16 = 200, in 200..=599;
         /// The body, with [placeholders](#placeholders), whose values are escaped where the type is HTML or JSON; braces around anything else
-        /// are text.
+        /// are text, and so are braces behind a `$`.
         body: Box<str> = "";
         /// The `Content-Type` of a body that is not empty.
         content_type: HeaderValue = "text/plain; charset=utf-8";

@@ -7,6 +7,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
+use weir_observe::Phase;
+
 use super::ValueError;
 use super::header::{HeaderValue, is_token};
 use crate::diagnostic::did_you_mean;
@@ -30,6 +32,8 @@ macro_rules! values {
             MatchGroup(Box<str>),
             /// A claim of the token.
             TokenClaim(Box<str>),
+            /// The time in a phase, as far as it is over.
+            Phase(Phase),
         }
 
         /// Name, value, scope and meaning of every value without parameters.
@@ -53,29 +57,50 @@ values! {
     ClientAddress "client_address" Request "Address of the client, from a PROXY protocol header or a trusted proxy if there is one.",
     ClientPort "client_port" Request "Port of the client.",
     PeerAddress "peer_address" Request "Address of the peer of the client connection, regardless of PROXY protocol and trusted proxies.",
+    PeerPort "peer_port" Request "Port of the peer of the client connection.",
     LocalAddress "local_address" Request "Address that the client connected to.",
     LocalPort "local_port" Request "Port that the client connected to.",
+    ConnectionRequests "connection_requests" Request "Number of the request on its connection, from 1.",
+    Time "time" Request "Start of the exchange, RFC 3339 with microseconds, UTC.",
+    TimeSeconds "time.seconds" Request "Start of the exchange in seconds since 1970, with microseconds.",
+    TimeMicros "time.us" Request "Start of the exchange in microseconds since 1970.",
     Listener "listener" Request "Name of the listener.",
     Route "route" Request "Name of the route.",
     Method "method" Request "Method of the request.",
     Scheme "scheme" Request "`http` or `https`, by the connection of the client.",
     Authority "authority" Request "Host of the request with the port, if it has one.",
     Host "host" Request "Host of the request without a port.",
+    Target "target" Request "Target of the request as received.",
     Path "path" Request "Path of the request in its normal form.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" Request "Id of the request.",
     TraceId "trace_id" Request "Trace id (W3C Trace Context).",
+    UserAgent "user_agent" Request "Request field User-Agent.",
+    Referer "referer" Request "Request field Referer.",
     User "user" Request "User that `basic` of the route has let in, or `sub` of the token.",
     Tag "tag" Request "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
     TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" Request "Server name in the TLS handshake of the client (SNI).",
+    TlsSession "tls.session" Request "`new` or `resumed`: the TLS session of the client.",
     TlsClientSubject "tls.client.subject" Request "Subject of the client certificate (RFC 4514), if there is one.",
     TlsClientFingerprint "tls.client.fingerprint" Request "SHA-256 of the client certificate in hexadecimal, if there is one.",
     Upstream "upstream" Server "Name of the upstream.",
     Server "server" Server "Name of the server.",
+    QueuePosition "queue_position" Server "Exchanges ahead of this one in the queue; 0 without a queue.",
     Status "status" Response "Status of the response.",
+    Attempts "attempts" Response "Attempts on servers; 0 for a response of Weir itself.",
+    Retries "retries" Response "Attempts after the first.",
+    ServerConnection "server_connection" Response "`new` or `reused`: the server connection of the last attempt.",
+    Affinity "affinity" Response "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
+    Cache "cache" Response "What the cache did: `hit`, `stale`, `revalidated`, `collapsed`, `miss` or `bypass`.",
+    CacheReason "cache.reason" Response "Why the response was not stored, or why a stale one was used.",
+    Compression "compression" Response "How Weir changes the response body: `gzip`, `br` or `zstd`, or `decompressed`.",
+    Limit "limit" Response "Name of the limit by key or of the list that has refused or delayed the request.",
+    Duration "duration" Response "Time since the start of the exchange in microseconds.",
+    DurationMillis "duration.ms" Response "Time since the start of the exchange in milliseconds.",
+    DurationSeconds "duration.seconds" Response "Time since the start of the exchange in seconds, with microseconds.",
 }
 
 /// What stands before the name in values with a parameter.
@@ -85,6 +110,7 @@ const COOKIE: &str = "cookie.";
 const QUERY_PARAMETER: &str = "query.";
 const MATCH_GROUP: &str = "match.";
 const TOKEN_CLAIM: &str = "jwt.";
+const PHASE: &str = "phase.";
 
 impl TemplateValue {
     /// The value that a placeholder of this name stands for.
@@ -116,6 +142,9 @@ impl TemplateValue {
         if let Some(claim) = parameter(TOKEN_CLAIM) {
             return Ok(TemplateValue::TokenClaim(claim.into()));
         }
+        if let Some(phase) = parameter(PHASE).and_then(Phase::from_name) {
+            return Ok(TemplateValue::Phase(phase));
+        }
         let names = PLAIN.iter().map(|(name, ..)| *name).chain(["header.NAME", "cookie.NAME", "query.NAME"]);
         let error = ValueError::new(format!("there is no placeholder `{{{name}}}`"));
         Err(match did_you_mean(name, names) {
@@ -133,6 +162,7 @@ impl TemplateValue {
             TemplateValue::QueryParameter(name) => format!("{QUERY_PARAMETER}{name}"),
             TemplateValue::MatchGroup(name) => format!("{MATCH_GROUP}{name}"),
             TemplateValue::TokenClaim(name) => format!("{TOKEN_CLAIM}{name}"),
+            TemplateValue::Phase(phase) => format!("{PHASE}{}", phase.name()),
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
                 row.map_or_else(String::new, |(name, ..)| (*name).to_owned())
@@ -147,6 +177,10 @@ impl TemplateValue {
             TemplateValue::ClientAddress
                 | TemplateValue::ClientPort
                 | TemplateValue::PeerAddress
+                | TemplateValue::PeerPort
+                | TemplateValue::Time
+                | TemplateValue::TimeSeconds
+                | TemplateValue::TimeMicros
                 | TemplateValue::LocalAddress
                 | TemplateValue::LocalPort
                 | TemplateValue::Listener
@@ -155,6 +189,7 @@ impl TemplateValue {
                 | TemplateValue::TlsVersion
                 | TemplateValue::TlsCipherSuite
                 | TemplateValue::TlsServerName
+                | TemplateValue::TlsSession
                 | TemplateValue::TlsClientSubject
                 | TemplateValue::TlsClientFingerprint
         )
@@ -174,7 +209,7 @@ impl TemplateValue {
     /// From when on it is there.
     pub fn scope(&self) -> TemplateScope {
         match self {
-            TemplateValue::ResponseHeader(_) => TemplateScope::Response,
+            TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => TemplateScope::Response,
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
                 row.map_or(TemplateScope::Request, |(_, _, scope, _)| *scope)
@@ -209,6 +244,7 @@ pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static 
         ("cookie.NAME", "A cookie of the request."),
         ("query.NAME", "A parameter of the query, as sent."),
         ("jwt.NAME", "A claim of the token that `jwt` of the route has verified; members of a list have commas between them."),
+        ("phase.NAME", "Time in this phase so far, in microseconds: `{phase.queue}`, `{phase.response}`."),
         (
             "match.GROUP",
             "What a group of `path_regex` has matched, by its name or number; 0 is the whole match.",
@@ -365,6 +401,7 @@ mod tests {
             "for={client_address};host={host}",
             "{{\"group\":\"{header.x-group}\"}}",
             "{query.a}{cookie.b}{match.1}{match.name}{response.header.etag}",
+            "{phase.queue}{time.seconds}{duration.ms}",
         ] {
             assert_eq!(parsed(text).to_string(), text);
         }
@@ -391,6 +428,7 @@ mod tests {
             ("a } b", "`}` closes nothing", Some(2..3)),
             ("{}", "there is no placeholder `{}`", Some(0..2)),
             ("{header.}", "there is no placeholder `{header.}`", Some(0..9)),
+            ("{phase.none}", "there is no placeholder `{phase.none}`", Some(0..12)),
             ("{header.a b}", "`a b` cannot be the name of a header", Some(0..12)),
         ] {
             let error = text.parse::<Template>().expect_err(text);
@@ -400,13 +438,31 @@ mod tests {
         assert_eq!(error.help.as_deref(), Some("did you mean `client_address`?"));
     }
 
-    /// One concept has one word.
+    /// One concept has one word. The log has more of them: what is known at the end, and the forms of other products.
     #[test]
     fn the_access_log_has_the_same_words() {
+        const AT_THE_END: [&str; 9] = [
+            "bytes",
+            "body_bytes",
+            "compression.ratio",
+            "status_sent",
+            "grpc_status",
+            "ended_by",
+            "failure",
+            "reason",
+            "auth.",
+        ];
+        const OTHER_FORMS: [&str; 7] =
+            ["time.clf", "time.haproxy", "request_line", "termination", "timer.", "load.", "haproxy."];
         let words: Vec<_> =
             weir_observe::access_log::LogTemplate::placeholders().map(|(name, _)| name).collect();
-        for (name, _) in template_values().filter(|(name, _)| *name != "match.GROUP") {
+        for (name, _) in template_values().filter(|(name, _)| *name != "phase.NAME") {
             assert!(words.iter().any(|word| word == name), "{name}");
+        }
+        let of_log = AT_THE_END.iter().chain(&OTHER_FORMS);
+        for word in words.iter().filter(|word| !of_log.clone().any(|prefix| word.starts_with(prefix))) {
+            let is_known = TemplateValue::from_name(word).is_some();
+            assert!(is_known || template_values().any(|(name, _)| name == word), "{word}");
         }
     }
 
@@ -430,6 +486,9 @@ mod tests {
             ("{header.a}", TemplateScope::Request),
             ("{server}", TemplateScope::Server),
             ("{status}", TemplateScope::Response),
+            ("{phase.queue}", TemplateScope::Response),
+            ("{duration.ms}", TemplateScope::Response),
+            ("{time.us}", TemplateScope::Request),
             ("{response.header.a}", TemplateScope::Response),
         ] {
             assert_eq!(parsed(text).values().next().map(TemplateValue::scope), Some(scope), "{text}");

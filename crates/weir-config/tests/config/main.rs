@@ -7,6 +7,7 @@ mod certificates;
 mod client_certificates;
 mod defaults;
 mod diff;
+mod discovery;
 mod ejection;
 mod equivalents;
 mod environment;

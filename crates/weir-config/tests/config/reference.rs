@@ -57,6 +57,7 @@ fn header(heading: &str) -> String {
         "progress" => "[listener.web.timeouts.send]".to_owned(),
         "rule" => "[[listener.web.route]]\n[listener.web.route.header.x]".to_owned(),
         "headers" => "[[listener.web.route]]\n[listener.web.route.request_headers]".to_owned(),
+        "hsts" => "[listener.web.hsts]".to_owned(),
         "error_pages" => "[[listener.web.error_pages]]".to_owned(),
         table if table.starts_with("`[listener.NAME.route.") => {
             let rest = table.trim_start_matches("`[listener.NAME.route.").trim_end_matches("]`");

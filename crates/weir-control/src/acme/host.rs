@@ -15,7 +15,9 @@ use super::issuer::{IssuanceError, Issuer};
 use super::luck::luck;
 use super::order::{self, WantedCertificate};
 use super::record::HostRecord;
-use super::schedule::{IssuanceFailure, renewal_at, renewal_info_pause, suggested_at};
+use super::schedule::{
+    ExpiryAlarm, IssuanceFailure, expiry_alarm, renewal_at, renewal_info_pause, suggested_at,
+};
 use crate::certificates::{FileStamp, seconds, stamp};
 
 /// How often the file is looked at, which another node may have renewed.
@@ -23,9 +25,6 @@ const FILE_LOOK: Duration = Duration::from_secs(5);
 
 /// How long another node is left alone that has the lock.
 const LOCKED_PAUSE: Duration = Duration::from_secs(1);
-
-/// The part of its life time that a certificate has left when the log begins to warn, once a day.
-const WARNED_PART: u32 = 6;
 
 /// Keeps the certificate of a host current, until the task is dropped.
 pub(super) async fn keep(issuer: Rc<Issuer>, host: Box<str>) {
@@ -65,8 +64,8 @@ struct HostTask {
     /// Where in the spread of renewals this one is.
     luck: f64,
     suggestion: Option<RenewalSuggestion>,
-    /// When the log last warned of its end, and whether that was over then.
-    warned: Option<(SystemTime, bool)>,
+    /// When the log last warned of its end, and why.
+    warned: Option<(SystemTime, ExpiryAlarm)>,
 }
 
 /// What the authority last said about the renewal of a certificate.
@@ -148,9 +147,14 @@ impl HostTask {
     /// When the next attempt is due.
     fn due(&self) -> SystemTime {
         let Some(loaded) = &self.loaded else { return self.record.due() };
-        let usual = || renewal_at(loaded.not_before, loaded.not_after, self.luck);
-        let renewal = self.suggestion.as_ref().and_then(|known| known.at).unwrap_or_else(usual);
+        let renewal = self.renewal(loaded);
         if self.record.failed > 0 { renewal.max(self.record.due()) } else { renewal }
+    }
+
+    /// When a certificate is to be renewed, whatever has failed.
+    fn renewal(&self, loaded: &LoadedCertificate) -> SystemTime {
+        let usual = || renewal_at(loaded.not_before, loaded.not_after, self.luck);
+        self.suggestion.as_ref().and_then(|known| known.at).unwrap_or_else(usual)
     }
 
     /// One attempt, unless another node has been faster; returns how long to wait before the next look.
@@ -302,24 +306,28 @@ impl HostTask {
         });
     }
 
-    /// Warns once a day when a certificate that should have been renewed long ago comes to its end.
+    /// Warns once a day when a certificate comes to its end that was to be renewed by now.
     fn warn_of_expiry(&mut self) {
         let Some(loaded) = &self.loaded else { return };
-        let life = loaded.not_after.duration_since(loaded.not_before).unwrap_or_default();
-        let left = loaded.not_after.duration_since(now()).unwrap_or_default();
+        let life = [loaded.not_before, loaded.not_after];
+        let failed = self.record.failed;
+        let Some(alarm) = expiry_alarm(life, self.renewal(loaded), failed, now()) else { return };
         let day = Duration::from_secs(86_400);
-        let is_over = left.is_zero();
-        let is_told = |(at, was_over): (SystemTime, bool)| {
-            was_over == is_over && now().duration_since(at).is_ok_and(|since| since < day)
+        let is_told = |(at, before): (SystemTime, ExpiryAlarm)| {
+            before == alarm && now().duration_since(at).is_ok_and(|since| since < day)
         };
-        if left > life / WARNED_PART || self.warned.is_some_and(is_told) {
+        if self.warned.is_some_and(is_told) {
             return;
         }
-        self.warned = Some((now(), is_over));
+        self.warned = Some((now(), alarm));
         let (host, expires) = (&*self.host, seconds(loaded.not_after));
-        match is_over {
-            true => tracing::error!(host, expires, "a certificate has expired: clients refuse it"),
-            false => tracing::warn!(host, expires, "a certificate expires soon and has not been renewed"),
+        match alarm {
+            ExpiryAlarm::Expired => {
+                tracing::error!(host, expires, "a certificate has expired: clients refuse it")
+            }
+            ExpiryAlarm::Late => {
+                tracing::warn!(host, expires, failed, "a certificate expires soon and has not been renewed");
+            }
         }
     }
 }

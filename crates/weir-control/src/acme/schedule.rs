@@ -41,6 +41,12 @@ const KEPT_AT_LEAST: u32 = 20;
 /// The share that is left when it is renewed at the latest: a first attempt may fail.
 const LEFT_AT_LEAST: u32 = 10;
 
+/// The part of its life time that a certificate has left when the log begins to warn, once a day.
+const WARNED_PART: u32 = 6;
+
+/// The part of its life time by which a renewal is overdue, even if nothing has failed.
+const OVERDUE_PART: u32 = 50;
+
 /// What has failed, as far as the next attempt depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IssuanceFailure {
@@ -69,6 +75,33 @@ pub(super) fn suggested_at(
     let chosen = start + end.duration_since(start).unwrap_or_default().mul_f64(luck);
     let life = not_after.duration_since(not_before).unwrap_or_default();
     chosen.max(not_before + life / KEPT_AT_LEAST).min(not_before + life - life / LEFT_AT_LEAST)
+}
+
+/// Why the log warns of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExpiryAlarm {
+    /// It has expired.
+    Expired,
+    /// It expires soon, and was to be renewed by now.
+    Late,
+}
+
+/// Whether the log has to warn of a certificate that is valid between these moments and was to be renewed at `renewal`, since when as many attempts have
+/// `failed`. One that is renewed late since its authority wants it so is no reason for a warning.
+pub(super) fn expiry_alarm(
+    [not_before, not_after]: [SystemTime; 2],
+    renewal: SystemTime,
+    failed: u32,
+    now: SystemTime,
+) -> Option<ExpiryAlarm> {
+    let life = not_after.duration_since(not_before).unwrap_or_default();
+    let left = not_after.duration_since(now).unwrap_or_default();
+    if left.is_zero() {
+        return Some(ExpiryAlarm::Expired);
+    }
+    // An order takes a while, and may wait for others.
+    let is_overdue = now >= renewal + life / OVERDUE_PART;
+    (left <= life / WARNED_PART && (failed > 0 || is_overdue)).then_some(ExpiryAlarm::Late)
 }
 
 /// How long until the authority is asked again for its suggestion.
@@ -137,6 +170,29 @@ mod tests {
         }
         // Turned round, as no certificate should be: at once.
         assert_eq!(renewal_at(at(1000), at(10), 0.5), at(1000));
+    }
+
+    #[test]
+    fn a_late_window_of_the_authority_is_no_alarm() {
+        let life = [at(0), at(1_000)];
+        for (renewal, failed, now, expected) in [
+            // Renewed at nine tenths, as the authority wants: the last sixth alone is no reason.
+            (900, 0, 840, None),
+            (900, 0, 919, None),
+            (900, 0, 920, Some(ExpiryAlarm::Late)),
+            (900, 1, 901, Some(ExpiryAlarm::Late)),
+            (660, 0, 833, None),
+            (660, 0, 834, Some(ExpiryAlarm::Late)),
+            (660, 3, 700, None),
+            (900, 0, 1_000, Some(ExpiryAlarm::Expired)),
+            (2_000, 0, 1_001, Some(ExpiryAlarm::Expired)),
+        ] {
+            assert_eq!(
+                expiry_alarm(life, at(renewal), failed, at(now)),
+                expected,
+                "{renewal} {failed} {now}"
+            );
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{EjectionRules, OutlierChange, OutlierWindow};
 
+use crate::kept_tasks;
 use crate::slow_start;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::due_upstreams::DueUpstreams;
@@ -22,6 +23,9 @@ use weir_proxy::state::snapshot::UpstreamPlan;
 
 /// How often the task checks whether changes of health or by the operator have left ejected servers only.
 const REVIEW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pause after a review that has panicked.
+const PANIC_PAUSE: Duration = Duration::from_secs(60);
 
 /// The longest sleep when nothing is to be done by time.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
@@ -148,6 +152,15 @@ impl ReviewSchedule {
         true
     }
 
+    /// Begins with an upstream whose review has panicked as if it had just come, after a pause.
+    fn begin_anew(&mut self, number: u64) {
+        let Some(upstream) = self.upstreams.get_mut(&number) else { return };
+        let due = clock::now() + PANIC_PAUSE;
+        *upstream = ReviewedUpstream::new(&Arc::clone(&upstream.plan));
+        upstream.review_at = Some(due);
+        self.reviews.push(Reverse((due, number)));
+    }
+
     /// Reviews an upstream, and schedules its next review.
     fn review_at(&mut self, number: u64) {
         let Some(upstream) = self.upstreams.get_mut(&number) else { return };
@@ -158,8 +171,12 @@ impl ReviewSchedule {
         // A panic must not end the ejections of all others.
         let Ok(due) = catch_unwind(AssertUnwindSafe(review)) else {
             let upstream = &*upstream.plan.config.name;
-            tracing::error!(upstream, "the ejection of servers has ended; ejected servers stay ejected");
-            self.upstreams.remove(&number);
+            tracing::error!(
+                upstream,
+                "the review of ejected servers has ended by a defect of Weir and is begun anew in a minute; until then, ejected servers stay ejected"
+            );
+            kept_tasks::count_restart();
+            self.begin_anew(number);
             return;
         };
         if let Some(due) = due.filter(|due| upstream.review_at.is_none_or(|review_at| *due < review_at)) {

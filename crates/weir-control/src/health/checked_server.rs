@@ -20,6 +20,7 @@ use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::descriptors;
 use weir_proxy::net::failure::Fault;
+use weir_proxy::state::faults;
 use weir_proxy::state::snapshot::UpstreamPlan;
 
 /// One server and everything that its probes need.
@@ -55,6 +56,7 @@ impl CheckedServer {
             if !put_off.is_zero() {
                 tokio::time::sleep(put_off).await;
             }
+            faults::strike_check();
             let began = clock::now();
             self.plan = Arc::clone(&self.plans.borrow_and_update());
             // Where the server is now, by the latest answer of DNS.

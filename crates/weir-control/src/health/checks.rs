@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinSet};
 use weir_traffic::ServerState;
 use weir_traffic::health::{HealthState, ProbePacer, ProbeSchedule};
 
@@ -21,6 +21,7 @@ use super::checked_server::CheckedServer;
 use super::jitter::Jitter;
 use super::probe::Probe;
 use super::thread_pause::ThreadPause;
+use crate::kept_tasks;
 use crate::process::open_files_max;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::buffer::BufferStock;
@@ -88,9 +89,9 @@ pub(super) async fn keep_checked(
     loop {
         tokio::select! {
             Some(ended) = tasks.join_next() => {
-                // A probe loop has no end; one that panics must be logged, as the state of its server would never change again.
+                // A probe loop has no end; one that panics begins anew, as the state of its server would never change again.
                 if let Err(error) = ended && !error.is_cancelled() {
-                    tracing::error!(%error, "a health check has ended; its server is no longer probed");
+                    checks.restart(error.id(), &mut tasks);
                 }
             }
             next = snapshots.recv() => {
@@ -224,6 +225,23 @@ impl ActiveChecks {
             let per_second = probes_of(plan);
             self.running.insert(plan.config.name.clone(), UpstreamChecks { checks, per_second });
         }
+    }
+
+    /// Begins the check anew whose task has panicked, with the verdict so far. It waits for its place in the next interval, so that one that panics at each
+    /// probe takes no more time than others.
+    fn restart(&mut self, task: Id, tasks: &mut JoinSet<()>) {
+        // A reload may have replaced it meanwhile.
+        let Some(place) = self.running.iter().position(|check| check.task.id() == task) else { return };
+        let ServerCheck { plan, index, verdict, .. } = self.running.swap_remove(place);
+        let (upstream, server) = (&*plan.config.name, &*plan.config.servers[index].name);
+        kept_tasks::count_restart();
+        tracing::error!(
+            upstream,
+            server,
+            "a health check has ended by a defect of Weir and is begun anew with its next interval; the log has the panic above"
+        );
+        let check = self.start(&plan, index, Some(verdict), tasks);
+        self.running.push(check);
     }
 
     fn start(

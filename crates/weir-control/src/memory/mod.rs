@@ -9,6 +9,7 @@ mod classes;
 mod caches;
 mod steps;
 mod usage;
+mod kernel_tcp;
 mod limits;
 
 use std::sync::Arc;
@@ -16,10 +17,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use weir_config::Process;
 use weir_observe::MemoryStats;
+use weir_proxy::net::memory::SocketBounds;
 
 pub use plan::MemoryPlan;
 pub(crate) use thread::{MemorySources, MemoryThread};
 
+use self::kernel_tcp::TcpMemoryFiles;
 use self::limits::CgroupFiles;
 use self::usage::StatusFile;
 
@@ -31,11 +34,21 @@ pub(crate) type MemoryView = Arc<ArcSwap<MemoryStats>>;
 pub(crate) struct MemoryFiles {
     cgroups: CgroupFiles,
     status: StatusFile,
+    tcp: TcpMemoryFiles,
 }
 
 impl MemoryFiles {
     pub(crate) fn open() -> Self {
-        Self { cgroups: CgroupFiles::open(), status: StatusFile::open() }
+        Self { cgroups: CgroupFiles::open(), status: StatusFile::open(), tcp: TcpMemoryFiles::open() }
+    }
+
+    /// What bounds the sockets of a process with these settings.
+    pub(crate) fn socket_bounds(&self, process: &Process) -> SocketBounds {
+        SocketBounds {
+            budget: self.budget(process),
+            kernel_max: self.tcp.read().map(|tcp| tcp.max_bytes),
+            is_kernel_filling: false,
+        }
     }
 
     /// The budget of a process with these settings; `None`: none.

@@ -13,6 +13,7 @@ use weir_observe::{MemoryStats, MemoryStep, WorkerShard};
 
 use super::caches::{self, CacheBounds};
 use super::classes::classes;
+use super::kernel_tcp::{self, TcpShortage};
 use super::limits::{budget_of_cgroup, machine_bytes};
 use super::steps::{BEGINS, MemorySteps, count_to_free};
 use super::usage::{MemoryUsage, UsageReader};
@@ -20,7 +21,7 @@ use super::{MemoryFiles, MemoryPlan, MemoryView, limits};
 use crate::threads;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
-use weir_proxy::net::memory;
+use weir_proxy::net::memory::{self, SocketBounds};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 
@@ -102,11 +103,14 @@ struct MemoryWatch {
     sources: MemorySources,
     reader: UsageReader,
     steps: MemorySteps,
+    tcp: TcpShortage,
     caches: CacheBounds,
     /// When connections were last closed.
     freed_at: Option<Instant>,
     /// The greatest step since memory was last enough, and when the log last told.
     reported: (MemoryStep, Option<Instant>),
+    /// When the log last told that the kernel is short of memory for TCP, and when it last was, until the log says that there is enough.
+    tcp_reported: Option<(Instant, Instant)>,
 }
 
 impl MemoryWatch {
@@ -116,16 +120,19 @@ impl MemoryWatch {
             sources,
             reader,
             steps: MemorySteps::default(),
+            tcp: TcpShortage::default(),
             caches: CacheBounds::default(),
             freed_at: None,
             reported: (MemoryStep::Normal, None),
+            tcp_reported: None,
         }
     }
 
     async fn run(mut self) {
         loop {
             let permille = self.look().await;
-            tokio::time::sleep(if permille < BUSY { LOOK } else { LOOK_BUSY }).await;
+            let is_quiet = permille < BUSY && self.tcp == TcpShortage::None;
+            tokio::time::sleep(if is_quiet { LOOK } else { LOOK_BUSY }).await;
         }
     }
 
@@ -135,15 +142,22 @@ impl MemoryWatch {
         let MemoryReading { usage, max, permille, mut stats } = self.measure(&snapshot);
         let now = clock::now();
         let guard = &self.sources.shared.memory;
-        memory::bound_sockets_by(max);
+        self.tcp = self.tcp.next(stats.kernel_tcp, usage.sockets);
+        memory::bound_sockets_by(SocketBounds {
+            budget: max,
+            kernel_max: stats.kernel_tcp.map(|tcp| tcp.max_bytes),
+            is_kernel_filling: self.tcp >= TcpShortage::Filling,
+        });
         let step = self.steps.look(permille, now);
-        guard.set(step, max.map(|_| room(&stats, step)), self.steps.refuses(now));
+        let room = if self.tcp == TcpShortage::Short { Some(0) } else { max.map(|_| room(&stats, step)) };
+        guard.set(step, room, self.steps.refuses(now));
         let is_starved = self.steps.is_short_of_buffers(guard.take_starved(), now);
         if let Some(max) = max {
             self.caches.adapt(&snapshot.caches, permille, max, step >= MemoryStep::Caches, now);
         }
-        self.free(step, &stats, is_starved, now).await;
+        self.free(step, &stats, usage.sockets, is_starved, now).await;
         self.report(step, &stats, now);
+        self.report_tcp(&stats, now);
         stats.step = step;
         stats.entered = self.steps.entered;
         stats.freed = self.sources.shared.memory.freed();
@@ -161,14 +175,29 @@ impl MemoryWatch {
         let share = |used: u64, max: u64| used.saturating_mul(1000) / max.max(1);
         let of_cgroup = cgroup.map_or(0, |group| share(group.used_bytes, budget_of_cgroup(group.max_bytes)));
         let permille = max.map_or(0, |max| share(usage.sum(), max).max(of_cgroup));
-        let stats = MemoryStats { used_bytes: usage.sum(), max_bytes: max, cgroup, ..MemoryStats::default() };
+        let stats = MemoryStats {
+            used_bytes: usage.sum(),
+            max_bytes: max,
+            cgroup,
+            kernel_tcp: self.sources.files.tcp.read(),
+            ..MemoryStats::default()
+        };
         MemoryReading { usage, max, permille, stats }
     }
 
     /// Has the workers free memory, as far as `step` goes; for requests that wait for buffers slow clients are ended in any case.
-    async fn free(&mut self, step: MemoryStep, stats: &MemoryStats, is_starved: bool, now: Instant) {
+    /// The same where the kernel is short of memory for TCP, of which the sockets of Weir hold so much.
+    async fn free(
+        &mut self,
+        step: MemoryStep,
+        stats: &MemoryStats,
+        sockets: u64,
+        is_starved: bool,
+        now: Instant,
+    ) {
         let is_due = self.freed_at.is_none_or(|at| now.saturating_duration_since(at) >= PAUSE);
-        if !is_due || (step < MemoryStep::Caches && !is_starved) {
+        let is_tcp_short = self.tcp == TcpShortage::Short;
+        if !is_due || (step < MemoryStep::Caches && !is_starved && !is_tcp_short) {
             return;
         }
         let sum = |of: fn(&WorkerShard) -> i64| {
@@ -187,9 +216,44 @@ impl MemoryWatch {
             let exchanges = self.sources.shared.buffers_max as usize / 2;
             slow = slow.max((exchanges / STARVED_ONE_IN).max(workers));
         }
+        if let Some(tcp) = stats.kernel_tcp.filter(|_| is_tcp_short) {
+            let wanted = kernel_tcp::wanted(tcp.max_bytes);
+            slow = slow.max(count_to_free(connections, sockets, tcp.used_bytes, wanted));
+        }
         self.freed_at = Some(now);
         let each = |count: usize| count.div_ceil(workers);
         self.sources.queries.free_memory(each(idle), step >= MemoryStep::Idle, each(slow)).await;
+    }
+
+    /// Logs while the kernel is short of memory for TCP, and when it has enough again.
+    fn report_tcp(&mut self, stats: &MemoryStats, now: Instant) {
+        let Some(tcp) = stats.kernel_tcp else { return };
+        let is_long_ago = |at: Instant| now.saturating_duration_since(at) >= REPORT_INTERVAL;
+        if self.tcp < TcpShortage::Short {
+            // It comes and goes while clients are being ended.
+            if self.tcp_reported.take_if(|(_, last)| is_long_ago(*last)).is_some() {
+                tracing::info!(
+                    used = tcp.used_bytes,
+                    max = tcp.max_bytes,
+                    "the kernel has enough memory for TCP again"
+                );
+            }
+            return;
+        }
+        if let Some((at, last)) = &mut self.tcp_reported {
+            *last = now;
+            if !is_long_ago(*at) {
+                return;
+            }
+        }
+        self.tcp_reported = Some((now, now));
+        tracing::warn!(
+            used = tcp.used_bytes,
+            max = tcp.max_bytes,
+            slow_ended = self.sources.shared.memory.freed().slow_ended,
+            "the sockets of this machine are near the memory that the kernel has for TCP: clients with the slowest progress are ended and new \
+             connections wait. Raise `net.ipv4.tcp_mem`, or limit clients (`listener.NAME.connections_per_client_max`)"
+        );
     }
 
     /// Logs when memory gets short, how it goes on, and when there is enough again.

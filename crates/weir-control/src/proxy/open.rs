@@ -69,7 +69,7 @@ impl OpenedProxy {
         let pid_file = PidFile::prepare(&config.identity, state.process)?;
         let workers = worker_count(config).get();
         let memory = MemoryFiles::open();
-        bound_sockets_by(memory.budget(&config.process));
+        bound_sockets_by(memory.socket_bounds(&config.process));
         inherited.tell_unused(config);
         let sockets = ListeningSockets::beginning_with(addresses, inherited).succeeded_by(config, workers)?;
         let opened = Self {

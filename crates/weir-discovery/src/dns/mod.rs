@@ -67,7 +67,7 @@ pub(crate) async fn follow(
     let mut backoff = Backoff::default();
     loop {
         let wait = match ask(&question, &resolver).await {
-            Ok(Answer { servers, valid_until }) => {
+            Ok(DnsAnswer { servers, valid_until }) => {
                 backoff.reset();
                 let ttl =
                     valid_until.map_or(EMPTY_TTL_MAX, |until| until.saturating_duration_since(clock::now()));
@@ -84,18 +84,18 @@ pub(crate) async fn follow(
     }
 }
 
-struct Answer {
+struct DnsAnswer {
     servers: Vec<DiscoveredServer>,
     valid_until: Option<Instant>,
 }
 
-async fn ask(question: &DnsQuestion, resolver: &TokioResolver) -> Result<Answer, NetError> {
+async fn ask(question: &DnsQuestion, resolver: &TokioResolver) -> Result<DnsAnswer, NetError> {
     match question {
         DnsQuestion::Addresses { host, port } => {
             let (ips, valid_until) = addresses(resolver, host).await?;
             let server =
                 |ip: IpAddr| DiscoveredServer::new(weir_config::ServerAddress::Ip((ip, *port).into()));
-            Ok(Answer { servers: ips.into_iter().map(server).collect(), valid_until })
+            Ok(DnsAnswer { servers: ips.into_iter().map(server).collect(), valid_until })
         }
         DnsQuestion::Srv(name) => srv(resolver, name).await,
     }
@@ -131,9 +131,9 @@ fn ip_of(data: &RData) -> Option<IpAddr> {
     }
 }
 
-async fn srv(resolver: &TokioResolver, name: &str) -> Result<Answer, NetError> {
+async fn srv(resolver: &TokioResolver, name: &str) -> Result<DnsAnswer, NetError> {
     let Some(found) = lookup(resolver, name, RecordType::SRV).await? else {
-        return Ok(Answer { servers: Vec::new(), valid_until: None });
+        return Ok(DnsAnswer { servers: Vec::new(), valid_until: None });
     };
     let mut valid_until = found.valid_until();
     let mut records = Vec::new();
@@ -153,5 +153,5 @@ async fn srv(resolver: &TokioResolver, name: &str) -> Result<Answer, NetError> {
         let target = srv.target.to_ascii().trim_end_matches('.').to_ascii_lowercase().into();
         records.push(SrvRecord { priority: srv.priority, weight: srv.weight, port: srv.port, target, ips });
     }
-    Ok(Answer { servers: servers_of_srv(&records), valid_until: Some(valid_until) })
+    Ok(DnsAnswer { servers: servers_of_srv(&records), valid_until: Some(valid_until) })
 }

@@ -10,19 +10,19 @@ use crate::server_set::DiscoveredServer;
 
 /// What is wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileProblem {
+pub(crate) struct ServersFileProblem {
     line: usize,
     column: usize,
     message: String,
 }
 
-impl fmt::Display for FileProblem {
+impl fmt::Display for ServersFileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
     }
 }
 
-impl FileProblem {
+impl ServersFileProblem {
     fn of_json(error: &serde_json::Error) -> Self {
         let text = error.to_string();
         // The message ends with the place, which is written before it.
@@ -42,7 +42,7 @@ impl FileProblem {
 ///
 /// # Errors
 /// The first problem.
-pub(crate) fn parse(path: &Path, text: &str) -> Result<Vec<DiscoveredServer>, FileProblem> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Vec<DiscoveredServer>, ServersFileProblem> {
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
     if is_toml {
         return own::parse_toml(text);

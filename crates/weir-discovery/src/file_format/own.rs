@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, de};
 use weir_config::ServerAddress;
 
-use super::FileProblem;
+use super::ServersFileProblem;
 use crate::server_set::{DiscoveredServer, ServerReadiness};
 
 #[derive(Deserialize)]
@@ -81,12 +81,12 @@ fn servers(file: ServersFile) -> Vec<DiscoveredServer> {
     file.servers.into_iter().map(server).collect()
 }
 
-pub(super) fn parse_toml(text: &str) -> Result<Vec<DiscoveredServer>, FileProblem> {
-    toml::from_str(text).map(servers).map_err(|error| FileProblem::of_toml(&error, text))
+pub(super) fn parse_toml(text: &str) -> Result<Vec<DiscoveredServer>, ServersFileProblem> {
+    toml::from_str(text).map(servers).map_err(|error| ServersFileProblem::of_toml(&error, text))
 }
 
-pub(super) fn parse_json(text: &str) -> Result<Vec<DiscoveredServer>, FileProblem> {
-    serde_json::from_str(text).map(servers).map_err(|error| FileProblem::of_json(&error))
+pub(super) fn parse_json(text: &str) -> Result<Vec<DiscoveredServer>, ServersFileProblem> {
+    serde_json::from_str(text).map(servers).map_err(|error| ServersFileProblem::of_json(&error))
 }
 
 #[cfg(test)]

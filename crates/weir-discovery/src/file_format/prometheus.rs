@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, de};
 use weir_config::ServerAddress;
 
-use super::FileProblem;
+use super::ServersFileProblem;
 use crate::server_set::{DiscoveredServer, ServerReadiness};
 
 /// The label with the weight of a server, 0 to 256.
@@ -20,14 +20,14 @@ const ZONES: [&str; 2] = ["__weir_zone", "zone"];
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TargetGroup {
-    targets: Vec<Target>,
+    targets: Vec<ScrapeTarget>,
     #[serde(default, deserialize_with = "labels")]
     labels: GroupLabels,
 }
 
-struct Target(ServerAddress);
+struct ScrapeTarget(ServerAddress);
 
-impl<'de> Deserialize<'de> for Target {
+impl<'de> Deserialize<'de> for ScrapeTarget {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map(Self).map_err(|error: weir_config::ValueError| de::Error::custom(error.message))
@@ -58,9 +58,9 @@ fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GroupLabels, D::
     Ok(GroupLabels { weight, backup, draining, all })
 }
 
-pub(super) fn parse(text: &str) -> Result<Vec<DiscoveredServer>, FileProblem> {
+pub(super) fn parse(text: &str) -> Result<Vec<DiscoveredServer>, ServersFileProblem> {
     let groups: Vec<TargetGroup> =
-        serde_json::from_str(text).map_err(|error| FileProblem::of_json(&error))?;
+        serde_json::from_str(text).map_err(|error| ServersFileProblem::of_json(&error))?;
     let servers = groups.into_iter().flat_map(|group| {
         let GroupLabels { weight, backup, draining, all } = group.labels;
         let zone = ZONES.iter().find_map(|name| all.get(*name)).cloned();

@@ -1,5 +1,7 @@
 //! Sources against real servers of files, DNS, Consul and etcd on this machine: what reaches the channel of sets.
 
+#![expect(clippy::unwrap_used, reason = "functions beside the tests are parts of them")]
+
 mod files;
 mod dns;
 mod consul;

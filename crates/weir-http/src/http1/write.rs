@@ -15,7 +15,7 @@ pub fn request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8], version: Ve
     out.push(b' ');
     out.extend_from_slice(target);
     out.push(b' ');
-    out.extend_from_slice(version.as_str().as_bytes());
+    out.extend_from_slice(version.as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 
@@ -23,10 +23,21 @@ pub fn request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8], version: Ve
 #[inline]
 pub fn status_line(out: &mut Vec<u8>, version: Version, status: u16, reason: &[u8]) {
     debug_assert!(reason.iter().all(|&byte| is_value_byte(byte)));
-    out.extend_from_slice(version.as_str().as_bytes());
-    out.push(b' ');
-    decimal(out, u64::from(status));
-    out.push(b' ');
+    out.extend_from_slice(version.as_bytes());
+    match status {
+        100..=999 => out.extend_from_slice(&[
+            b' ',
+            b'0' + (status / 100) as u8,
+            b'0' + (status / 10 % 10) as u8,
+            b'0' + (status % 10) as u8,
+            b' ',
+        ]),
+        _ => {
+            out.push(b' ');
+            decimal(out, u64::from(status));
+            out.push(b' ');
+        }
+    }
     out.extend_from_slice(reason);
     out.extend_from_slice(b"\r\n");
 }
@@ -107,6 +118,7 @@ mod tests {
             "HTTP/1.0 404 Not Found\r\n"
         );
         assert_eq!(written(|out| status_line(out, Version::Http11, 299, b"")), "HTTP/1.1 299 \r\n");
+        assert_eq!(written(|out| status_line(out, Version::Http11, 99, b"x")), "HTTP/1.1 99 x\r\n");
         assert_eq!(written(|out| field(out, b"X", b"y z")), "X: y z\r\n");
         assert_eq!(written(|out| decimal_field(out, b"Content-Length", 0)), "Content-Length: 0\r\n");
         let trailers: [(&[u8], &[u8]); 2] = [(b"A", b"1"), (b"B", b"")];

@@ -28,6 +28,16 @@ impl Version {
         }
     }
 
+    /// The same in bytes, whose number is known.
+    #[inline]
+    pub(crate) const fn as_bytes(self) -> &'static [u8; Version::LEN] {
+        match self {
+            Version::Http10 => b"HTTP/1.0",
+            Version::Http11 => b"HTTP/1.1",
+            Version::Http2 => b"HTTP/2.0",
+        }
+    }
+
     /// Reads the version at the start of `bytes`; `None` when bytes are missing.
     #[inline]
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<Version>, Rule> {
@@ -55,5 +65,17 @@ fn unusual_version(bytes: &[u8]) -> Result<Option<Version>, Rule> {
         None => Ok(None),
         Some([.., b'1', b'.', b'2'..=b'9']) => Ok(Some(Version::Http11)),
         Some(_) => Err(Rule::UnsupportedVersion),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_bytes_are_the_same() {
+        for version in [Version::Http10, Version::Http11, Version::Http2] {
+            assert_eq!(version.as_str().as_bytes(), version.as_bytes());
+        }
     }
 }

@@ -31,6 +31,8 @@ macro_rules! fields {
             QueryParameter(Box<str>),
             /// A claim of the token.
             TokenClaim(Box<str>),
+            /// What a group of the path of the route has matched.
+            MatchGroup(Box<str>),
         }
 
         /// Name, field and meaning of every placeholder without parameters.
@@ -273,6 +275,9 @@ impl LogField {
                 LogValue::bytes(record.fields.query_parameter(name).unwrap_or_default())
             }
             LogField::TokenClaim(name) => LogValue::bytes(record.fields.claim(name).unwrap_or_default()),
+            LogField::MatchGroup(name) => {
+                LogValue::bytes(record.fields.match_group(name).unwrap_or_default())
+            }
             LogField::Cookie(name) => LogValue::bytes(record.fields.cookie(name).unwrap_or_default()),
             LogField::Version => LogValue::bytes(record.version),
             LogField::RequestLine if record.method.is_empty() => LogValue::Absent,

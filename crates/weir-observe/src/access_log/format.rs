@@ -75,6 +75,14 @@ impl LogTemplate {
         })
     }
 
+    /// The groups of `path_regex` that the format shows.
+    pub fn match_groups(&self) -> impl Iterator<Item = &str> {
+        self.fields().filter_map(|field| match field {
+            LogField::MatchGroup(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
     /// Whether it shows where the client connected to, which costs a system call to find out.
     pub fn shows_local(&self) -> bool {
         self.fields().any(|field| matches!(field, LogField::LocalAddress | LogField::LocalPort))
@@ -97,6 +105,10 @@ impl LogTemplate {
             ("cookie.NAME".to_owned(), "A cookie of the request."),
             ("query.NAME".to_owned(), "A parameter of the query, as sent."),
             ("jwt.NAME".to_owned(), "A claim of the token (JWT) of the request."),
+            (
+                "match.GROUP".to_owned(),
+                "What a group of `path_regex` of the route has matched, by its name or number; 0 is the whole match.",
+            ),
         ])
     }
 

@@ -148,6 +148,9 @@ fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
     if let Some(claim) = name.strip_prefix("jwt.") {
         return parameter_name(claim, column).map(LogField::TokenClaim);
     }
+    if let Some(group) = name.strip_prefix("match.") {
+        return parameter_name(group, column).map(LogField::MatchGroup);
+    }
     if let Some(parameter) = name.strip_prefix("query.") {
         return parameter_name(parameter, column).map(LogField::QueryParameter);
     }

@@ -230,6 +230,11 @@ pub trait FieldSource {
     fn claim(&self, _name: &str) -> Option<&[u8]> {
         None
     }
+
+    /// What a group of the `path_regex` of the route has matched.
+    fn match_group(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// No fields at all.

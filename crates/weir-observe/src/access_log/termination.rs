@@ -31,6 +31,7 @@ fn party(failure: Failure) -> u8 {
         (
             Cause::DescriptorLimit
             | Cause::MemoryLimit
+            | Cause::SlowHeadAtLimit
             | Cause::KernelMemory
             | Cause::PortsExhausted
             | Cause::BufferLimit,

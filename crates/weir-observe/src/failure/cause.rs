@@ -164,6 +164,7 @@ causes! {
     ConcurrencyLimited "concurrency-limited" "The key of the request has as many requests at once as its limit allows.",
     TooManyHandshakes "too-many-handshakes" "The listener begins as many TLS handshakes per second as it may.",
     BufferLimit "buffer-limit" "The worker has no buffer left.",
+    SlowHeadAtLimit "slow-head-at-limit" "The client was slow to send its request while the process or the listener had as many connections as it may.",
     MemoryLimit "memory-limit" "The process is near its memory budget.",
     KernelMemory "kernel-memory" "The system has no memory left for sockets.",
     DescriptorLimit "descriptor-limit" "The process or the system has no file descriptor left.",

@@ -565,6 +565,10 @@ rows! {
     "memory-limit": MemoryLimit, Weir, [Tls Request Route Queue Connect Send Response Relay Finish], answer 503, BUSY,
         "The exchange was ended because its client made the slowest progress while the process was near `process.memory_max`, or while all buffers were in use and other requests waited for one.",
         "Raise `process.memory_max` or `process.buffers_max`. If the clients are hostile, limit them (`listener.NAME.connections_per_client_max`).";
+    "slow-head-at-limit": SlowHeadAtLimit, Weir, [Accept Tls Request], answer 408,
+        "The request did not arrive in time.",
+        "The client had sent no whole PROXY header, TLS handshake or request head for a second or longer, longest of all, and new connections had waited for a second: `connections_max` was reached, and no connection was idle.",
+        "Raise `process.connections_max` or `listener.NAME.connections_max`, and the limit of open files. If the clients are hostile, limit them (`listener.NAME.connections_per_client_max`).";
     "descriptor-limit": DescriptorLimit, Weir, [Tls Request Route Send Relay], answer 503, BUSY,
         "The process or the system is out of file descriptors.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";

@@ -282,8 +282,27 @@ pub struct LimitOverview {
     pub keys_max: u64,
     /// Keys that were forgotten for want of room.
     pub evictions: u64,
+    /// How other nodes share it; null: it is of this node alone.
+    pub shared: Option<SharedOverview>,
     /// The keys that were refused most, the first the most often.
     pub top: Vec<RefusedKey>,
+}
+
+/// How nodes share a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedOverview {
+    /// The store in the config.
+    pub store: String,
+    /// Whether all nodes have one limit now; else this one has it for itself.
+    pub is_up: bool,
+    /// Keys that were exchanged.
+    pub exchanged: u64,
+    /// Connections and exchanges that have failed.
+    pub failures: u64,
+    /// Uses that other nodes did not learn of, since too many keys were used at once.
+    pub dropped: u64,
+    /// Why nothing is exchanged; null while it is.
+    pub error: Option<String>,
 }
 
 /// A cache of responses.

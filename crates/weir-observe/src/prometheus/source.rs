@@ -94,6 +94,22 @@ pub trait LimitPart {
 
     /// Requests that wait for their turn.
     fn waiting(&self) -> u32;
+
+    /// How nodes share it; `None`: it is of this node alone.
+    fn sharing(&self) -> Option<SharingTotals>;
+}
+
+/// How nodes share a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharingTotals {
+    /// Whether all nodes have one limit now.
+    pub is_up: bool,
+    /// Keys that were exchanged.
+    pub exchanged: u64,
+    /// Connections and exchanges that have failed.
+    pub failures: u64,
+    /// Uses that other nodes did not learn of.
+    pub dropped: u64,
 }
 
 /// A cache of responses.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{format, live};
-use crate::overview::{LimitOverview, Overview};
+use crate::overview::{LimitOverview, Overview, SharedOverview};
 
 /// Keys that a row shows.
 const KEYS_SHOWN: usize = 5;
@@ -28,6 +28,16 @@ pub(super) fn section(overview: &Overview) -> Markup {
     }
 }
 
+fn sharing(shared: &SharedOverview) -> Markup {
+    html! {
+        @if shared.is_up {
+            span.small { "shared in " code { (shared.store) } }
+        } @else {
+            span.small { b { "of this node alone: " } (shared.error.as_deref().unwrap_or("no exchange yet")) }
+        }
+    }
+}
+
 fn row(index: usize, limit: &LimitOverview) -> Markup {
     let count = |path: &str, value: u64| live(path, "count", &format::count(value));
     html! {
@@ -37,6 +47,7 @@ fn row(index: usize, limit: &LimitOverview) -> Markup {
                 span.small { (limit.rule) }
                 span.small { "by " code { (limit.key) } }
                 @if limit.is_dry_run { span.small { "dry run" } }
+                @if let Some(shared) = &limit.shared { (sharing(shared)) }
             }
             td data-label="Passed" {
                 b { (count("passed", limit.passed)) }

@@ -80,6 +80,7 @@ fn overview(name: &str, servers: usize) -> Overview {
                 used_bytes: 200 << 20,
                 max_bytes: Some(256 << 20),
                 cgroup: Some(CgroupStats { used_bytes: 210 << 20, max_bytes: 300 << 20 }),
+                kernel_tcp: None,
                 step: MemoryStep::Caches,
                 entered: [3, 2, 1, 0],
                 classes: vec![
@@ -138,6 +139,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             keys: 8,
             keys_max: 100_000,
             evictions: 9,
+            shared: None,
             top: vec![RefusedKey { key: name.to_owned(), count: 6, last_ms_ago: 1 }],
         }],
         caches: vec![CacheOverview {

@@ -165,6 +165,9 @@ fn memory(memory: &MemoryStats) -> Markup {
                 (count("memory.refused", memory.freed.refused)) " refused"
             } }
         }
+        @if let Some(tcp) = memory.kernel_tcp {
+            div { dt { "Kernel memory for TCP" } dd { (live("memory.kernel_tcp.used_bytes", "bytes", &bytes(tcp.used_bytes))) " of " (bytes(tcp.max_bytes)) " (all programs)" } }
+        }
         div { dt { "Memory by use" } dd {
             @for (index, class) in memory.classes.iter().enumerate() {
                 @if index > 0 { ", " }

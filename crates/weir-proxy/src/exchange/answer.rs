@@ -18,6 +18,7 @@ use super::{
     Ended, Exchange, compression, cors, error_pages, fields, forwarded, granted, grpc_fields, header_changes,
     pacing, trace,
 };
+use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
@@ -236,7 +237,7 @@ fn stage_head(
     }
     stream.respond(client, exchange, &head, |out| {
         if leave(changes, b"Date") {
-            out.field(b"Date", &client.worker.date());
+            out.field(b"Date", &client.worker.date(clock::now()));
         }
         fields::write_id(out, exchange, listener, changes);
         exchange.limited.write_levels(out, changes);

@@ -188,7 +188,7 @@ fn stage_head(
     if has_values(changes) {
         let mut rendered = std::mem::take(&mut exchange.rendered_headers);
         let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
-        let values = TemplateValues { status, ..values };
+        let values = TemplateValues { response: Some((head.fields, head.text)), status, ..values };
         rendered.render(changes, |template, out| values.write(template, out));
         exchange.rendered_headers = rendered;
     }
@@ -201,7 +201,7 @@ fn stage_head(
     stream.respond(client, exchange, &response, |out| {
         copy_fields(out, exchange, listener, route, head, selected);
         if !head.contains("date") && leave(changes, b"Date") {
-            out.field(b"Date", &client.worker.date());
+            out.field(b"Date", &client.worker.date(clock::now()));
         }
         fields::write_id(out, exchange, listener, changes);
         exchange.limited.write_levels(out, changes);

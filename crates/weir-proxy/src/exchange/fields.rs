@@ -281,7 +281,7 @@ pub(crate) fn write_response(
     }
     let is_final = exchange.response.status() >= 200 && !exchange.switches_protocols();
     if is_final && !exchange.response.fields().contains(FieldName::Date) && leave(changes, b"Date") {
-        out.field(b"Date", &client.worker.date());
+        out.field(b"Date", &client.worker.date(client.now));
     }
     write_id(out, exchange, plans.listener, changes);
     exchange.limited.write_levels(out, changes);

@@ -16,6 +16,7 @@ use super::{Exchange, forwarded, granted, grpc_call};
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::log_batches::LogBatches;
+use crate::state::snapshot::RoutePlan;
 use crate::state::worker_config::WorkerConfig;
 use weir_config::RouteAccessLog;
 
@@ -60,6 +61,7 @@ fn is_silent(exchange: &Exchange, config: &WorkerConfig) -> bool {
 /// The fields of both heads, for formats that name some.
 struct Heads<'a> {
     exchange: &'a Exchange,
+    route: Option<&'a RoutePlan>,
 }
 
 impl FieldSource for Heads<'_> {
@@ -88,6 +90,11 @@ impl FieldSource for Heads<'_> {
     fn claim(&self, name: &str) -> Option<&[u8]> {
         granted::claim(self.exchange, name)
     }
+
+    fn match_group(&self, name: &str) -> Option<&[u8]> {
+        let path = self.exchange.request.normal_path(&self.exchange.request_text);
+        self.route?.config.matches.path.group(path, name)
+    }
 }
 
 fn with_record(
@@ -104,6 +111,7 @@ fn with_record(
     let upstream =
         record.upstream.zip(record.served()).map(|(index, served)| &served.snapshot.upstreams[index]);
     let server = upstream.zip(record.server).map(|(upstream, index)| &*upstream.config.servers[index].name);
+    let route = record.route.map(|index| &listener.route_plans[index]);
     let address = |peer: Peer| match peer {
         Peer::Inet(addr) => Some(addr),
         Peer::Unix => None,
@@ -138,7 +146,7 @@ fn with_record(
         auth: granted::auth(exchange),
         cache: record.cache,
         cache_reason: record.cache_detail,
-        fields: &Heads { exchange },
+        fields: &Heads { exchange, route },
         status: (record.status != 0).then_some(record.status),
         grpc_status: grpc_call::final_status(exchange).map(GrpcStatus::name),
         failure: record.failure,
@@ -152,7 +160,7 @@ fn with_record(
         compression: exchange.body_coding.word(),
         body_bytes_uncompressed: matches!(exchange.body_coding, BodyCoding::Compressed(_))
             .then(|| exchange.response_relay.taken()),
-        route: record.route.map_or("", |index| &listener.route_plans[index].config.name),
+        route: route.map_or("", |route| &route.config.name),
         upstream: upstream.map_or("", |upstream| &upstream.config.name),
         server: server.unwrap_or(""),
         attempts: record.attempts,

@@ -106,12 +106,18 @@ pub(super) async fn fetch(
     let mut has_waited = false;
     let (ticket, stale) = loop {
         match pages.step(&key, request_head(&inner), has_waited, cache_now()) {
-            PageStep::Send(page) => return Some(page_of_store(&page)),
+            PageStep::Send(page) => match page_of_store(client, &page, remote.timeout).await {
+                Some(page) => return Some(page),
+                None => has_waited = true,
+            },
             PageStep::Unavailable => return None,
             PageStep::Fetch(ticket, stale) => break (ticket, stale),
             PageStep::Wait(wait) => match wait_for(client, stream, exchange, wait, remote.timeout).await? {
                 FetchOutcome::Stored(page) if pages.is_for(&page, &key, request_head(&inner)) => {
-                    return Some(page_of_store(&page));
+                    match page_of_store(client, &page, remote.timeout).await {
+                        Some(page) => return Some(page),
+                        None => has_waited = true,
+                    }
                 }
                 FetchOutcome::Stored(_) | FetchOutcome::NotStored => has_waited = true,
                 // Its client has left.
@@ -135,7 +141,8 @@ pub(super) async fn fetch(
         Err(NoPage::ClientLeft) => None,
         Err(NoPage::NotFetched) => {
             page_failed(ticket, stale.as_ref(), cache_now());
-            stale.map(|page| page_of_store(&page))
+            let stale = stale?;
+            page_of_store(client, &stale, remote.timeout).await
         }
     }
 }
@@ -160,13 +167,28 @@ fn keep(ticket: FetchTicket, plan: NewResponse, request: HeadView<'_>, body: &[u
     }
 }
 
-fn page_of_store(stored: &StoredResponse) -> FetchedPage {
+/// A stored page; `None` when there was no room for all of it. It can be found from its head on, while the worker that has fetched it still
+/// appends the body.
+async fn page_of_store(client: &mut Client, stored: &StoredResponse, time: Duration) -> Option<FetchedPage> {
+    let (mut reader, mut body) = (stored.read_from(0)?, Vec::new());
+    client.deadline.set(clock::now(), Some(time));
+    poll_fn(|cx| {
+        while let Poll::Ready(more) = reader.poll_more(cx) {
+            match more {
+                Ok(true) => {
+                    body.extend_from_slice(reader.available());
+                    reader.consume(reader.available().len());
+                }
+                Ok(false) => return Poll::Ready(Some(())),
+                Err(_) => return Poll::Ready(None),
+            }
+        }
+        client.deadline.poll_passed().map(|()| None)
+    })
+    .await?;
     let head = stored.head().view();
     let value = |name: &'static str| Some((name.as_bytes(), head.first(name)?.to_vec()));
-    FetchedPage {
-        fields: KEPT.iter().copied().filter_map(value).collect(),
-        body: stored.body().chunks().into_iter().flatten().flatten().copied().collect(),
-    }
+    Some(FetchedPage { fields: KEPT.iter().copied().filter_map(value).collect(), body })
 }
 
 /// Waits for the page that another failure has fetched; `None` when the client leaves.

@@ -8,7 +8,7 @@ use super::stream::ClientEnd;
 use super::{Exchange, recording};
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
-use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo, Slowness};
+use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo, Slowness, Unfinished};
 use crate::state::recorder::NONE;
 
 impl Client {
@@ -65,9 +65,16 @@ fn candidate<'a>(
         number: client.number,
         opened_at: client.opened_at,
         listener,
+        listener_number: client.listener.state.number,
         request_id: record.map(|record| &record.request_id[..]),
         upstream: plan.map(|plan| &*plan.name),
         slowness: slowness(client, activity, exchange),
+        unfinished: Unfinished::of(
+            activity,
+            client.requests > 0,
+            record.map_or(client.opened_at, |record| record.began),
+            clock::now(),
+        ),
         server: plan.zip(server).and_then(|(plan, server)| Some(&*plan.servers.get(server)?.name)),
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn begin<T: ServerStream>(
         let mut rendered = std::mem::take(&mut exchange.rendered_headers);
         let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
         let status = exchange.record.status;
-        let values = TemplateValues { response_text: head, status, ..values };
+        let values = TemplateValues { response: Some((exchange.response.fields(), head)), status, ..values };
         rendered.render(&plans.route.config.response_headers, |template, out| values.write(template, out));
         exchange.rendered_headers = rendered;
     }

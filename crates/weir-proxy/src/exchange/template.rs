@@ -6,7 +6,9 @@
 use std::net::SocketAddr;
 
 use weir_config::{Template, TemplatePart, TemplateValue};
-use weir_http::{FieldName, digits};
+use weir_http::{FieldName, Fields, digits};
+use weir_observe::access_log::UnixMicros;
+use weir_observe::{AffinityOutcome, CacheResult};
 use weir_traffic::ServerId;
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
@@ -15,6 +17,7 @@ use super::client::Client;
 use super::plans::Plans;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, granted};
+use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
@@ -28,8 +31,8 @@ pub(super) struct TemplateValues<'a> {
     pub(super) route: Option<&'a RoutePlan>,
     /// Upstream and server; empty without one.
     pub(super) destination: (&'a str, &'a str),
-    /// The head of the response of the server; empty without one.
-    pub(super) response_text: &'a [u8],
+    /// Fields and text of the response of a server, fresh or stored.
+    pub(super) response: Option<(&'a Fields, &'a [u8])>,
     /// The status of the response; 0 before there is one.
     pub(super) status: u16,
 }
@@ -43,16 +46,14 @@ impl<'a> TemplateValues<'a> {
         listener: &'a ListenerPlan,
         route: Option<&'a RoutePlan>,
     ) -> Self {
-        Self {
-            client,
-            end: stream,
-            exchange,
-            listener,
-            route,
-            destination: ("", ""),
-            response_text: b"",
-            status: 0,
-        }
+        // Behind an attempt, as on a page that says why it failed.
+        let record = &exchange.record;
+        let upstream = record.upstream.zip(record.served());
+        let upstream = upstream.map(|(index, served)| &served.snapshot.upstreams[index].config);
+        let server =
+            upstream.zip(record.server).map_or("", |(upstream, index)| &upstream.servers[index].name);
+        let destination = (upstream.map_or("", |upstream| &*upstream.name), server);
+        Self { client, end: stream, exchange, listener, route, destination, response: None, status: 0 }
     }
 
     /// For an attempt on `server`.
@@ -114,6 +115,7 @@ impl<'a> TemplateValues<'a> {
                 digits::address(out, forwarded::client_address(client, exchange, listener));
             }
             TemplateValue::ClientPort => number(out, port(client.peer)),
+            TemplateValue::PeerPort => number(out, port(client.sender())),
             TemplateValue::PeerAddress => address(out, client.sender().ip()),
             TemplateValue::LocalAddress => address(out, self.local_address().map(|address| address.ip())),
             TemplateValue::LocalPort => number(out, self.local_address().map(|address| address.port())),
@@ -148,14 +150,14 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Status if self.status == 0 => {}
             TemplateValue::Status => digits::decimal(out, self.status.into()),
             TemplateValue::Header(name) => {
-                let field = request.fields().get_by_name(text, name);
-                out.extend_from_slice(field.map_or(&b""[..], |field| field.value.of(text)));
+                self.write_request_header(name, out);
             }
-            TemplateValue::ResponseHeader(name) if !self.response_text.is_empty() => {
-                let field = exchange.response.fields().get_by_name(self.response_text, name);
-                out.extend_from_slice(field.map_or(&b""[..], |field| field.value.of(self.response_text)));
+            TemplateValue::ResponseHeader(name) => {
+                let value = self.response.and_then(|(fields, text)| {
+                    fields.get_by_name(text, name).map(|field| field.value.of(text))
+                });
+                out.extend_from_slice(value.unwrap_or_default());
             }
-            TemplateValue::ResponseHeader(_) => {}
             TemplateValue::Cookie(name) => {
                 let mut fields = request.fields().all(FieldName::Cookie);
                 let value = fields.find_map(|field| cookie_value(field.value.of(text), name.as_bytes()));
@@ -169,8 +171,60 @@ impl<'a> TemplateValues<'a> {
                 let group = path.and_then(|path| path.group(request.normal_path(text), name));
                 out.extend_from_slice(group.unwrap_or_default());
             }
+            TemplateValue::Target => out.extend_from_slice(request.target().of(text)),
+            TemplateValue::UserAgent => self.write_request_header("user-agent", out),
+            TemplateValue::Referer => self.write_request_header("referer", out),
+            other => self.write_of_record(other, out),
+        }
+    }
+
+    fn write_request_header(&self, name: &str, out: &mut Vec<u8>) {
+        let text = &self.exchange.request_text[..];
+        let field = self.exchange.request.fields().get_by_name(text, name);
+        out.extend_from_slice(field.map_or(&b""[..], |field| field.value.of(text)));
+    }
+
+    /// What the log knows of the exchange, as far as it has come.
+    fn write_of_record(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let (exchange, record) = (self.exchange, &self.exchange.record);
+        let word = |word: Option<&str>, out: &mut Vec<u8>| {
+            out.extend_from_slice(word.unwrap_or_default().as_bytes());
+        };
+        match value {
+            TemplateValue::Time => out.extend_from_slice(&UnixMicros(self.began_micros()).rfc3339()),
+            TemplateValue::TimeSeconds => seconds(out, self.began_micros()),
+            TemplateValue::TimeMicros => digits::decimal(out, self.began_micros()),
+            TemplateValue::Duration => digits::decimal(out, self.micros_so_far()),
+            TemplateValue::DurationMillis => digits::decimal(out, self.micros_so_far() / 1000),
+            TemplateValue::DurationSeconds => seconds(out, self.micros_so_far()),
+            TemplateValue::Phase(phase) => digits::decimal(out, record.times[*phase].into()),
+            TemplateValue::ConnectionRequests => digits::decimal(out, self.client.requests),
+            TemplateValue::QueuePosition => digits::decimal(out, record.queue_position.into()),
+            TemplateValue::Attempts => digits::decimal(out, record.attempts.into()),
+            TemplateValue::Retries => digits::decimal(out, record.attempts.saturating_sub(1).into()),
+            TemplateValue::ServerConnection => {
+                let reused = (record.attempts > 0).then_some(record.reused);
+                word(reused.map(|reused| if reused { "reused" } else { "new" }), out);
+            }
+            TemplateValue::Affinity => word(record.kept.map(AffinityOutcome::name), out),
+            TemplateValue::Cache => word(record.cache.map(CacheResult::as_str), out),
+            TemplateValue::CacheReason => word(record.cache_detail, out),
+            TemplateValue::Compression => word(exchange.body_coding.word(), out),
+            TemplateValue::Limit => out.extend_from_slice(exchange.limited.name().as_bytes()),
             of_tls => self.write_of_tls(of_tls, out),
         }
+    }
+
+    /// When the exchange began, in microseconds since 1970.
+    fn began_micros(&self) -> u64 {
+        let ago = clock::now().saturating_duration_since(self.exchange.record.began);
+        u64::try_from(clock::unix_now().saturating_sub(ago).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// What the phases that are over have taken, and the one that is not.
+    fn micros_so_far(&self) -> u64 {
+        let record = &self.exchange.record;
+        record.times.total() + clock::now().micros_since(record.accounted)
     }
 
     /// Asked for only where a template names it: it may take a system call.
@@ -183,6 +237,8 @@ impl<'a> TemplateValues<'a> {
         out.extend_from_slice(match value {
             TemplateValue::TlsVersion => tls.version.as_bytes(),
             TemplateValue::TlsCipherSuite => tls.cipher_suite.as_bytes(),
+            TemplateValue::TlsSession if tls.resumed => b"resumed",
+            TemplateValue::TlsSession => b"new",
             TemplateValue::TlsServerName => tls.server_name.as_bytes(),
             TemplateValue::TlsClientSubject => tls.client_subject.as_bytes(),
             TemplateValue::TlsClientFingerprint => tls.client_fingerprint.as_bytes(),
@@ -202,6 +258,13 @@ fn address(out: &mut Vec<u8>, address: Option<std::net::IpAddr>) {
     if let Some(address) = address {
         digits::address(out, address);
     }
+}
+
+/// Microseconds as seconds with six decimals.
+fn seconds(out: &mut Vec<u8>, micros: u64) {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    digits::decimal(out, seconds);
+    out.extend_from_slice(format!(".{fraction:06}").as_bytes());
 }
 
 fn number(out: &mut Vec<u8>, number: Option<u16>) {

@@ -20,6 +20,8 @@ pub enum Cut {
     Requested,
     /// Memory or buffers are short, and its client makes the slowest progress.
     MemoryShort,
+    /// A new connection needs its place, and it has been without a whole request head for long.
+    PlaceNeeded,
     /// The server of its exchange has gone down: the exchange on it ends, not the connection.
     ServerDown,
 }
@@ -112,6 +114,7 @@ impl Deadline {
         match self.cut? {
             Cut::Requested => Some(Cause::Killed),
             Cut::MemoryShort => Some(Cause::MemoryLimit),
+            Cut::PlaceNeeded => Some(Cause::SlowHeadAtLimit),
             Cut::ServerDown => None,
         }
     }
@@ -122,6 +125,7 @@ impl Deadline {
         match self.cut? {
             Cut::Requested => Some(Failure::weir(phase, Cause::Killed)),
             Cut::MemoryShort => Some(Failure::weir(phase, Cause::MemoryLimit)),
+            Cut::PlaceNeeded => Some(Failure::weir(phase, Cause::SlowHeadAtLimit)),
             Cut::ServerDown => {
                 self.cut = None;
                 Some(Failure::server(phase, Cause::ServerDown))

@@ -28,11 +28,31 @@ const UNREAD_AT_MOST: u64 = 64 * 1024;
 static UNSENT_MAX: AtomicU32 = AtomicU32::new(0);
 static UNREAD_MAX: AtomicU32 = AtomicU32::new(0);
 
-/// Has the kernel hold no more of what a client has not taken, or of what a server has sent and Weir has not read, than this budget allows, on
-/// connections that are made from now on.
-pub fn bound_sockets_by(budget: Option<u64>) {
-    UNSENT_MAX.store(part(budget, UNSENT_ONE_IN, UNSENT_AT_MOST), Ordering::Relaxed);
-    UNREAD_MAX.store(part(budget, UNREAD_ONE_IN, UNREAD_AT_MOST), Ordering::Relaxed);
+/// What the memory of the kernel for sockets is bounded by, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SocketBounds {
+    /// The budget of the process; `None`: none.
+    pub budget: Option<u64>,
+    /// What the kernel has for all TCP sockets of the machine before it saves; `None`: it does not say.
+    pub kernel_max: Option<u64>,
+    /// Whether a good part of that is in use.
+    pub is_kernel_filling: bool,
+}
+
+/// Has the kernel hold no more of what a client has not taken, or of what a server has sent and Weir has not read, than these bounds allow, on
+/// connections that are made from now on. The kernel's own limit bounds what servers have sent only once it fills: a fixed size ends the tuning of
+/// the receive window, on which the throughput of long ways depends.
+pub fn bound_sockets_by(bounds: SocketBounds) {
+    let least = bounds.budget.into_iter().chain(bounds.kernel_max).min();
+    UNSENT_MAX.store(part(least, UNSENT_ONE_IN, UNSENT_AT_MOST), Ordering::Relaxed);
+    UNREAD_MAX.store(unread_part(bounds), Ordering::Relaxed);
+}
+
+fn unread_part(bounds: SocketBounds) -> u32 {
+    match part(bounds.budget, UNREAD_ONE_IN, UNREAD_AT_MOST) {
+        0 if bounds.is_kernel_filling => UNREAD_AT_MOST as u32,
+        bytes => bytes,
+    }
 }
 
 fn part(budget: Option<u64>, one_in: u64, at_most: u64) -> u32 {
@@ -86,7 +106,10 @@ impl ConnectionPeak {
 
 #[cfg(test)]
 mod tests {
-    use super::{ConnectionPeak, UNREAD_AT_MOST, UNREAD_ONE_IN, UNSENT_AT_MOST, UNSENT_ONE_IN, part};
+    use super::{
+        ConnectionPeak, SocketBounds, UNREAD_AT_MOST, UNREAD_ONE_IN, UNSENT_AT_MOST, UNSENT_ONE_IN, part,
+        unread_part,
+    };
 
     #[test]
     fn small_budgets_bound_what_the_kernel_holds() {
@@ -96,6 +119,16 @@ mod tests {
         let unread = budgets.map(|budget| part(budget, UNREAD_ONE_IN, UNREAD_AT_MOST) >> 10);
         assert_eq!(unread, [16, 16, 64, 0, 0, 0]);
         assert_eq!(part(None, UNSENT_ONE_IN, UNSENT_AT_MOST), 0);
+    }
+
+    #[test]
+    fn servers_get_small_buffers_while_the_memory_of_the_kernel_fills() {
+        let bounds =
+            SocketBounds { budget: Some(20 << 30), kernel_max: Some(1 << 30), is_kernel_filling: false };
+        assert_eq!(unread_part(bounds), 0);
+        assert_eq!(unread_part(SocketBounds { is_kernel_filling: true, ..bounds }), 64 << 10);
+        let small = SocketBounds { budget: Some(256 << 20), is_kernel_filling: true, ..bounds };
+        assert_eq!(unread_part(small), 16 << 10, "the budget bounds them further");
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(crate) enum FaultPoint {
 mod ordered {
     use std::rc::Rc;
     use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use weir_http::RequestHead;
@@ -35,6 +36,13 @@ mod ordered {
 
     /// Whether this process takes orders.
     static IS_ARMED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("WEIR_FAULTS").is_some());
+
+    /// Whether the next probe panics.
+    static CHECK_ORDERED: AtomicBool = AtomicBool::new(false);
+
+    pub(super) fn strike_check() {
+        assert!(!CHECK_ORDERED.swap(false, Ordering::Relaxed), "a fault of a health check was ordered");
+    }
 
     pub(super) fn strike(crash: &Rc<CrashState>, request: &RequestHead, text: &[u8], at: FaultPoint) {
         if !*IS_ARMED {
@@ -48,10 +56,17 @@ mod ordered {
             (b"crash", FaultPoint::Route) => {
                 drop(crash.spawn(async { panic!("a crash of the worker was ordered") }));
             }
+            (b"panic-check", FaultPoint::Route) => CHECK_ORDERED.store(true, Ordering::Relaxed),
             (b"hang", FaultPoint::Route) => clock::pause(Duration::MAX),
             _ => {}
         }
     }
+}
+
+/// Strikes a health check, if a request has ordered that.
+pub fn strike_check() {
+    #[cfg(debug_assertions)]
+    ordered::strike_check();
 }
 
 /// Strikes the exchange of a request that has ordered a fault here.

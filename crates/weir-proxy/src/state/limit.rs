@@ -14,6 +14,7 @@ use weir_traffic::limit::{
 };
 
 use super::key_hasher::KeyHasher;
+use super::limit_sharing::{SharingFigures, SharingState};
 use crate::net::clock::{self, Instant};
 
 /// Requests that wait for their turn at most, for each limit.
@@ -110,12 +111,14 @@ pub struct RateDebts {
 
 /// What is known of the keys.
 #[derive(Debug)]
-struct LimitTable {
+pub(super) struct LimitTable {
     /// Keyed at random, so that no client can choose keys that meet in one place.
-    hasher: KeyHasher,
+    pub(super) hasher: KeyHasher,
     /// Where the time of the table begins.
-    epoch: Instant,
-    rate: Option<RateLimit>,
+    pub(super) epoch: Instant,
+    pub(super) rate: Option<RateLimit>,
+    /// How the exchange with other nodes goes, if the limit is shared.
+    pub(super) sharing: SharingState,
     concurrent: Option<ClientLimit>,
     bandwidth: Option<BandwidthLimit>,
 }
@@ -305,8 +308,20 @@ impl LimitPlan {
         }
     }
 
+    /// How the exchange with other nodes goes; `None`: the limit is of this node alone.
+    pub fn sharing(&self) -> Option<SharingFigures> {
+        let (store, table) = (self.config.shared.as_ref()?, &self.state.table);
+        let dropped = table.rate.as_ref().map_or(0, RateLimit::untold_dropped);
+        Some(table.sharing.figures(&store.name, dropped))
+    }
+
+    /// Its table, for the exchange with other nodes.
+    pub(super) fn table(&self) -> Arc<LimitTable> {
+        Arc::clone(&self.state.table)
+    }
+
     /// What makes the debts of a key those of the same key elsewhere.
-    fn shape(&self) -> String {
+    pub(super) fn shape(&self) -> String {
         let KeyLimit { rate, prefixes, key, .. } = &*self.config;
         format!("{:?} {prefixes:?} {key:?}", rate.map(|rate| rate.tokens))
     }
@@ -322,7 +337,11 @@ impl LimitTable {
         LimitTable {
             hasher: KeyHasher::new(),
             epoch: clock::now(),
-            rate: config.rate.map(|rate| RateLimit::new(rate.tokens, config.keys_max)),
+            rate: config.rate.map(|rate| {
+                let limit = RateLimit::new(rate.tokens, config.keys_max);
+                if config.shared.is_some() { limit.shared(config.keys_max) } else { limit }
+            }),
+            sharing: SharingState::default(),
             // The keys are hashes, which need no seed.
             concurrent: config.concurrent.map(|max| ClientLimit::new(max, config.keys_max, 0)),
             bandwidth: config.bandwidth.map(|bandwidth| {
@@ -338,7 +357,8 @@ fn has_same_table(before: &KeyLimit, config: &KeyLimit) -> bool {
     let rate = |limit: &KeyLimit| limit.rate.map(|rate| rate.tokens);
     let shape =
         |limit: &KeyLimit| (rate(limit), limit.concurrent, limit.bandwidth, limit.keys_max, limit.prefixes);
-    shape(before) == shape(config) && before.key == config.key
+    let store = |limit: &KeyLimit| limit.shared.as_ref().map(|store| store.name.clone());
+    shape(before) == shape(config) && before.key == config.key && store(before) == store(config)
 }
 
 /// A request that waits for its turn, until it is dropped.

@@ -3,6 +3,7 @@
 //! Plans are immutable and shared by all workers; live state is behind an `Arc` that the next plan takes over.
 
 pub(crate) mod worker;
+pub(crate) mod slow_heads;
 pub(crate) mod exchange_budget;
 pub(crate) mod inbox_budget;
 pub mod shared;
@@ -15,7 +16,9 @@ pub mod snapshot;
 mod listener;
 pub mod mirror;
 pub(crate) mod page_store;
+pub mod limit_store;
 pub mod limit;
+pub mod limit_sharing;
 mod key_hasher;
 pub(crate) mod cache;
 pub(crate) mod static_files;
@@ -27,7 +30,7 @@ pub mod recorder;
 pub(crate) mod connection_id;
 pub mod log_batches;
 pub(crate) mod stripped_fields;
-pub(crate) mod faults;
+pub mod faults;
 pub(crate) mod crash;
 pub(crate) mod wait_limits;
 pub mod access;

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
@@ -60,20 +60,38 @@ pub struct AcceptedConnection {
     pub(crate) port: Option<u16>,
 }
 
-/// Of any listener.
-pub(crate) const ANY_LISTENER: u32 = u32::MAX;
+/// Of any listener, as a number of one.
+const ANY_LISTENER: u64 = u32::MAX as u64;
 
-/// The request of another worker for room.
+/// The request of another worker for room, or that of the worker itself for what takes a while.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RoomRequest {
-    /// The number of the listener that is full, or [`ANY_LISTENER`].
-    pub(crate) listener: AtomicU32,
-    pub(crate) asked: Notify,
+    /// How many clients without a whole request head have to go, and below it the number of the listener that is full, or [`ANY_LISTENER`].
+    wanted: AtomicU64,
+    asked: Notify,
 }
 
 impl Default for RoomRequest {
     fn default() -> Self {
-        Self { listener: AtomicU32::new(ANY_LISTENER), asked: Notify::new() }
+        Self { wanted: AtomicU64::new(ANY_LISTENER), asked: Notify::new() }
+    }
+}
+
+impl RoomRequest {
+    /// Asks for room on a listener or on any: for one idle connection or, where there is none, up to `slow_heads` clients without a whole
+    /// request head. Only the last of several requests at the same moment counts.
+    pub(crate) fn ask(&self, listener: Option<u16>, slow_heads: usize) {
+        let wanted =
+            (slow_heads.min(u16::MAX.into()) as u64) << 32 | listener.map_or(ANY_LISTENER, u64::from);
+        self.wanted.store(wanted, Ordering::Relaxed);
+        self.asked.notify_one();
+    }
+
+    /// Waits for a request; gives what [`RoomRequest::ask`] was called with.
+    pub(crate) async fn asked(&self) -> (Option<u16>, usize) {
+        self.asked.notified().await;
+        let wanted = self.wanted.swap(ANY_LISTENER, Ordering::Relaxed);
+        (u16::try_from(wanted & ANY_LISTENER).ok(), (wanted >> 32) as usize)
     }
 }

@@ -16,6 +16,7 @@ use weir_observe::prometheus::BucketBounds;
 use super::access::{self, FetchedKeys};
 pub use super::cache::{CachePlan, Purge, PurgedPart};
 pub use super::limit::LimitPlan;
+use super::limit_store::{self, LimitStorePlan};
 use super::listener::NamedPlans;
 pub(crate) use super::listener::RequestRules;
 pub use super::listener::head_limits;
@@ -53,6 +54,8 @@ pub struct SnapshotParts {
     pub listeners: Vec<Arc<ListenerPlan>>,
     /// The limits by key, in the order of the config.
     pub limits: Vec<Arc<LimitPlan>>,
+    /// The stores in which nodes share some of them.
+    pub stores: Vec<Arc<LimitStorePlan>>,
     /// The caches, in the order of the config.
     pub caches: Vec<Arc<CachePlan>>,
     /// The keys of tokens that are fetched from servers, in the order in which routes name them.
@@ -173,6 +176,7 @@ impl Snapshot {
             process: config.process.clone(),
             dns: config.dns.clone(),
             listeners: listeners.collect::<Result<_, _>>()?,
+            stores: limit_store::plans(&limits, before.map_or(&[], |before| &before.stores)),
             limits,
             caches,
             keys,

@@ -23,6 +23,7 @@ use super::log_batches::{LogBatches, RouteLogs};
 use super::node_hand_over::NodeHandOver;
 use super::recorder::Recorder;
 use super::shared::Shared;
+use super::slow_heads::HeadPressure;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
 use super::static_files::{OpenFileLimits, OpenFiles};
 use super::worker_config::{LocalListener, WorkerConfig};
@@ -42,7 +43,7 @@ const BUFFERS_PER_EXCHANGE: u32 = 2;
 /// Bytes of the claims of tokens that are remembered.
 const TOKEN_BYTES_MAX: usize = 4 << 20;
 
-/// Interval of the log line about closed idle connections.
+/// Interval of the log lines about closed connections.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a worker is made from.
@@ -97,6 +98,10 @@ pub(crate) struct Worker {
     /// Heard when a connection ends.
     pub(crate) room: Notify,
     pub(crate) evictions: EvictionLog,
+    /// The same of clients without a whole request head.
+    slow_heads_ended: EvictionLog,
+    /// Whether these have to go for new connections.
+    pub(crate) head_pressure: HeadPressure,
     /// Heard when a connection ends while it stops.
     pub(crate) drained: Notify,
     /// Whether it has crashed, so that all it has is lost.
@@ -108,17 +113,30 @@ pub(crate) struct Worker {
     sampling_full_at: Cell<Duration>,
     /// Until when the search for idle connections to close is paused.
     nothing_idle_until: Cell<Option<Instant>>,
-    /// The second that `date_text` names.
-    date_second: Cell<u64>,
+    /// When the second ends that `date_text` names.
+    date_until: Cell<Option<Instant>>,
     date_text: Cell<[u8; 29]>,
 }
 
-/// Idle connections that were closed to make room.
+/// Connections that were closed to make room.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionLog {
     /// Number since the last log line.
     unreported: Cell<u64>,
     reported_at: Cell<Option<Instant>>,
+}
+
+impl EvictionLog {
+    /// Counts `more`; gives the number for a line of the log where one is due.
+    fn count(&self, more: u64) -> Option<u64> {
+        self.unreported.set(self.unreported.get() + more);
+        let now = clock::now();
+        if self.unreported.get() == 0 || self.reported_at.get().is_some_and(|at| now < at + REPORT_INTERVAL) {
+            return None;
+        }
+        self.reported_at.set(Some(now));
+        Some(self.unreported.take())
+    }
 }
 
 /// Why there is no room.
@@ -154,13 +172,15 @@ impl Worker {
             tokens: RefCell::new(Verdicts::new(TOKEN_BYTES_MAX)),
             room: Notify::new(),
             evictions: EvictionLog::default(),
+            slow_heads_ended: EvictionLog::default(),
+            head_pressure: HeadPressure::default(),
             drained: Notify::new(),
             crash: Rc::clone(start.crash),
             stopped_at: Cell::new(None),
             random: Cell::new(start.random_seed | 1),
             sampling_full_at: Cell::new(Duration::ZERO),
             nothing_idle_until: Cell::new(None),
-            date_second: Cell::new(0),
+            date_until: Cell::new(None),
             date_text: Cell::new(weir_http::date(0)),
         })
     }
@@ -191,14 +211,20 @@ impl Worker {
         self.connection_number.get()
     }
 
-    /// The value of `Date` now (RFC 9110 section 6.6.1), written anew once a second.
-    pub(crate) fn date(&self) -> [u8; 29] {
-        let second = clock::unix_now().as_secs();
-        if second != self.date_second.get() {
-            self.date_second.set(second);
-            self.date_text.set(weir_http::date(second));
+    /// The value of `Date` (RFC 9110 section 6.6.1) at `now`, the present; the clock of the day is read once a second.
+    pub(crate) fn date(&self, now: Instant) -> [u8; 29] {
+        if self.date_until.get().is_none_or(|until| now >= until) {
+            self.renew_date(now);
         }
         self.date_text.get()
+    }
+
+    #[cold]
+    fn renew_date(&self, now: Instant) {
+        let time = clock::unix_now();
+        let rest = Duration::from_secs(1) - Duration::from_nanos(time.subsec_nanos().into());
+        self.date_text.set(weir_http::date(time.as_secs()));
+        self.date_until.set(Some(now + rest));
     }
 
     /// Whether the process is on its way down: no request is taken after the current ones.
@@ -391,17 +417,23 @@ impl Worker {
             return;
         }
         self.shard.idle_connections_closed.increment();
-        let EvictionLog { unreported, reported_at } = &self.evictions;
-        unreported.set(unreported.get() + 1);
-        let now = clock::now();
-        if reported_at.get().is_some_and(|at| now < at + REPORT_INTERVAL) {
-            return;
-        }
-        reported_at.set(Some(now));
+        let Some(closed) = self.evictions.count(1) else { return };
         tracing::warn!(
-            closed = unreported.take(),
+            closed,
             "idle client connections were closed to make room for new ones: raise `connections_max` and the limit on open files, or lower \
              `listener.NAME.timeouts.idle`"
+        );
+    }
+
+    /// Counts clients without a whole request head that were ended so that others have their places.
+    #[cold]
+    pub(crate) fn count_slow_heads_ended(&self, count: usize) {
+        self.shard.slow_heads_ended.add(count as u64);
+        let Some(ended) = self.slow_heads_ended.count(count as u64) else { return };
+        tracing::warn!(
+            ended,
+            "clients without a whole request head were ended to make room for new connections: raise `connections_max` and the limit on open \
+             files or, if they are hostile, set `listener.NAME.connections_per_client_max`"
         );
     }
 }

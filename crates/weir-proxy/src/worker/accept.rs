@@ -18,11 +18,13 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::Acceptor;
+use crate::net::clock;
 use crate::net::listening::adjust;
 use crate::net::peer::Peer;
 use crate::net::sys;
 use crate::state::memory_guard::ConnectionAdmission;
 use crate::state::shared::AcceptedConnection;
+use crate::state::slow_heads::WaitForRoom;
 use crate::state::worker_config::LocalListener;
 
 /// Connections taken in one turn of the event loop, so that accepting does not starve the connections.
@@ -62,6 +64,11 @@ impl WorkerSocket {
     pub(crate) fn has_waiting(&self) -> bool {
         let mut polled = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
         rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    /// How many connections wait to be accepted. A Unix socket does not report it.
+    pub(crate) fn waiting(&self) -> usize {
+        sys::backlog(self.socket.get_ref().as_fd()).unwrap_or(ACCEPT_BATCH)
     }
 
     fn accept(&self, listener: &LocalListener) -> rustix::io::Result<AcceptedConnection> {
@@ -147,6 +154,8 @@ impl AcceptingSocket {
 /// Accepts on one socket until it is closed.
 async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
     let (worker, socket) = (&acceptor.worker, &incoming.socket);
+    // Since when there is no descriptor for a new connection.
+    let mut exhausted_since = None;
     loop {
         let Ok(mut ready) = socket.readable().await else { return };
         // An accept without a waiting connection costs as much as one with: it makes a socket first. A Unix socket does not
@@ -158,8 +167,14 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
             let is_refused = worker.wait_for_memory().await == ConnectionAdmission::Refuse;
             let listener = worker.reserve(&incoming).await;
             match incoming.accept(&listener) {
-                Ok(accepted) if is_refused => acceptor.refuse(&listener, &accepted),
-                Ok(accepted) => acceptor.place(&listener, accepted),
+                Ok(accepted) => {
+                    exhausted_since = None;
+                    if is_refused {
+                        acceptor.refuse(&listener, &accepted);
+                    } else {
+                        acceptor.place(&listener, accepted);
+                    }
+                }
                 Err(Errno::AGAIN) => {
                     worker.unreserve(&listener.state);
                     all_taken = true;
@@ -169,8 +184,10 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
                     worker.unreserve(&listener.state);
                     worker.count_exhausted(&listener, errno);
                     all_taken = false;
+                    let since = *exhausted_since.get_or_insert_with(clock::now);
+                    let wait = WaitForRoom { since, waiting: incoming.waiting(), tries: 0 };
                     // An idle connection goes for the new one, if there is any.
-                    let is_freed = worker.free_descriptors() | worker.make_room(None, 0);
+                    let is_freed = worker.free_descriptors() | worker.make_room(None, wait);
                     worker.timers.sleep(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
                     break;
                 }

@@ -1,16 +1,18 @@
-//! Room for new connections where there is none: the client connections that have been idle longest are closed.
+//! Room for new connections where there is none: the client connections that have been idle longest are closed; where none is idle, clients
+//! that have been longest without a whole request head.
 //!
 //! As nginx does when it is short of connections: a client whose idle connection is closed opens another when it has a
-//! request, a client that is not accepted can do nothing. A worker evicts its own connections first, then asks another worker. Must not close a connection on
-//! which anything is under way.
+//! request, a client that is not accepted can do nothing. A worker evicts its own connections first, then asks another worker. Must not close a
+//! connection whose request is whole.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::accept::WorkerSocket;
+use crate::net::clock;
 use crate::state::memory_guard::ConnectionAdmission;
-use crate::state::shared::ANY_LISTENER;
+use crate::state::slow_heads::WaitForRoom;
 use crate::state::worker::{LimitReached, Worker};
 use crate::state::worker_config::LocalListener;
 
@@ -26,7 +28,7 @@ impl Worker {
     ///
     /// Gives the listener whose place it is: a reload may give the socket to another one meanwhile.
     pub(crate) async fn reserve(&self, incoming: &WorkerSocket) -> Rc<LocalListener> {
-        let mut tries = 0;
+        let (mut tries, mut since) = (0, None);
         loop {
             let listener = incoming.listener();
             let Err(full) = self.reserve_now(&listener.state) else { return listener };
@@ -36,7 +38,13 @@ impl Worker {
                 LimitReached::Process => None,
                 LimitReached::Listener => Some(listener.state.number),
             };
-            let is_made = is_awaited && self.make_room(of, tries);
+            let is_made = if is_awaited {
+                let since = *since.get_or_insert_with(clock::now);
+                self.make_room(of, WaitForRoom { since, waiting: incoming.waiting(), tries })
+            } else {
+                since = None;
+                false
+            };
             tries += 1;
             // Connections of other workers end without a notification to this one: check periodically.
             tokio::select! {
@@ -59,16 +67,23 @@ impl Worker {
         }
     }
 
-    /// Has an idle connection closed, of a listener or of all; whether there may be one. `tries` so many times it was tried before.
+    /// Has an idle connection closed, of a listener or of all, or clients without a whole request head where others have waited too long;
+    /// whether there may be one.
     #[cold]
-    pub(crate) fn make_room(&self, listener: Option<u16>, tries: usize) -> bool {
+    pub(crate) fn make_room(&self, listener: Option<u16>, wait: WaitForRoom) -> bool {
         if self.timers.evict_idle(listener) {
             return true;
         }
         let workers = self.shared.loads.len();
+        let mut slow_heads = self.head_pressure.count_to_end(wait.since, clock::now(), wait.waiting);
+        if slow_heads > 0 && (workers == 1 || !self.head_pressure.take_is_of_others()) {
+            self.shared.room_requests[self.index].ask(listener, slow_heads);
+            slow_heads = 0;
+        }
         if workers == 1 {
             return false;
         }
+        let tries = wait.tries;
         let others = (1..workers).map(|step| (self.index + step) % workers);
         let load = |worker: &usize| self.shared.loads[*worker].0.load(Ordering::Relaxed);
         // The one with most connections may be one with none that is idle.
@@ -77,20 +92,23 @@ impl Worker {
         } else {
             (self.index + 1 + self.random() as usize % (workers - 1)) % workers
         };
-        let wanted = &self.shared.room_requests[other];
-        wanted.listener.store(listener.map_or(ANY_LISTENER, u32::from), Ordering::Relaxed);
-        wanted.asked.notify_one();
+        self.shared.room_requests[other].ask(listener, slow_heads);
         // That may be in vain: after some tries there is no hurry.
         tries < 2 * workers
     }
 }
 
-/// Makes room for other workers, when they ask for it.
+/// Makes room for other workers when they ask for it, and for its own new connections where that takes more than a moment.
 pub(super) async fn make_room_for_others(worker: Rc<Worker>) {
-    let wanted = &worker.shared.room_requests[worker.index];
     loop {
-        wanted.asked.notified().await;
-        let listener = wanted.listener.swap(ANY_LISTENER, Ordering::Relaxed);
-        worker.timers.evict_idle(u16::try_from(listener).ok());
+        let (listener, slow_heads) = worker.shared.room_requests[worker.index].asked().await;
+        if worker.timers.evict_idle(listener) || slow_heads == 0 {
+            continue;
+        }
+        let began = clock::now();
+        let ended = worker.connection_list.end_unfinished(&worker.timers, slow_heads, listener).await;
+        let now = clock::now();
+        worker.head_pressure.note_search(ended, now.saturating_duration_since(began), now);
+        worker.count_slow_heads_ended(ended);
     }
 }

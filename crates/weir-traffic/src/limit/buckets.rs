@@ -92,6 +92,11 @@ impl BucketTable {
         self.sets.iter().flat_map(of_set).collect()
     }
 
+    /// Forgets all keys.
+    pub(super) fn clear(&self) {
+        self.sets.iter().for_each(|set| *lock(set) = Default::default());
+    }
+
     /// How many buckets there are.
     pub(super) fn buckets(&self) -> usize {
         self.sets.len() * WAYS

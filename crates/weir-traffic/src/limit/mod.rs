@@ -10,6 +10,7 @@ mod top_keys;
 mod connections;
 mod rate;
 mod bandwidth;
+mod sharing;
 mod buckets;
 mod client;
 mod turns;
@@ -19,8 +20,11 @@ pub use bandwidth::BandwidthLimit;
 pub use client::ClientKey;
 pub use connections::{ClientLimit, ClientLimitRefusal, ConnectionCount};
 pub use rate::{BucketLevel, KeyDebt, RateError, RateLimit, TokenRate};
+pub use sharing::{KeyUse, SharedDebt};
 pub use top_keys::{TOP_KEY_TEXT_MAX, TOP_KEYS_MAX, TopKey, TopKeys};
 pub use turns::TurnRate;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod sharing_tests;

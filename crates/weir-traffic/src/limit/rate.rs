@@ -1,6 +1,7 @@
 //! Requests per time for each key, with a burst: a token bucket per key in a table of fixed size.
 
 use super::buckets::{BucketTable, TokenBucket, known};
+use super::sharing::{KeyUse, SharedDebt, UntoldUse};
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -71,6 +72,17 @@ impl TokenRate {
         self.depth_ns
     }
 
+    /// The longest debt of a key among nodes that share the limit: more than a burst, so that what they admitted beyond it is paid back.
+    pub const fn shared_debt_max_ns(self) -> u64 {
+        const BURSTS: u64 = 16;
+        self.depth_ns.saturating_mul(BURSTS)
+    }
+
+    /// The longest time for which a key gets nothing, once it is blocked.
+    pub fn blocked_max_ns(self) -> u64 {
+        self.block_ns + self.tolerance_ns()
+    }
+
     /// How full a bucket may be in debt before a request is refused, in time.
     fn tolerance_ns(self) -> u64 {
         let burst_ns = self.depth_ns - self.cost_ns;
@@ -107,6 +119,8 @@ pub struct KeyDebt {
 pub struct RateLimit {
     rate: TokenRate,
     table: BucketTable,
+    /// What other nodes are to be told; `None`: the limit is of this node alone.
+    untold: Option<UntoldUse>,
 }
 
 /// The lowest bit of the time at which a bucket is full marks a blocked key: a nanosecond is less than any rate resolves.
@@ -115,7 +129,13 @@ const BLOCKED: u64 = 1;
 impl RateLimit {
     /// Buckets for about `keys_max` keys at once, taken at once: [`RateLimit::BYTES_PER_KEY`] for each.
     pub fn new(rate: TokenRate, keys_max: usize) -> RateLimit {
-        RateLimit { rate, table: BucketTable::new(keys_max) }
+        RateLimit { rate, table: BucketTable::new(keys_max), untold: None }
+    }
+
+    /// The same with nodes that share the limit: what is used is kept for them, up to `keys_max` keys.
+    #[must_use]
+    pub fn shared(self, keys_max: usize) -> RateLimit {
+        RateLimit { untold: Some(UntoldUse::new(keys_max)), ..self }
     }
 
     /// The memory of a table for each key that it is made for.
@@ -132,9 +152,10 @@ impl RateLimit {
         let debt_ns = bucket.full_at_ns.saturating_sub(now_ns);
         let over_ns = debt_ns.saturating_sub(self.rate.tolerance_ns());
         if over_ns > 0 {
-            return Err(self.block(bucket, now_ns).unwrap_or(over_ns));
+            return Err(self.block(key, bucket, now_ns).unwrap_or(over_ns));
         }
         bucket.full_at_ns = (bucket.full_at_ns.max(now_ns) + self.rate.cost_ns) & !BLOCKED;
+        self.tell(key, 1);
         Ok(self.rate.delay_ns.map_or(0, |_| debt_ns))
     }
 
@@ -145,6 +166,7 @@ impl RateLimit {
             && bucket.full_at_ns & BLOCKED == 0
         {
             bucket.full_at_ns = bucket.full_at_ns.saturating_sub(self.rate.cost_ns) & !BLOCKED;
+            self.tell(key, -1);
         }
     }
 
@@ -180,12 +202,13 @@ impl RateLimit {
         if bucket.full_at_ns & BLOCKED != 0 && bucket.full_at_ns > now_ns {
             return;
         }
+        self.tell(key, 1);
         let full_at_ns = bucket.full_at_ns.max(now_ns) + self.rate.cost_ns;
         // What another thread, whose time is a little later, has taken stays taken.
         let empty_ns = (now_ns + self.rate.depth_ns).max(bucket.full_at_ns);
         bucket.full_at_ns = full_at_ns.min(empty_ns) & !BLOCKED;
         if bucket.full_at_ns.saturating_sub(now_ns) > self.rate.tolerance_ns() {
-            self.block(bucket, now_ns);
+            self.block(key, bucket, now_ns);
         }
     }
 
@@ -224,12 +247,98 @@ impl RateLimit {
         self.table.evictions()
     }
 
+    /// What was used since the last time, for the other nodes; from now on it counts as told.
+    pub fn take_untold(&self, now_ns: u64) -> Vec<KeyUse> {
+        let Some(untold) = &self.untold else { return Vec::new() };
+        let tell = |(key, of_key): (u64, super::sharing::Untold)| KeyUse {
+            key,
+            taken_ns: of_key.tokens.saturating_mul(self.rate.cost_ns.cast_signed()),
+            owed_ns: 0,
+            blocked_ns: if of_key.is_blocked { self.blocked_ns(key, now_ns) } else { 0 },
+        };
+        untold.take_all().into_iter().map(tell).filter(|it| it.taken_ns != 0 || it.blocked_ns > 0).collect()
+    }
+
+    /// Begins to keep what is used for other nodes; gives what keys owe now, which they are to be told first.
+    pub fn begin_sharing(&self, now_ns: u64) -> Vec<KeyUse> {
+        let Some(untold) = &self.untold else { return Vec::new() };
+        untold.keep();
+        let tell = |(key, _): (u64, u64)| {
+            let mut set = self.table.lock(key);
+            let full_at_ns = known(&mut set, key)?.full_at_ns;
+            untold.forget(key);
+            let owed_ns = full_at_ns.saturating_sub(now_ns);
+            let is_blocked = full_at_ns & BLOCKED != 0;
+            let (owed_ns, blocked_ns) = if is_blocked { (0, owed_ns) } else { (owed_ns, 0) };
+            Some(KeyUse { key, taken_ns: 0, owed_ns, blocked_ns })
+        };
+        self.table.in_use(now_ns).into_iter().filter_map(tell).collect()
+    }
+
+    /// Keeps nothing for other nodes any more: there is no way to them.
+    pub fn stop_sharing(&self) {
+        if let Some(untold) = &self.untold {
+            untold.stop();
+        }
+    }
+
+    /// Forgets all keys, since from now on they have other hashes.
+    pub fn forget_all(&self) {
+        self.stop_sharing();
+        self.table.clear();
+    }
+
+    /// Uses that other nodes do not learn of, since too many keys were used between two exchanges.
+    pub fn untold_dropped(&self) -> u64 {
+        self.untold.as_ref().map_or(0, UntoldUse::dropped)
+    }
+
+    /// Raises the debt of a key to what all nodes have used, as of `asked_ns`, and what was taken here since they were told.
+    pub fn learn(&self, debt: SharedDebt, asked_ns: u64, now_ns: u64) {
+        let Some(untold) = &self.untold else { return };
+        let longest_ns = match debt.is_blocked {
+            true => self.rate.blocked_max_ns(),
+            false => self.rate.shared_debt_max_ns(),
+        };
+        let full_at_ns = asked_ns.saturating_add(debt.full_in_ns.min(longest_ns));
+        if full_at_ns <= now_ns {
+            return;
+        }
+        let mut set = self.table.lock(debt.key);
+        let bucket = self.table.find(&mut set, debt.key, now_ns);
+        let is_blocked = bucket.full_at_ns & BLOCKED != 0 && bucket.full_at_ns > now_ns;
+        if debt.is_blocked {
+            bucket.full_at_ns = bucket.full_at_ns.max(full_at_ns) | BLOCKED;
+        } else if !is_blocked {
+            let since = u64::try_from(untold.of(debt.key).tokens).unwrap_or(0);
+            let full_at_ns = full_at_ns.saturating_add(since.saturating_mul(self.rate.cost_ns));
+            bucket.full_at_ns = bucket.full_at_ns.max(full_at_ns) & !BLOCKED;
+        }
+    }
+
+    /// Notes for other nodes that tokens were taken; the set of the key is locked.
+    fn tell(&self, key: u64, tokens: i64) {
+        if let Some(untold) = &self.untold {
+            untold.change(key, |it| it.tokens = it.tokens.saturating_add(tokens));
+        }
+    }
+
+    /// For how long a key is blocked.
+    fn blocked_ns(&self, key: u64, now_ns: u64) -> u64 {
+        let mut set = self.table.lock(key);
+        let blocked = known(&mut set, key).filter(|bucket| bucket.full_at_ns & BLOCKED != 0);
+        blocked.map_or(0, |bucket| bucket.full_at_ns.saturating_sub(now_ns))
+    }
+
     /// Blocks a key whose bucket is empty, unless it is blocked; for how long.
-    fn block(&self, bucket: &mut TokenBucket, now_ns: u64) -> Option<u64> {
+    fn block(&self, key: u64, bucket: &mut TokenBucket, now_ns: u64) -> Option<u64> {
         if self.rate.block_ns == 0 || bucket.full_at_ns & BLOCKED != 0 {
             return None;
         }
         bucket.full_at_ns = (now_ns + self.rate.block_ns + self.rate.tolerance_ns()) | BLOCKED;
+        if let Some(untold) = &self.untold {
+            untold.change(key, |it| it.is_blocked = true);
+        }
         Some(self.rate.block_ns)
     }
 }

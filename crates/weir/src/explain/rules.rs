@@ -35,7 +35,9 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     let limit = |one: &LimitUse| {
         let limit = &one.limit;
         let dry = if limit.dry_run { ", as a dry run" } else { "" };
-        ("limit", format!("{}: {} by {}{dry}", limit.name, limit.rule(), limit.key))
+        let shared = limit.shared.as_ref();
+        let shared = shared.map_or_else(String::new, |store| format!(", shared in {}", store.name));
+        ("limit", format!("{}: {} by {}{shared}{dry}", limit.name, limit.rule(), limit.key))
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
     let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));

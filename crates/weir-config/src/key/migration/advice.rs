@@ -230,6 +230,10 @@ pub(super) const ADVICE: &[Advice] = &[
         "a limit is declared as `[limit.NAME]` with a `rate` or `concurrent`, and named in `limited_by` of a listener, a route or an upstream",
     ),
     advice(
+        &["redis", "rate_limit_service", "global_ratelimit"],
+        "nodes share a limit by `shared = \"NAME\"` of `[limit.NAME]` and a Redis, declared as `[store.NAME]` with `address = \"redis://10.0.0.5\"`",
+    ),
+    advice(
         &["limit_except"],
         "routes match requests by `method`; another one with `respond = { status = 403 }` rejects the rest",
     ),

@@ -86,7 +86,7 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "servers get the client address in `X-Forwarded-For` or by the PROXY protocol",
     ),
     unsupported(
-        "Service discovery by a registry",
+        "Service discovery by xDS, Docker or Kubernetes",
         &[
             "eds",
             "eds_cluster_config",
@@ -104,8 +104,8 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "change weights and modes with `weir ctl` or the runtime socket",
     ),
     unsupported(
-        "Shared state of several balancers",
+        "Shared state of several balancers, but for limits",
         &["peers", "zone_sync", "cluster_peers"],
-        "`affinity` by cookie needs none",
+        "`affinity` by cookie needs none; limits are shared by `shared` of `[limit.NAME]` and a Redis in `[store.NAME]`",
     ),
 ];

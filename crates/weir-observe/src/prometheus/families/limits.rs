@@ -27,4 +27,20 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, limit| samples.value(limit.evictions());
     "weir_limit_waiting" Gauge Limit, "Requests that wait for their turn.",
         |samples, limit| samples.value(limit.waiting());
+    "weir_limit_shared" Gauge Limit, "Whether all nodes have one limit (1), or this one has it for itself since the store does not answer (0). Only of limits with `shared`.",
+        |samples, limit| if let Some(sharing) = limit.sharing() {
+            samples.value(u8::from(sharing.is_up));
+        };
+    "weir_limit_exchanged_keys_total" Counter Limit, "Keys whose use was exchanged with the store. Only of limits with `shared`.",
+        |samples, limit| if let Some(sharing) = limit.sharing() {
+            samples.value(sharing.exchanged);
+        };
+    "weir_limit_exchange_failures_total" Counter Limit, "Connections to the store, and exchanges with it, that have failed. Only of limits with `shared`.",
+        |samples, limit| if let Some(sharing) = limit.sharing() {
+            samples.value(sharing.failures);
+        };
+    "weir_limit_unshared_uses_total" Counter Limit, "Requests that other nodes do not know of, since more than `keys_max` keys were used between two exchanges. Only of limits with `shared`.",
+        |samples, limit| if let Some(sharing) = limit.sharing() {
+            samples.value(sharing.dropped);
+        };
 };

@@ -35,6 +35,10 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, stats| { stats.memory.cgroup.iter().for_each(|group| samples.value(group.used_bytes)) };
     "weir_process_memory_cgroup_max_bytes" Gauge Process, "Limit of the memory of the cgroup, or of one above it; absent without one.",
         |samples, stats| { stats.memory.cgroup.iter().for_each(|group| samples.value(group.max_bytes)) };
+    "weir_process_memory_kernel_tcp_used_bytes" Gauge Process, "Memory of the kernel for all TCP sockets of the machine; absent where it does not say.",
+        |samples, stats| { stats.memory.kernel_tcp.iter().for_each(|tcp| samples.value(tcp.used_bytes)) };
+    "weir_process_memory_kernel_tcp_max_bytes" Gauge Process, "From where on the kernel saves memory for TCP (the second value of `net.ipv4.tcp_mem`); absent where it does not say.",
+        |samples, stats| { stats.memory.kernel_tcp.iter().for_each(|tcp| samples.value(tcp.max_bytes)) };
     "weir_process_memory_class_bytes" Gauge Process, "Memory by what it is used for, by the sizes that are known; `other` is the rest.",
         |samples, stats| {
             for class in &stats.memory.classes {
@@ -74,6 +78,8 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_process_announcements_failing" Gauge Process, "Programs (keepalived, BIRD) that could not be told the state of this node; the log has the reason.",
         |samples, stats| { if stats.process.is_watched.is_some() { samples.value(stats.process.failing_announcements) } };
 
+    "weir_process_task_restarts_total" Counter Process, "Tasks of the control plane (health checks, names, certificates, credentials) begun anew after a panic.",
+        |samples, stats| samples.value(stats.process.task_restarts);
     "weir_process_panics_total" Counter Process, "Panics of all threads; `weir report` and the status page have the message and the backtrace.",
         |samples, stats| samples.value(stats.process.panics);
 
@@ -134,6 +140,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.connections_open.now);
     "weir_worker_idle_connections_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or out of descriptors.",
         |samples, worker| samples.value(worker.idle_connections_closed);
+    "weir_worker_slow_heads_ended_total" Counter Worker, "Clients without a whole handshake or request head ended to make room for new connections, at `connections_max` or out of descriptors.",
+        |samples, worker| samples.value(worker.slow_heads_ended);
     "weir_worker_exchanges_total" Counter Worker, "Exchanges started.",
         |samples, worker| samples.value(worker.exchanges);
     "weir_worker_exchanges_open" Gauge Worker, "Running exchanges.",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::per_worker::PerWorker;
 use crate::prometheus::{
     BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart,
-    MetricSource, SourceTotals, UpstreamPart,
+    MetricSource, SharingTotals, SourceTotals, UpstreamPart,
 };
 use crate::shard::{
     CacheShard, LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
@@ -167,6 +167,10 @@ impl MetricSource for &Fixture {
 }
 
 impl LimitPart for FixtureLimit {
+    fn sharing(&self) -> Option<SharingTotals> {
+        Some(SharingTotals { is_up: true, exchanged: 80, failures: 2, dropped: 0 })
+    }
+
     fn name(&self) -> &str {
         "per-client"
     }

@@ -13,7 +13,9 @@ use proptest::prelude::*;
 use self::fixture::Fixture;
 use super::*;
 use crate::failure::{Cause, Failure};
-use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep};
+use crate::memory::{
+    CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep, TcpMemoryStats,
+};
 use crate::per_worker::PerWorker;
 use crate::phase::Phase;
 use crate::shard::{RouteShard, ShardSizes, WorkerShard};
@@ -220,6 +222,7 @@ fn memory_figures() -> MemoryStats {
             MemoryClassStats { name: "buffers", bytes: 100 << 20 },
             MemoryClassStats { name: "other", bytes: 100 << 20 },
         ],
+        kernel_tcp: Some(TcpMemoryStats { used_bytes: 4096, max_bytes: 1 << 30 }),
         freed: MemoryFreedStats { idle_closed: 40, slow_ended: 7, refused: 0 },
     }
 }
@@ -235,6 +238,7 @@ fn process_figures() -> ProcessStats {
         landlock_abi: 7,
         filters_system_calls: true,
         denied_system_calls: 0,
+        task_restarts: 2,
         panics: 1,
         node_state: "handed-over",
         is_watched: Some(true),
@@ -361,7 +365,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 30),
+        ("worker", 31),
         ("trace", 3),
         ("listener", 27),
         ("upstream", 20),

@@ -5,7 +5,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
+
+use super::least::LeastValues;
 use super::slowest::SlowestClients;
+use super::unfinished::LongestUnfinished;
 use super::{
     Activity, ConnectionFacts, ConnectionInfo, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker,
 };
@@ -26,6 +30,8 @@ pub(crate) struct ConnectionList {
     /// The wait of the connection that reported last.
     waits_for: Cell<Option<Activity>>,
     open: RefCell<Option<QueryRound>>,
+    /// Held for as long as a query is open: there is one at a time.
+    turn: Mutex<()>,
 }
 
 /// A query in progress.
@@ -37,6 +43,8 @@ struct QueryRound {
     matching: usize,
     /// The slowest clients, if the query is about them.
     slowest: Option<SlowestClients>,
+    /// Those without a whole request head, if the query is about them.
+    unfinished: Option<LongestUnfinished>,
     /// Connections that have answered, or ended instead.
     answered_count: usize,
 }
@@ -48,8 +56,14 @@ impl QueryRound {
             listed: BTreeMap::new(),
             matching: 0,
             slowest: None,
+            unfinished: None,
             answered_count: 0,
         }
+    }
+
+    /// One that means no connection.
+    fn of_none() -> Self {
+        Self::new(&Arc::new(ConnectionQuery { numbers: Some(BTreeSet::new()), ..ConnectionQuery::default() }))
     }
 
     /// Whether a connection belongs to the oldest ones.
@@ -101,6 +115,11 @@ impl ConnectionList {
         if let (Some(slowest), Some(slowness)) = (&mut round.slowest, candidate.slowness) {
             slowest.note(slowness, candidate.number);
         }
+        if let (Some(longest), Some(unfinished)) = (&mut round.unfinished, candidate.unfinished)
+            && longest.listener.is_none_or(|number| number == candidate.listener_number)
+        {
+            longest.found.note(unfinished, candidate.number);
+        }
         if !round.query.takes(candidate) {
             return None;
         }
@@ -134,19 +153,40 @@ impl ConnectionList {
 
     /// Ends up to `count_max` exchanges of the worker that has these timers, those of the slowest clients; returns how many.
     pub(crate) async fn end_slowest(&self, timers: &Timers, count_max: usize) -> usize {
-        let nothing =
-            Arc::new(ConnectionQuery { numbers: Some(BTreeSet::new()), ..ConnectionQuery::default() });
         let slowest = Some(SlowestClients::new(count_max));
-        let Some(round) = self.run(timers, QueryRound { slowest, ..QueryRound::new(&nothing) }).await else {
+        let Some(round) = self.run(timers, QueryRound { slowest, ..QueryRound::of_none() }).await else {
             return 0;
         };
         let numbers = round.slowest.map(SlowestClients::into_numbers).unwrap_or_default();
+        self.end(timers, numbers, Cut::MemoryShort).await
+    }
+
+    /// Ends up to `count_max` clients of the worker that has these timers, of a listener or of all: those that have been longest without a whole
+    /// request head; returns how many.
+    pub(crate) async fn end_unfinished(
+        &self,
+        timers: &Timers,
+        count_max: usize,
+        listener: Option<u16>,
+    ) -> usize {
+        let unfinished = Some(LongestUnfinished { listener, found: LeastValues::new(count_max) });
+        let Some(round) = self.run(timers, QueryRound { unfinished, ..QueryRound::of_none() }).await else {
+            return 0;
+        };
+        let numbers = round.unfinished.map(|longest| longest.found.into_numbers()).unwrap_or_default();
+        self.end(timers, numbers, Cut::PlaceNeeded).await
+    }
+
+    /// Ends the connections with these numbers; returns how many there were.
+    async fn end(&self, timers: &Timers, numbers: BTreeSet<u64>, why: Cut) -> usize {
         if numbers.is_empty() {
             return 0;
         }
         let query = ConnectionQuery {
             numbers: Some(numbers),
-            ends: Some(Cut::MemoryShort),
+            // Its head may have come meanwhile: that is a request then.
+            is_unfinished: why == Cut::PlaceNeeded,
+            ends: Some(why),
             ..ConnectionQuery::default()
         };
         self.run(timers, QueryRound::new(&Arc::new(query))).await.map_or(0, |round| round.matching)
@@ -154,6 +194,7 @@ impl ConnectionList {
 
     /// Wakes all connections, and waits for their answers.
     async fn run(&self, timers: &Timers, round: QueryRound) -> Option<QueryRound> {
+        let _turn = self.turn.lock().await;
         let (list, asked) = (self, timers.len());
         list.open.replace(Some(round));
         list.number.set(list.query_number().wrapping_add(1));

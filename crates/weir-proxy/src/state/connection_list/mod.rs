@@ -5,7 +5,9 @@
 
 mod list;
 mod query;
+mod unfinished;
 mod slowest;
+mod least;
 
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
@@ -21,6 +23,7 @@ pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 pub(crate) use slowest::Slowness;
+pub(crate) use unfinished::Unfinished;
 
 /// One connection at the time of the query.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{ConnectionId, ConnectionInfo, Slowness};
+use super::{ConnectionId, ConnectionInfo, Slowness, Unfinished};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Cut;
 
@@ -27,6 +27,8 @@ pub struct ConnectionQuery {
     pub server: Option<Box<str>>,
     /// Those at least this old.
     pub age_min: Duration,
+    /// Only those without a whole request head.
+    pub is_unfinished: bool,
     /// Maximum number of listed connections, the oldest of all.
     pub count_max: usize,
     /// Why the matching connections have to end, listed or not; `None`: they go on.
@@ -46,6 +48,7 @@ impl ConnectionQuery {
             && is(&self.listener, Some(candidate.listener))
             && is(&self.upstream, candidate.upstream)
             && is(&self.server, candidate.server)
+            && (!self.is_unfinished || candidate.unfinished.is_some())
             && (self.age_min.is_zero() || age() >= self.age_min)
     }
 }
@@ -57,6 +60,8 @@ pub(crate) struct ConnectionFacts<'a> {
     pub(crate) number: u64,
     pub(crate) opened_at: Instant,
     pub(crate) listener: &'a str,
+    /// The number of the listener in the process.
+    pub(crate) listener_number: u16,
     /// The id of the request that it carries, if it carries one.
     pub(crate) request_id: Option<&'a [u8]>,
     /// Where its exchange is, as far as that is known.
@@ -64,6 +69,8 @@ pub(crate) struct ConnectionFacts<'a> {
     pub(crate) server: Option<&'a str>,
     /// How slow its client is, if Weir waits for it.
     pub(crate) slowness: Option<Slowness>,
+    /// Since when it has no whole request head.
+    pub(crate) unfinished: Option<Unfinished>,
 }
 
 /// A query to one worker.

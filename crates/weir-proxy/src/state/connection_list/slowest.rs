@@ -3,10 +3,10 @@
 //! Only clients that Weir waits for: a client whose exchange waits for a server, for its turn or for a disk is not the slow side. Tunnels come
 //! last, since they may be silent for good reason. Pure: rates and ages are passed in.
 
-use std::collections::{BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use super::super::activity::Activity;
+use super::least::LeastValues;
 
 /// A client is not slow before it has had this time.
 const AGE_MIN: Duration = Duration::from_secs(1);
@@ -42,35 +42,7 @@ impl Slowness {
 }
 
 /// The slowest of those that have reported.
-#[derive(Debug)]
-pub(super) struct SlowestClients {
-    count_max: usize,
-    /// With the numbers of their tasks; the fastest of them is on top.
-    found: BinaryHeap<(Slowness, u64)>,
-}
-
-impl SlowestClients {
-    /// So many of them at most.
-    pub(super) fn new(count_max: usize) -> Self {
-        Self { count_max, found: BinaryHeap::new() }
-    }
-
-    /// Takes note of one.
-    pub(super) fn note(&mut self, slowness: Slowness, number: u64) {
-        if self.found.len() < self.count_max {
-            self.found.push((slowness, number));
-        } else if let Some(mut fastest) = self.found.peek_mut()
-            && (slowness, number) < *fastest
-        {
-            *fastest = (slowness, number);
-        }
-    }
-
-    /// Their numbers.
-    pub(super) fn into_numbers(self) -> BTreeSet<u64> {
-        self.found.into_iter().map(|(_, number)| number).collect()
-    }
-}
+pub(super) type SlowestClients = LeastValues<Slowness>;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
-//! At the limit of connections, idle clients make room for new ones; on the admin listener, `/ready` always has a place.
+//! At the limit of connections, idle clients make room for new ones and, where others have waited, clients with half a request head do; on the admin listener, `/ready` always has a place.
 
-use crate::harness::watchdog::pause;
-use crate::harness::{Client, End, Origin, Weir, config_with, eventually};
+use crate::harness::origin::ok;
+use crate::harness::{Client, End, Gate, Origin, Weir, config_with, eventually};
 
 /// A client whose request has been answered, on a connection that stays open.
 fn served(weir: &Weir) -> Client {
@@ -44,25 +44,64 @@ fn the_longest_idle_connection_is_evicted_first() {
 }
 
 #[test]
-fn what_is_under_way_makes_no_room() {
-    let origin = Origin::serving("fine");
+fn slow_heads_make_room_only_where_new_connections_have_waited_and_requests_never_do() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::start(move |conn| {
+        let request = conn.request()?;
+        if request.target() == "/held" {
+            held.wait("the new connection has been served");
+        }
+        conn.send(ok("fine"))
+    });
     let weir =
-        Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 2"));
-    let mut halves = [Client::connect(weir.web()), Client::connect(weir.web())];
-    for half in &mut halves {
-        half.send("GET /half HTTP/1.1\r\nHost: a.test\r\n");
+        Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 3"));
+    let mut held_up = Client::connect(weir.web());
+    held_up.send_get("/held");
+    let mut body = Client::connect(weir.web());
+    body.send("POST /body HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\nha");
+    eventually("a request is at the server", || origin.targets().contains(&"/held".to_owned()));
+    let mut slow = Client::connect(weir.web());
+    slow.send("GET /slow HTTP/1.1\r\nHost: a.test\r\n");
+    let mut fourth = Client::connect(weir.web());
+    fourth.send_get("/fourth");
+    assert_eq!(fourth.response().status, 200, "the slow head has made room for it");
+    let ended = slow.response();
+    assert_eq!((ended.status, ended.reason()), (408, Some("slow-head-at-limit")));
+    let metrics = weir.metrics();
+    assert_eq!(metrics.sum("weir_worker_slow_heads_ended_total", &[]), 1.0);
+    assert_eq!(metrics.sum("weir_listener_failures_total", &["reason=\"slow-head-at-limit\""]), 1.0);
+    weir.line(&["WARN", "ended=1", "clients without a whole request head were ended"]);
+    body.send("lf");
+    assert_eq!(body.response().status, 200, "its request was whole");
+    gate.open();
+    assert_eq!(held_up.response().status, 200, "and so was this one");
+}
+
+#[test]
+fn slow_heads_that_come_again_and_again_keep_no_new_client_out() {
+    for limit in ["process.connections_max = 24", "listener.web.connections_max = 24"] {
+        let origin = Origin::serving("fine");
+        let settings = format!("process.workers = 2\n{limit}\n");
+        let weir = Weir::start(&config_with(&[origin.entry()], &settings));
+        let slow = |number: usize| {
+            let mut client = Client::connect(weir.web());
+            // The half of the heads comes behind a whole request.
+            let earlier =
+                if number.is_multiple_of(2) { "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n" } else { "" };
+            client.send(format!("{earlier}GET /slow HTTP/1.1\r\nHost: a.test\r\n"));
+            client
+        };
+        let mut crowd: Vec<Client> = (0..40).map(slow).collect();
+        for _ in 0..3 {
+            assert_eq!(Client::get(weir.web(), "/new").status, 200, "{limit}");
+            crowd.extend((0..20).map(slow));
+        }
+        let metrics = weir.metrics();
+        let ended = metrics.sum("weir_worker_slow_heads_ended_total", &[]);
+        assert!(ended >= 5.0, "{limit}: {ended}");
+        assert!(!origin.targets().contains(&"/slow".to_owned()));
     }
-    let mut third = Client::connect(weir.web());
-    third.send_get("/third");
-    for _ in 0..50 {
-        pause();
-    }
-    assert!(!origin.targets().contains(&"/third".to_owned()), "no client is displaced for it");
-    for half in &mut halves {
-        half.send("\r\n");
-        assert_eq!(half.response().status, 200);
-    }
-    eventually("one of them is idle now and goes", || origin.targets().contains(&"/third".to_owned()));
 }
 
 #[test]

@@ -386,6 +386,24 @@ fn large_bodies_are_the_same_however_they_are_sent() {
     eventually("nothing is left", || held() < 10_000.0);
 }
 
+/// Headers of the route can say what the cache did, and which server was asked.
+#[test]
+fn headers_say_what_the_cache_did() {
+    let origin = counting("Cache-Control: max-age=60\r\nX-Own: yes\r\n");
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        "cache.pages = { memory = \"4MiB\", response_max = \"1MiB\" }
+         listener.web.route = [{ path = \"/\", upstream = \"app\", cache = \"pages\", response_headers.set = { x-cache = \"{cache}\", x-server = \"{server}\", x-copied = \"{response.header.x-own}\" } }]",
+    ));
+    let shown = |response: &Response| {
+        ["x-cache", "x-server", "x-copied"].map(|name| response.field(name).unwrap_or("-").to_owned())
+    };
+    assert_eq!(shown(&get(&weir, "/", "")), ["miss", "a", "yes"]);
+    assert_eq!(shown(&get(&weir, "/", "")), ["hit", "-", "yes"]);
+    let post = Client::exchange(weir.web(), "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(shown(&post), ["bypass", "a", "yes"]);
+}
+
 #[test]
 fn the_log_says_what_the_cache_did() {
     let origin = counting("Cache-Control: no-store\r\n");

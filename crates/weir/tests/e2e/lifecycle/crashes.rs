@@ -90,3 +90,22 @@ fn a_worker_that_crashes_again_and_again_ends_the_process() {
     );
     assert_eq!(log.matches("is started anew").count(), 4, "{log}");
 }
+
+#[test]
+fn a_health_check_that_panics_is_begun_anew() {
+    let origin = Origin::serving("app");
+    let checks = "upstream.app.health = { path = \"/health\", interval = \"100ms\" }";
+    let weir = Weir::start_faulty(&config_with(&[origin.named("a")], checks));
+    let probes = || origin.targets().iter().filter(|target| *target == "/health").count();
+    eventually("the server is probed", || probes() > 0);
+    for count in 1..=3 {
+        Client::exchange(weir.web(), "GET / HTTP/1.1\r\nHost: a.test\r\nWeir-Fault: panic-check\r\n\r\n");
+        weir.line(&["a fault of a health check was ordered", "weir-health"]);
+        let restarts = || weir.metrics().sum("weir_process_task_restarts_total", &[]);
+        eventually("it was begun anew", || restarts() >= f64::from(count));
+        let before = probes();
+        eventually("the server is probed again", || probes() > before);
+    }
+    weir.line(&["a health check has ended by a defect of Weir and is begun anew", "server=\"a\""]);
+    assert_eq!(Client::get(weir.web(), "/").text(), "app", "its state has stayed");
+}

@@ -5,3 +5,4 @@ mod announcements;
 mod failover;
 mod anycast;
 mod same_server;
+mod shared_limits;

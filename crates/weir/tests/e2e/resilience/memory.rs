@@ -74,6 +74,10 @@ fn the_clients_with_the_slowest_progress_are_ended() {
     eventually("their heads are read", || weir.metrics().sum("weir_worker_exchanges_open", &[]) == 400.0);
     use_up(&weir, &origin, ("streams", 400 * 2_000), 92, settings);
     eventually("slow clients are ended", || memory(&weir)["slow_ended"].as_u64() > Some(0));
+    if std::fs::exists("/proc/sys/net/ipv4/tcp_mem").unwrap_or(false) {
+        let kernel = &memory(&weir)["kernel_tcp"];
+        assert!(kernel["max_bytes"].as_u64() > Some(0) && kernel["used_bytes"].is_u64(), "{kernel}");
+    }
     let response = slow[0].response();
     assert_eq!((response.status, response.reason()), (503, Some("memory-limit")), "{response:?}");
     slow[0].assert_closed();

@@ -74,6 +74,26 @@ fn failures_of_weir_have_the_page_of_their_route() {
     assert_eq!(client.fetch("/b").text(), format!("of the listener: {reason}"));
 }
 
+/// The page and its headers say which server has failed, and what the path has matched.
+#[test]
+fn a_page_names_the_server_and_groups_of_the_path() {
+    let folder = temporary_folder();
+    let page = "{upstream}/{server} {match.item} {attempts} `${path}`";
+    std::fs::write(folder.path().join("page.html"), page).expect("the folder takes files");
+    let weir = Weir::start_in(
+        folder,
+        &format!(
+            "[listener.web]\naddress = \"127.0.0.1:0\"\n[[listener.web.route]]\npath_regex = '^/item/(?<item>[0-9]+)$'\n\
+             upstream = \"down\"\nerror_pages = [{{ status = 502, html = \"page.html\" }}]\n\
+             response_headers.set = {{ x-served-by = \"{{upstream}}/{{server}}\" }}\n\
+             [upstream.down]\nservers = [{{ name = \"one\", address = \"{CLOSED_PORT}\" }}]\nretry.attempts_max = 1\n"
+        ),
+    );
+    let response = fetch(&weir, "/item/17", "");
+    assert_eq!((response.status, &*response.text()), (502, "down/one 17 1 `${path}`"));
+    assert_eq!(response.field("x-served-by"), Some("down/one"));
+}
+
 #[test]
 fn responses_of_servers_are_replaced_where_that_is_asked_for() {
     let origin = statuses();

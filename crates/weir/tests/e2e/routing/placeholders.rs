@@ -2,7 +2,7 @@
 //! a message.
 
 use crate::harness::http2::start_with_tls;
-use crate::harness::{Client, Http2Client, Origin, Weir, config_with};
+use crate::harness::{Client, Http2Client, Origin, Weir, config_with, eventually};
 
 /// An origin that answers with the value of the field `x-value` of the request.
 fn telling() -> Origin {
@@ -45,6 +45,9 @@ fn values_of_a_request() {
         ("{authority} {host}", get("/", ""), "a.test:8080 a.test"),
         ("{path} {query}", get("/a%62?c=d", ""), "/ab ?c=d"),
         ("{path}{query}|", get("/a", ""), "/a|"),
+        ("{target}", get("/a%62?c=d", ""), "/a%62?c=d"),
+        ("{user_agent} {referer}", get("/", "User-Agent: test/1\r\nReferer: /b\r\n"), "test/1 /b"),
+        ("{connection_requests} {queue_position}", get("/", ""), "1 0"),
         ("{header.x-user}!", get("/", "X-User: me\r\n"), "me!"),
         ("{cookie.b}", get("/", "Cookie: a=1; b=2\r\n"), "2"),
         ("{query.b}", get("/?a=1&b=%20", ""), "%20"),
@@ -54,6 +57,12 @@ fn values_of_a_request() {
         assert_eq!(value(template, &head), expected, "{template}");
     }
     assert_eq!(value("{request_id}", &get("/", "")).len(), 32);
+    assert_eq!(value("{time}", &get("/", "")).len(), "2026-11-27T01:02:03.123456Z".len());
+    let numbers = value("{time.us} {time.seconds} {peer_port}", &get("/", ""));
+    let numbers: Vec<f64> = numbers.split(' ').map(|text| text.parse().expect("a number")).collect();
+    let seconds = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("it is later than 1970").as_secs_f64();
+    assert!(numbers[1] <= seconds && seconds - numbers[1] < 600.0, "{numbers:?} and {seconds}");
+    assert!((numbers[0] / 1e6 - numbers[1]).abs() < 1.0 && numbers[2] >= 1.0, "{numbers:?}");
 }
 
 /// A value that is not there leaves the header out, unless there is text beside it.
@@ -82,6 +91,65 @@ fn values_of_a_response() {
     assert_eq!(response.field("x-b"), Some("from the server"));
     let response = fetch("/fixed");
     assert_eq!((response.field("x-a"), response.field("x-b")), (Some("a.test"), Some("200 127.0.0.1")));
+}
+
+/// What the log knows when the head of the response leaves.
+#[test]
+fn figures_of_an_exchange_in_its_response() {
+    let origin = telling();
+    let shown = "response_headers.set = { x-attempts = '{attempts} {retries} {server_connection}', x-us = '{duration} {phase.response} {phase.relay}', x-s = '{duration.seconds}', x-none = '{cache}{limit}' }";
+    let weir = start(
+        &origin,
+        &format!(
+            "{{ path = \"/\", upstream = \"app\", {shown} }}, {{ path = \"/fixed\", respond = {{ status = 200 }}, {shown} }}"
+        ),
+    );
+    let mut client = Client::connect(weir.web());
+    for (target, attempts) in [("/", "1 0 new"), ("/", "1 0 reused"), ("/fixed", "0 0 ")] {
+        let response = client.fetch(target);
+        let field = |name: &str| response.field(name).unwrap_or_default().to_owned();
+        assert_eq!(field("x-attempts").trim_end(), attempts.trim_end(), "{target}");
+        let us: Vec<u64> = field("x-us").split(' ').map(|text| text.parse().expect("a number")).collect();
+        assert!(us[0] >= us[1] && us[2] == 0, "{us:?}");
+        assert!(field("x-s").parse::<f64>().is_ok_and(|seconds| seconds * 1e6 >= us[0] as f64), "{us:?}");
+        assert_eq!(response.field("x-none"), None);
+    }
+}
+
+/// Groups of the path in what several routes share: they have a value on the routes that have them.
+#[test]
+fn groups_of_the_path_in_logs_and_keys() {
+    let origin = telling();
+    let weir = Weir::start(&config_with(
+        &[origin.named("first")],
+        "listener.web.access_log = { format = '{target} [{match.tenant}]', output = \"file:{dir}/access.log\" }
+         listener.web.limited_by = \"tenant\"
+         limit.tenant = { rate = \"1/h\", key = \"{match.tenant}\" }
+         list.blocked = { action = \"deny\", key = \"{match.tenant}\", entries = [\"evil\"] }
+         listener.web.route = [
+             { path_regex = '^/t/(?<tenant>[a-z]+)', upstream = \"app\", lists = \"blocked\" },
+             { path_regex = '^/other/', upstream = \"app\" },
+         ]",
+    ));
+    let status = |target: &str| {
+        Client::exchange(weir.web(), &format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n")).status
+    };
+    let expected = [
+        ("/t/ann/x", 200, "[ann]"),
+        ("/t/ann/y", 429, "[ann]"),
+        ("/t/bob/x", 200, "[bob]"),
+        ("/t/evil/x", 403, "[evil]"),
+        ("/other/1", 200, "[-]"),
+        ("/other/2", 200, "[-]"),
+    ];
+    for (target, code, _) in expected {
+        assert_eq!(status(target), code, "{target}");
+    }
+    let read = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
+    eventually("all lines are written", || read().lines().count() >= expected.len());
+    for (target, _, group) in expected {
+        assert!(read().lines().any(|line| line == format!("{target} {group}")), "{target}: {}", read());
+    }
 }
 
 /// Bytes of clients that a grammar lets through, but that are none of a header value.
@@ -154,10 +222,16 @@ fn headers_of_a_listener() {
 #[test]
 fn strict_transport_security() {
     let origin = telling();
-    let (authority, weir) =
-        start_with_tls(&origin, "listener.web.hsts = { max_age = \"10m\", subdomains = true }");
-    let response = Http2Client::connect_tls(&authority, weir.web()).fetch("/");
+    let (authority, weir) = start_with_tls(
+        &origin,
+        "listener.web.hsts = { max_age = \"10m\", subdomains = true }
+             listener.web.route = [{ path = \"/own\", upstream = \"app\", hsts = { max_age = \"1m\" } }]",
+    );
+    let mut client = Http2Client::connect_tls(&authority, weir.web());
+    let response = client.fetch("/");
     assert_eq!(response.field("strict-transport-security"), Some("max-age=600; includeSubDomains"));
+    let response = client.fetch("/own");
+    assert_eq!(response.field("strict-transport-security"), Some("max-age=60"), "that of the route alone");
 }
 
 #[test]

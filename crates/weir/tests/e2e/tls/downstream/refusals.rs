@@ -76,6 +76,22 @@ fn a_handshake_has_its_time() {
     slow.assert_alive();
 }
 
+#[test]
+fn handshakes_that_stop_make_room_at_the_limit() {
+    let origin = Origin::serving("fine");
+    let site = Site::start_with(&origin, "process.workers = 1\nprocess.connections_max = 4");
+    let halves: Vec<Client> = (0..4)
+        .map(|_| {
+            let mut client = Client::connect(site.weir.web());
+            client.send(b"\x16\x03\x01\x02\x00\x01");
+            client
+        })
+        .collect();
+    assert_eq!(site.connect().fetch("/").status, 200);
+    eventually("one has gone for it", || counted(&site, "slow-head-at-limit"));
+    drop(halves);
+}
+
 /// RFC 5246 section 7.2.2: `handshake_failure`, which is what clients and scanners take for "not this suite".
 #[test]
 fn unsupported_suites_end_in_the_expected_alert() {

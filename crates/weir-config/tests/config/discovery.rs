@@ -1,0 +1,94 @@
+//! `discovery`: the sources of upstreams, and what they share.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use weir_config::{CheckedConfig, ConsulService, ServerSource, SourceSecret};
+
+fn load(folder: &TempDir, text: &str) -> CheckedConfig {
+    let file = folder.path().join("weir.toml");
+    std::fs::write(&file, text).expect("the folder takes a file");
+    CheckedConfig::load(&file)
+}
+
+#[test]
+fn each_kind_of_source_is_read() {
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let consul = ConsulService {
+        name: "app".into(),
+        tags: vec!["v2".into(), "eu".into()],
+        datacenter: Some("dc1".into()),
+    };
+    for (written, source, shown) in [
+        (
+            "file = \"app.toml\"",
+            ServerSource::File(folder.path().join("app.toml")),
+            format!("file {}", folder.path().join("app.toml").display()),
+        ),
+        (
+            "dns = \"App.example:80\"",
+            ServerSource::Dns { host: "app.example".into(), port: 80 },
+            "dns app.example:80".to_owned(),
+        ),
+        (
+            "srv = \"_http._tcp.App.example.\"",
+            ServerSource::Srv("_http._tcp.app.example".into()),
+            "srv _http._tcp.app.example".to_owned(),
+        ),
+        (
+            "consul = \"app\", tags = [\"v2\", \"eu\"], datacenter = \"dc1\"",
+            ServerSource::Consul(consul),
+            "consul app".to_owned(),
+        ),
+        (
+            "etcd = \"/services/app\"",
+            ServerSource::Etcd("/services/app/".into()),
+            "etcd /services/app/".to_owned(),
+        ),
+    ] {
+        let text = format!(
+            "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\ndiscovery = {{ {written} }}\n\
+             servers = [{{ address = \"127.0.0.1:1\", backup = true }}]\n"
+        );
+        let checked = load(&folder, &text);
+        assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);
+        let printed = CheckedConfig::parse(&checked.print(), "weir.toml");
+        assert!(printed.config.is_some(), "{}", printed.diagnostics);
+        let config = checked.into_result().expect("it has no errors");
+        assert_eq!(config.upstreams[0].discovery.as_deref(), Some(&source));
+        assert_eq!(source.to_string(), shown);
+        assert_eq!(config.upstreams[0].servers.len(), 1);
+    }
+}
+
+#[test]
+fn secrets_come_from_files_and_are_not_shown() {
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    std::fs::write(folder.path().join("token"), "hush-1\n").expect("the folder takes a file");
+    std::fs::write(folder.path().join("password"), "hush-2\n").expect("the folder takes a file");
+    let text = r#"
+        [discovery]
+        empty_grace = "1m"
+        state_file = "servers.json"
+        consul = { url = "http://127.0.0.1:8501", token_file = "token" }
+        etcd = { url = ["http://127.0.0.1:1", "http://127.0.0.1:2"], user = "weir", password_file = "password" }
+        [listener.web]
+        address = ":0"
+        route = [{ path = "/a", upstream = "a" }, { upstream = "b" }]
+        [upstream.a]
+        discovery = { consul = "a" }
+        [upstream.b]
+        discovery = { etcd = "/b" }
+    "#;
+    let checked = load(&folder, text);
+    assert!(!checked.print().contains("hush"));
+    let config = checked.into_result().expect("it has no errors");
+    let settings = &config.discovery;
+    assert_eq!(settings.empty_grace, Duration::from_secs(60));
+    assert_eq!(settings.state_file.as_deref(), Some(&*folder.path().join("servers.json")));
+    assert_eq!(settings.consul.url.to_string(), "http://127.0.0.1:8501");
+    assert_eq!(settings.consul.token, Some(SourceSecret("hush-1".into())));
+    assert_eq!(settings.etcd.urls.len(), 2);
+    assert_eq!(settings.etcd.login, Some(("weir".into(), SourceSecret("hush-2".into()))));
+    assert!(!format!("{settings:?}{}", config.dump).contains("hush"));
+}
