@@ -231,17 +231,22 @@ impl ActiveChecks {
     /// probe takes no more time than others.
     fn restart(&mut self, task: Id, tasks: &mut JoinSet<()>) {
         // A reload may have replaced it meanwhile.
-        let Some(place) = self.running.iter().position(|check| check.task.id() == task) else { return };
-        let ServerCheck { plan, index, verdict, .. } = self.running.swap_remove(place);
-        let (upstream, server) = (&*plan.config.name, &*plan.config.servers[index].name);
+        let place_of =
+            |upstream: &UpstreamChecks| upstream.checks.iter().position(|check| check.task.id() == task);
+        let found = self.running.values_mut().find_map(|upstream| Some((place_of(upstream)?, upstream)));
+        let Some((place, checks)) = found else { return };
+        let ServerCheck { plan, index, verdict, .. } = checks.checks.swap_remove(place);
+        let (upstream, server) = (&plan.config.name, &*plan.config.servers[index].name);
         kept_tasks::count_restart();
         tracing::error!(
-            upstream,
+            upstream = &**upstream,
             server,
             "a health check has ended by a defect of Weir and is begun anew with its next interval; the log has the panic above"
         );
         let check = self.start(&plan, index, Some(verdict), tasks);
-        self.running.push(check);
+        if let Some(checks) = self.running.get_mut(upstream) {
+            checks.checks.push(check);
+        }
     }
 
     fn start(
