@@ -69,10 +69,10 @@ impl SourceResponseHead {
 pub(crate) struct HttpClient {
     url: SourceUrl,
     tls: Option<TlsConnector>,
-    connection: Option<KeptConnection>,
+    connection: Option<SourceConnection>,
 }
 
-struct KeptConnection {
+struct SourceConnection {
     io: Box<dyn Duplex>,
     received: Vec<u8>,
 }
@@ -118,11 +118,11 @@ impl HttpClient {
         Ok(ResponseBody::new(self, head, connection))
     }
 
-    async fn connect(&self) -> Result<KeptConnection, RequestProblem> {
+    async fn connect(&self) -> Result<SourceConnection, RequestProblem> {
         let opened = tokio::time::timeout(CONNECT_TIME, self.open()).await;
         let opened = opened.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         let io = opened.map_err(|error| RequestProblem::Unreached(self.url.to_string(), error))?;
-        Ok(KeptConnection { io, received: Vec::new() })
+        Ok(SourceConnection { io, received: Vec::new() })
     }
 
     async fn open(&self) -> std::io::Result<Box<dyn Duplex>> {
@@ -144,7 +144,7 @@ impl HttpClient {
 
     async fn ask(
         &self,
-        connection: &mut KeptConnection,
+        connection: &mut SourceConnection,
         text: &str,
     ) -> Result<SourceResponseHead, RequestProblem> {
         let broken = |error| RequestProblem::Broken(self.url.to_string(), error);
@@ -189,14 +189,14 @@ impl HttpClient {
 pub(crate) struct ResponseBody<'a> {
     client: &'a mut HttpClient,
     pub(crate) head: SourceResponseHead,
-    connection: KeptConnection,
+    connection: SourceConnection,
     chunks: ChunkedDecoder,
     left: u64,
     is_done: bool,
 }
 
 impl<'a> ResponseBody<'a> {
-    fn new(client: &'a mut HttpClient, head: SourceResponseHead, connection: KeptConnection) -> Self {
+    fn new(client: &'a mut HttpClient, head: SourceResponseHead, connection: SourceConnection) -> Self {
         let left = if let ResponseFraming::Length(len) = head.framing { len } else { 0 };
         let is_done = head.framing == ResponseFraming::None || head.framing == ResponseFraming::Length(0);
         let chunks = ChunkedDecoder::new(ChunkedLimits::default());
