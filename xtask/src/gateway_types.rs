@@ -32,7 +32,7 @@ const KINDS: [(&str, &str, &str); 8] = [
     ("BackendTlsPolicy", "backendtlspolicies", "backend_tls_policy"),
 ];
 
-/// Types that several kinds share, by the field that has them.
+/// Names of types, by the field that has them or by the path to it, which is the name without an entry here.
 const NAMES: &[(&str, &str)] = &[
     ("conditions", "Condition"),
     ("parentRefs", "ParentReference"),
@@ -57,6 +57,22 @@ const NAMES: &[(&str, &str)] = &[
     ("extensionRef", "LocalReference"),
     ("headers", "NamedValueMatch"),
     ("queryParams", "NamedValueMatch"),
+    ("HttpRouteStatus", "RouteStatus"),
+    ("HttpRouteRuleFilter", "HttpRouteFilter"),
+    ("HttpRouteRuleBackendRefFilter", "HttpRouteFilter"),
+    ("GrpcRouteRuleBackendRefFilter", "GrpcRouteFilter"),
+    ("HttpRouteRuleBackendRefFilterRequestRedirectPath", "PathModifier"),
+    ("GatewayAddresse", "TypedValue"),
+    ("GatewayStatusAddresse", "GatewayStatusAddress"),
+    ("GatewayClassParametersRef", "ObjectReference"),
+    ("GatewayInfrastructureParametersRef", "LocalReference"),
+    ("GatewayAllowedListenersNamespaces", "NamespaceRule"),
+    ("GatewayTlsFrontendDefault", "FrontendTls"),
+    ("GatewayTlsFrontendDefaultValidation", "FrontendValidation"),
+    ("TlsRouteRule", "StreamRouteRule"),
+    ("TlsRouteRuleBackendRef", "WeightedReference"),
+    ("BackendTlsPolicyStatusAncestor", "PolicyAncestor"),
+    ("BackendTlsPolicyValidationSubjectAltName", "SubjectAltName"),
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
@@ -241,7 +257,7 @@ impl GatewayTypes {
             self.users.entry(known.clone()).or_default().insert(self.kind.clone());
             return known;
         }
-        let common = NAMES.iter().find(|(of, _)| *of == field).map(|(_, name)| *name);
+        let common = NAMES.iter().find(|(of, _)| *of == path).or_else(|| NAMES.iter().find(|(of, _)| *of == field)).map(|(_, name)| *name);
         let name = common.filter(|name| !self.by_name.contains_key(*name)).unwrap_or(path).to_owned();
         self.by_fields.insert(fields.clone(), name.clone());
         self.by_name.insert(name.clone(), fields);

@@ -37,6 +37,7 @@ pub(super) fn check(
         revocations,
         certificate,
         names: names(upstream, text, servers, diagnostics),
+        server_name: text.value.server_name.as_ref().map(|name| name.0.clone()),
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),

@@ -27,7 +27,7 @@ pub struct UpstreamIndex(pub usize);
 pub struct Upstream {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
-    /// The servers; at least one, names unique, not all of weight 0.
+    /// The servers, their names unique; from the config at least one, not all of weight 0.
     pub servers: Vec<Server>,
     /// TLS with the servers; `None`: plain connections.
     pub tls: Option<Box<UpstreamTls>>,

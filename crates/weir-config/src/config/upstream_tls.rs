@@ -20,6 +20,8 @@ pub struct UpstreamTls {
     pub certificate: Option<Arc<LoadedCertificate>>,
     /// The server name (SNI) that each certificate has to match, in the order of the servers.
     pub names: Vec<ServerName<'static>>,
+    /// The server name (SNI) of all servers without one of their own; `None`: their addresses.
+    pub server_name: Option<ServerName<'static>>,
     /// The versions, each once, at least one.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites in the order of preference; every version has one.

@@ -36,7 +36,7 @@ pub use template::{HeaderTemplate, Template, TemplatePart, TemplateScope, Templa
 
 pub(crate) use bucket::{parse_bucket, print_bucket};
 pub(crate) use duration::MILLISECONDS_MAX;
-pub(crate) use header::is_token;
+pub(crate) use header::{FRAMING, is_token};
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
-use super::shared::{Condition, GatewayInfrastructureParametersRef, ParentReference};
+use super::shared::{Condition, LocalReference, ParentReference};
 
 /// A `BackendTLSPolicy`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -49,19 +49,7 @@ pub struct BackendTlsPolicySpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct BackendTlsPolicyStatus {
     /// `ancestors`
-    pub ancestors: Box<[BackendTlsPolicyStatusAncestor]>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct BackendTlsPolicyStatusAncestor {
-    /// `ancestorRef`
-    pub ancestor_ref: ParentReference,
-    /// `conditions`
-    pub conditions: Box<[Condition]>,
-    /// `controllerName`
-    pub controller_name: Box<str>,
+    pub ancestors: Box<[PolicyAncestor]>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -85,12 +73,12 @@ pub struct BackendTlsPolicyTargetRef {
 pub struct BackendTlsPolicyValidation {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `caCertificateRefs`
-    pub ca_certificate_refs: Box<[GatewayInfrastructureParametersRef]>,
+    pub ca_certificate_refs: Box<[LocalReference]>,
     /// `hostname`
     pub hostname: Box<str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `subjectAltNames`
-    pub subject_alt_names: Box<[BackendTlsPolicyValidationSubjectAltName]>,
+    pub subject_alt_names: Box<[SubjectAltName]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "wellKnownCACertificates")]
     /// `wellKnownCACertificates`
@@ -100,7 +88,19 @@ pub struct BackendTlsPolicyValidation {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct BackendTlsPolicyValidationSubjectAltName {
+pub struct PolicyAncestor {
+    /// `ancestorRef`
+    pub ancestor_ref: ParentReference,
+    /// `conditions`
+    pub conditions: Box<[Condition]>,
+    /// `controllerName`
+    pub controller_name: Box<str>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SubjectAltName {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `hostname`
     pub hostname: Option<Box<str>>,

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
-use super::shared::{
-    Condition, GatewayAddresse, GatewayClassParametersRef, GatewayInfrastructureParametersRef,
-};
+use super::shared::{Condition, LocalReference, ObjectReference, TypedValue};
 
 /// A `Gateway`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -36,22 +34,30 @@ impl Gateway {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct GatewayAllowedListeners {
+pub struct FrontendTls {
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// `namespaces`
-    pub namespaces: Option<Box<GatewayAllowedListenersNamespaces>>,
+    /// `validation`
+    pub validation: Option<Box<FrontendValidation>>,
 }
 
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct GatewayAllowedListenersNamespaces {
+pub struct FrontendValidation {
+    /// `caCertificateRefs`
+    pub ca_certificate_refs: Box<[ObjectReference]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// `from`
-    pub from: Option<Box<str>>,
+    /// `mode`
+    pub mode: Option<Box<str>>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct GatewayAllowedListeners {
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// `selector`
-    pub selector: Option<Box<LabelSelector>>,
+    /// `namespaces`
+    pub namespaces: Option<Box<NamespaceRule>>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -66,7 +72,7 @@ pub struct GatewayInfrastructure {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `parametersRef`
-    pub parameters_ref: Option<Box<GatewayInfrastructureParametersRef>>,
+    pub parameters_ref: Option<Box<LocalReference>>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -99,7 +105,7 @@ pub struct GatewayListenerAllowedRoutes {
     pub kinds: Box<[RouteGroupKind]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespaces`
-    pub namespaces: Option<Box<GatewayAllowedListenersNamespaces>>,
+    pub namespaces: Option<Box<NamespaceRule>>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -123,7 +129,7 @@ pub struct GatewayListenerTls {
 pub struct GatewaySpec {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `addresses`
-    pub addresses: Box<[GatewayAddresse]>,
+    pub addresses: Box<[TypedValue]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `allowedListeners`
     pub allowed_listeners: Option<Box<GatewayAllowedListeners>>,
@@ -145,7 +151,7 @@ pub struct GatewaySpec {
 pub struct GatewayStatus {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `addresses`
-    pub addresses: Box<[GatewayStatusAddresse]>,
+    pub addresses: Box<[GatewayStatusAddress]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `attachedListenerSets`
     pub attached_listener_sets: Option<i32>,
@@ -160,7 +166,7 @@ pub struct GatewayStatus {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct GatewayStatusAddresse {
+pub struct GatewayStatusAddress {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `type`
     pub r#type: Option<Box<str>>,
@@ -209,30 +215,10 @@ pub struct GatewayTlsBackend {
 #[serde(default, rename_all = "camelCase")]
 pub struct GatewayTlsFrontend {
     /// `default`
-    pub default: GatewayTlsFrontendDefault,
+    pub default: FrontendTls,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `perPort`
     pub per_port: Box<[GatewayTlsFrontendPerPort]>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GatewayTlsFrontendDefault {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `validation`
-    pub validation: Option<Box<GatewayTlsFrontendDefaultValidation>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GatewayTlsFrontendDefaultValidation {
-    /// `caCertificateRefs`
-    pub ca_certificate_refs: Box<[GatewayClassParametersRef]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `mode`
-    pub mode: Option<Box<str>>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -242,7 +228,7 @@ pub struct GatewayTlsFrontendPerPort {
     /// `port`
     pub port: i32,
     /// `tls`
-    pub tls: GatewayTlsFrontendDefault,
+    pub tls: FrontendTls,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -268,6 +254,18 @@ pub struct LabelSelector {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     /// `matchLabels`
     pub match_labels: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NamespaceRule {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `from`
+    pub from: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `selector`
+    pub selector: Option<Box<LabelSelector>>,
 }
 
 /// A part of an object; its fields have the names of the API.

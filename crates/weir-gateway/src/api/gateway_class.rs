@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
-use super::shared::{Condition, GatewayClassParametersRef};
+use super::shared::{Condition, ObjectReference};
 
 /// A `GatewayClass`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -40,7 +40,7 @@ pub struct GatewayClassSpec {
     pub description: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `parametersRef`
-    pub parameters_ref: Option<Box<GatewayClassParametersRef>>,
+    pub parameters_ref: Option<Box<ObjectReference>>,
 }
 
 /// A part of an object; its fields have the names of the API.

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{
-    GatewayInfrastructureParametersRef, HeaderModifier, HttpRouteStatus, NamedValueMatch, ParentReference,
-    RequestMirror,
+    HeaderModifier, LocalReference, NamedValueMatch, ParentReference, RequestMirror, RouteStatus,
 };
 
 /// A `GRPCRoute`.
@@ -18,7 +17,7 @@ pub struct GrpcRoute {
     pub spec: GrpcRouteSpec,
     /// What controllers say about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Box<HttpRouteStatus>>,
+    pub status: Option<Box<RouteStatus>>,
 }
 
 impl GrpcRoute {
@@ -35,13 +34,33 @@ impl GrpcRoute {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
+pub struct GrpcRouteFilter {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `extensionRef`
+    pub extension_ref: Option<Box<LocalReference>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `requestHeaderModifier`
+    pub request_header_modifier: Option<Box<HeaderModifier>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `requestMirror`
+    pub request_mirror: Option<Box<RequestMirror>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `responseHeaderModifier`
+    pub response_header_modifier: Option<Box<HeaderModifier>>,
+    /// `type`
+    pub r#type: Box<str>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct GrpcRouteRule {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `backendRefs`
     pub backend_refs: Box<[GrpcRouteRuleBackendRef]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `filters`
-    pub filters: Box<[GrpcRouteRuleBackendRefFilter]>,
+    pub filters: Box<[GrpcRouteFilter]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `matches`
     pub matches: Box<[GrpcRouteRuleMatch]>,
@@ -56,7 +75,7 @@ pub struct GrpcRouteRule {
 pub struct GrpcRouteRuleBackendRef {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `filters`
-    pub filters: Box<[GrpcRouteRuleBackendRefFilter]>,
+    pub filters: Box<[GrpcRouteFilter]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
     pub group: Option<Box<str>>,
@@ -74,26 +93,6 @@ pub struct GrpcRouteRuleBackendRef {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `weight`
     pub weight: Option<i32>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GrpcRouteRuleBackendRefFilter {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `extensionRef`
-    pub extension_ref: Option<Box<GatewayInfrastructureParametersRef>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `requestHeaderModifier`
-    pub request_header_modifier: Option<Box<HeaderModifier>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `requestMirror`
-    pub request_mirror: Option<Box<RequestMirror>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `responseHeaderModifier`
-    pub response_header_modifier: Option<Box<HeaderModifier>>,
-    /// `type`
-    pub r#type: Box<str>,
 }
 
 /// A part of an object; its fields have the names of the API.

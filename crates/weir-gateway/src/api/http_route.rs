@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{
-    GatewayAddresse, GatewayInfrastructureParametersRef, HeaderModifier, HttpRouteStatus, NamedValueMatch,
-    ParentReference, RequestMirror,
+    HeaderModifier, LocalReference, NamedValueMatch, ParentReference, RequestMirror, RouteStatus, TypedValue,
 };
 
 /// A `HTTPRoute`.
@@ -18,7 +17,7 @@ pub struct HttpRoute {
     pub spec: HttpRouteSpec,
     /// What controllers say about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Box<HttpRouteStatus>>,
+    pub status: Option<Box<RouteStatus>>,
 }
 
 impl HttpRoute {
@@ -59,60 +58,13 @@ pub struct CorsFilter {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct HttpRouteRule {
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `backendRefs`
-    pub backend_refs: Box<[HttpRouteRuleBackendRef]>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `filters`
-    pub filters: Box<[HttpRouteRuleBackendRefFilter]>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `matches`
-    pub matches: Box<[HttpRouteRuleMatch]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `name`
-    pub name: Option<Box<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `timeouts`
-    pub timeouts: Option<Box<HttpRouteRuleTimeouts>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct HttpRouteRuleBackendRef {
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `filters`
-    pub filters: Box<[HttpRouteRuleBackendRefFilter]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `group`
-    pub group: Option<Box<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `kind`
-    pub kind: Option<Box<str>>,
-    /// `name`
-    pub name: Box<str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `namespace`
-    pub namespace: Option<Box<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `port`
-    pub port: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `weight`
-    pub weight: Option<i32>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct HttpRouteRuleBackendRefFilter {
+pub struct HttpRouteFilter {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `cors`
     pub cors: Option<Box<CorsFilter>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `extensionRef`
-    pub extension_ref: Option<Box<GatewayInfrastructureParametersRef>>,
+    pub extension_ref: Option<Box<LocalReference>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `requestHeaderModifier`
     pub request_header_modifier: Option<Box<HeaderModifier>>,
@@ -135,15 +87,48 @@ pub struct HttpRouteRuleBackendRefFilter {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct HttpRouteRuleBackendRefFilterRequestRedirectPath {
+pub struct HttpRouteRule {
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    /// `backendRefs`
+    pub backend_refs: Box<[HttpRouteRuleBackendRef]>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    /// `filters`
+    pub filters: Box<[HttpRouteFilter]>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    /// `matches`
+    pub matches: Box<[HttpRouteRuleMatch]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// `replaceFullPath`
-    pub replace_full_path: Option<Box<str>>,
+    /// `name`
+    pub name: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// `replacePrefixMatch`
-    pub replace_prefix_match: Option<Box<str>>,
-    /// `type`
-    pub r#type: Box<str>,
+    /// `timeouts`
+    pub timeouts: Option<Box<HttpRouteRuleTimeouts>>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct HttpRouteRuleBackendRef {
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    /// `filters`
+    pub filters: Box<[HttpRouteFilter]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `group`
+    pub group: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `kind`
+    pub kind: Option<Box<str>>,
+    /// `name`
+    pub name: Box<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `namespace`
+    pub namespace: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `port`
+    pub port: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `weight`
+    pub weight: Option<i32>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -158,7 +143,7 @@ pub struct HttpRouteRuleMatch {
     pub method: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `path`
-    pub path: Option<Box<GatewayAddresse>>,
+    pub path: Option<Box<TypedValue>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `queryParams`
     pub query_params: Box<[NamedValueMatch]>,
@@ -194,13 +179,27 @@ pub struct HttpRouteSpec {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
+pub struct PathModifier {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `replaceFullPath`
+    pub replace_full_path: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `replacePrefixMatch`
+    pub replace_prefix_match: Option<Box<str>>,
+    /// `type`
+    pub r#type: Box<str>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct RequestRedirect {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `hostname`
     pub hostname: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `path`
-    pub path: Option<Box<HttpRouteRuleBackendRefFilterRequestRedirectPath>>,
+    pub path: Option<Box<PathModifier>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `port`
     pub port: Option<i32>,
@@ -221,5 +220,5 @@ pub struct UrlRewrite {
     pub hostname: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `path`
-    pub path: Option<Box<HttpRouteRuleBackendRefFilterRequestRedirectPath>>,
+    pub path: Option<Box<PathModifier>>,
 }

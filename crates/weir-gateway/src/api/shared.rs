@@ -46,45 +46,6 @@ pub struct Condition {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct GatewayAddresse {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `type`
-    pub r#type: Option<Box<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `value`
-    pub value: Option<Box<str>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GatewayClassParametersRef {
-    /// `group`
-    pub group: Box<str>,
-    /// `kind`
-    pub kind: Box<str>,
-    /// `name`
-    pub name: Box<str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `namespace`
-    pub namespace: Option<Box<str>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GatewayInfrastructureParametersRef {
-    /// `group`
-    pub group: Box<str>,
-    /// `kind`
-    pub kind: Box<str>,
-    /// `name`
-    pub name: Box<str>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
 pub struct HeaderModifier {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `add`
@@ -110,9 +71,13 @@ pub struct HeaderPair {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct HttpRouteStatus {
-    /// `parents`
-    pub parents: Box<[RouteParentStatus]>,
+pub struct LocalReference {
+    /// `group`
+    pub group: Box<str>,
+    /// `kind`
+    pub kind: Box<str>,
+    /// `name`
+    pub name: Box<str>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -137,6 +102,21 @@ pub struct NamedValueMatch {
     pub r#type: Option<Box<str>>,
     /// `value`
     pub value: Box<str>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ObjectReference {
+    /// `group`
+    pub group: Box<str>,
+    /// `kind`
+    pub kind: Box<str>,
+    /// `name`
+    pub name: Box<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `namespace`
+    pub namespace: Option<Box<str>>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -191,9 +171,17 @@ pub struct RouteParentStatus {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct TlsRouteRule {
+pub struct RouteStatus {
+    /// `parents`
+    pub parents: Box<[RouteParentStatus]>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StreamRouteRule {
     /// `backendRefs`
-    pub backend_refs: Box<[TlsRouteRuleBackendRef]>,
+    pub backend_refs: Box<[WeightedReference]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `name`
     pub name: Option<Box<str>>,
@@ -202,7 +190,19 @@ pub struct TlsRouteRule {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct TlsRouteRuleBackendRef {
+pub struct TypedValue {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `type`
+    pub r#type: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `value`
+    pub value: Option<Box<str>>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WeightedReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
     pub group: Option<Box<str>>,

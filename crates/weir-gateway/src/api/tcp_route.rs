@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
-use super::shared::{HttpRouteStatus, ParentReference, TlsRouteRule};
+use super::shared::{ParentReference, RouteStatus, StreamRouteRule};
 
 /// A `TCPRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -15,7 +15,7 @@ pub struct TcpRoute {
     pub spec: TcpRouteSpec,
     /// What controllers say about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Box<HttpRouteStatus>>,
+    pub status: Option<Box<RouteStatus>>,
 }
 
 impl TcpRoute {
@@ -37,5 +37,5 @@ pub struct TcpRouteSpec {
     /// `parentRefs`
     pub parent_refs: Box<[ParentReference]>,
     /// `rules`
-    pub rules: Box<[TlsRouteRule]>,
+    pub rules: Box<[StreamRouteRule]>,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
-use super::shared::{HttpRouteStatus, ParentReference, TlsRouteRule};
+use super::shared::{ParentReference, RouteStatus, StreamRouteRule};
 
 /// A `TLSRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -15,7 +15,7 @@ pub struct TlsRoute {
     pub spec: TlsRouteSpec,
     /// What controllers say about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Box<HttpRouteStatus>>,
+    pub status: Option<Box<RouteStatus>>,
 }
 
 impl TlsRoute {
@@ -39,5 +39,5 @@ pub struct TlsRouteSpec {
     /// `parentRefs`
     pub parent_refs: Box<[ParentReference]>,
     /// `rules`
-    pub rules: Box<[TlsRouteRule]>,
+    pub rules: Box<[StreamRouteRule]>,
 }
