@@ -22,7 +22,7 @@ pub use revocations::RevocationLists;
 pub use ticket_key::TicketKey;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
