@@ -250,7 +250,10 @@ impl Assembly {
                 [(backend, _)] => RouteAction::Upstream(self.upstreams.index(backend)),
                 targets => RouteAction::Split(
                     (targets.iter())
-                        .map(|(backend, weight)| SplitTarget { upstream: self.upstreams.index(backend), weight: *weight })
+                        .map(|(backend, weight)| SplitTarget {
+                            upstream: self.upstreams.index(backend),
+                            weight: *weight,
+                        })
                         .collect(),
                 ),
             },
@@ -374,7 +377,8 @@ fn ports<'a>(
         }
         // The oldest precedes all others, then the first by name: both come last.
         port.routes.sort_by(|(one, of_one, _), (other, of_other, _)| {
-            let order = |key: &'a RouteKey, state: &'a RouteState| (&state.compiled.created, &key.key, key.kind);
+            let order =
+                |key: &'a RouteKey, state: &'a RouteState| (&state.compiled.created, &key.key, key.kind);
             order(other, of_other).cmp(&order(one, of_one))
         });
     }

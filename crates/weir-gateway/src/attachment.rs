@@ -56,22 +56,26 @@ fn attach_one(
         reference.section_name.as_deref().is_none_or(|section| section == &*listener.name)
             && reference.port.is_none_or(|port| u16::try_from(port) == Ok(listener.port))
     };
-    let named: Vec<_> = plan.listeners.iter().enumerate().filter(|(_, listener)| is_named(listener)).collect();
+    let named: Vec<_> =
+        plan.listeners.iter().enumerate().filter(|(_, listener)| is_named(listener)).collect();
     if named.is_empty() {
         return Err(Refusal::new("NoMatchingParent", "the Gateway has no listener with this name and port"));
     }
     let allowed: Vec<_> = (named.iter())
         .filter(|(_, listener)| {
-            listener.kinds.contains(&route.kind) && is_allowed(listener.namespaces.as_ref(), route, plan, store)
+            listener.kinds.contains(&route.kind)
+                && is_allowed(listener.namespaces.as_ref(), route, plan, store)
         })
         .collect();
     if allowed.is_empty() {
-        let message = format!("no listener allows a {} of the namespace `{}`", route.kind.name(), route.key.namespace);
+        let message =
+            format!("no listener allows a {} of the namespace `{}`", route.kind.name(), route.key.namespace);
         return Err(Refusal::new("NotAllowedByListeners", message));
     }
     let attached: Vec<AttachedListener> = (allowed.iter())
         .filter_map(|(index, listener)| {
-            let same_port = plan.listeners.iter().filter(|other| other.port == listener.port && other.is_open());
+            let same_port =
+                plan.listeners.iter().filter(|other| other.port == listener.port && other.is_open());
             let others: Vec<&str> = same_port.map(|other| &*other.hostname).collect();
             let hosts = in_common(&listener.hostname, &route.hostnames, &others);
             (!hosts.is_empty()).then_some(AttachedListener { listener: *index, hosts })
@@ -84,14 +88,21 @@ fn attach_one(
     Ok(attached)
 }
 
-fn is_allowed(rule: Option<&NamespaceRule>, route: &CompiledRoute, plan: &GatewayPlan, store: &ObjectStore) -> bool {
+fn is_allowed(
+    rule: Option<&NamespaceRule>,
+    route: &CompiledRoute,
+    plan: &GatewayPlan,
+    store: &ObjectStore,
+) -> bool {
     match rule.and_then(|rule| rule.from.as_deref()) {
         Some("All") => true,
         Some("Selector") => {
             let namespace = store.namespaces.get(&ObjectKey::new("", &route.key.namespace));
             let selector = rule.and_then(|rule| rule.selector.as_deref());
             // Without a selector, none is selected.
-            namespace.zip(selector).is_some_and(|(namespace, selector)| selects(selector, &namespace.metadata.labels))
+            namespace
+                .zip(selector)
+                .is_some_and(|(namespace, selector)| selects(selector, &namespace.metadata.labels))
         }
         None | Some("Same") => route.key.namespace == plan.key.namespace,
         Some(_) => false,

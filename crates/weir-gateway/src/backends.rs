@@ -91,35 +91,44 @@ impl BackendScope<'_> {
         let group = reference.group.as_deref().unwrap_or_default();
         let kind = reference.kind.as_deref().unwrap_or("Service");
         if !group.is_empty() || kind != "Service" {
-            let message = format!("backendRefs: {kind} of the group `{group}` is not a backend; a Service is");
+            let message =
+                format!("backendRefs: {kind} of the group `{group}` is not a backend; a Service is");
             return Err(Refusal::new("InvalidKind", message));
         }
         let key = self.service_key(reference);
         if !self.store.is_granted((GROUP, self.kind, self.namespace), ("", "Service", &key)) {
-            let message = format!("backendRefs: no ReferenceGrant in `{}` permits the Service {key}", key.namespace);
+            let message =
+                format!("backendRefs: no ReferenceGrant in `{}` permits the Service {key}", key.namespace);
             return Err(Refusal::new("RefNotPermitted", message));
         }
         let not_found = |message: String| Refusal::new("BackendNotFound", message);
         let service = self.store.services.get(&key);
-        let service = service.ok_or_else(|| not_found(format!("backendRefs: the Service {key} does not exist")))?;
+        let service =
+            service.ok_or_else(|| not_found(format!("backendRefs: the Service {key} does not exist")))?;
         if service.spec.r#type.as_deref() == Some("ExternalName") {
-            let message = format!("backendRefs: the Service {key} is an ExternalName, which could lead anywhere");
+            let message =
+                format!("backendRefs: the Service {key} is an ExternalName, which could lead anywhere");
             return Err(Refusal::unsupported(message));
         }
         let Some(number) = reference.port else {
-            return Err(Refusal::unsupported(format!("backendRefs: the reference to the Service {key} has no port")));
+            return Err(Refusal::unsupported(format!(
+                "backendRefs: the reference to the Service {key} has no port"
+            )));
         };
         let is_tcp = |protocol: Option<&str>| protocol.is_none_or(|protocol| protocol == "TCP");
         let ports = service.spec.ports.iter();
         let port = { ports }.find(|port| port.port == number && is_tcp(port.protocol.as_deref()));
-        let port = port.ok_or_else(|| not_found(format!("backendRefs: the Service {key} has no TCP port {number}")))?;
+        let port = port
+            .ok_or_else(|| not_found(format!("backendRefs: the Service {key} has no TCP port {number}")))?;
         let port_name = port.name.as_deref().unwrap_or_default();
         let policy = policy_for(self.store, &key, port_name);
         let tls = match policy {
             Some(policy) => {
                 let name = ObjectKey::of(&policy.metadata);
                 let tls = policies::read(policy, self.store, self.settings).tls;
-                Some(tls.map_err(|error| Refusal::new("BackendNotFound", format!("BackendTLSPolicy {name}: {}", error.message)))?)
+                Some(tls.map_err(|error| {
+                    Refusal::new("BackendNotFound", format!("BackendTLSPolicy {name}: {}", error.message))
+                })?)
             }
             None => None,
         };
@@ -145,7 +154,12 @@ impl BackendScope<'_> {
     }
 
     /// What the servers of a port speak.
-    fn protocol(&self, app_protocol: Option<&str>, has_tls: bool, key: &ObjectKey) -> Result<ServerProtocol, Refusal> {
+    fn protocol(
+        &self,
+        app_protocol: Option<&str>,
+        has_tls: bool,
+        key: &ObjectKey,
+    ) -> Result<ServerProtocol, Refusal> {
         if self.payload == Payload::Stream {
             return Ok(ServerProtocol::Http1);
         }
@@ -162,7 +176,9 @@ impl BackendScope<'_> {
             Some("https" | "kubernetes.io/wss" | "wss") if has_tls => Ok(of_http),
             Some("https" | "kubernetes.io/wss" | "wss") => Err(Refusal::new(
                 "UnsupportedProtocol",
-                format!("backendRefs: the Service {key} speaks TLS and has no BackendTLSPolicy to verify it by"),
+                format!(
+                    "backendRefs: the Service {key} speaks TLS and has no BackendTLSPolicy to verify it by"
+                ),
             )),
             Some(other) => Err(Refusal::new(
                 "UnsupportedProtocol",

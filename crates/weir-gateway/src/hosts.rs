@@ -21,11 +21,7 @@ pub(crate) fn covers(hostname: &str, other: &str) -> bool {
 
 /// The hosts of both, if there are any.
 pub(crate) fn meet<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
-    if covers(one, other) {
-        Some(other)
-    } else {
-        covers(other, one).then_some(one)
-    }
+    if covers(one, other) { Some(other) } else { covers(other, one).then_some(one) }
 }
 
 /// The hosts that a listener has in common with a route, less those that belong to a more specific listener of the same port.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use weir_config::{
-    Authorities, CertificateFiles, ClientCertificateHeaders, ClientCertificates, ClientVerification, ListenAddress,
-    Listener, ListenerProtocol, ListenerTls, LoadedCertificate, PriorKnowledge,
+    Authorities, CertificateFiles, ClientCertificateHeaders, ClientCertificates, ClientVerification,
+    ListenAddress, Listener, ListenerProtocol, ListenerTls, LoadedCertificate, PriorKnowledge,
 };
 
 use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, NamespaceRule, SecretReference};
@@ -102,10 +102,16 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
         let mut plan = plan_gateway(gateway, store);
         // Gateways that one process serves share its ports.
         for listener in &mut plan.listeners {
-            let has_it = |other: &&GatewayPlan| other.listeners.iter().any(|known| known.is_open() && known.port == listener.port);
+            let has_it = |other: &&GatewayPlan| {
+                other.listeners.iter().any(|known| known.is_open() && known.port == listener.port)
+            };
             if let Some(other) = plans.iter().find(has_it) {
-                let message = format!("port {} belongs to the Gateway {} of the same process", listener.port, other.key);
-                listener.accepted = std::mem::replace(&mut listener.accepted, Ok(())).and(Err(Refusal::new("PortUnavailable", message)));
+                let message = format!(
+                    "port {} belongs to the Gateway {} of the same process",
+                    listener.port, other.key
+                );
+                listener.accepted = std::mem::replace(&mut listener.accepted, Ok(()))
+                    .and(Err(Refusal::new("PortUnavailable", message)));
             }
         }
         plans.push(plan);
@@ -153,8 +159,12 @@ fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectSto
         ("TLS", Some("Terminate")) => Ok(ListenerRole::TlsTerminate),
         ("TCP", None) => Ok(ListenerRole::Tcp),
         ("HTTP" | "TCP", Some(_)) => Err(Refusal::unsupported("tls: this protocol has none")),
-        ("HTTPS" | "TLS", _) => Err(Refusal::unsupported("tls: this protocol needs it, HTTPS with the mode Terminate")),
-        (other, _) => Err(Refusal::new("UnsupportedProtocol", format!("protocol: `{other}` is not supported"))),
+        ("HTTPS" | "TLS", _) => {
+            Err(Refusal::unsupported("tls: this protocol needs it, HTTPS with the mode Terminate"))
+        }
+        (other, _) => {
+            Err(Refusal::new("UnsupportedProtocol", format!("protocol: `{other}` is not supported")))
+        }
     };
     let port = u16::try_from(written.port).ok().filter(|port| *port != 0);
     let accepted = match (&role, port) {
@@ -168,7 +178,10 @@ fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectSto
         hostname: hostname(written.hostname.as_deref()),
         role: role.ok(),
         kinds: Vec::new(),
-        namespaces: written.allowed_routes.as_deref().and_then(|allowed| allowed.namespaces.as_deref().cloned()),
+        namespaces: written
+            .allowed_routes
+            .as_deref()
+            .and_then(|allowed| allowed.namespaces.as_deref().cloned()),
         certificates: Vec::new(),
         clients: None,
         accepted,
@@ -204,7 +217,12 @@ fn allow_kinds(plan: &mut ListenerPlan, written: &GatewayListener) {
     }
 }
 
-fn load_certificates(plan: &mut ListenerPlan, gateway: &Gateway, written: &GatewayListener, store: &ObjectStore) {
+fn load_certificates(
+    plan: &mut ListenerPlan,
+    gateway: &Gateway,
+    written: &GatewayListener,
+    store: &ObjectStore,
+) {
     let tls = written.tls.as_deref();
     if tls.is_some_and(|tls| !tls.options.is_empty()) {
         plan.accepted = Err(Refusal::unsupported("tls.options: Weir has none"));
@@ -235,10 +253,13 @@ fn load_certificate(
         return Err(Refusal::new("InvalidCertificateRef", message));
     }
     if !store.is_granted((GROUP, "Gateway", namespace), ("", "Secret", &key)) {
-        let message = format!("tls.certificateRefs: no ReferenceGrant in `{}` permits the Secret {key}", key.namespace);
+        let message =
+            format!("tls.certificateRefs: no ReferenceGrant in `{}` permits the Secret {key}", key.namespace);
         return Err(Refusal::new("RefNotPermitted", message));
     }
-    let refused = |why: &str| Refusal::new("InvalidCertificateRef", format!("tls.certificateRefs: Secret {key}: {why}"));
+    let refused = |why: &str| {
+        Refusal::new("InvalidCertificateRef", format!("tls.certificateRefs: Secret {key}: {why}"))
+    };
     let secret = store.secrets.get(&key).ok_or_else(|| refused("it does not exist"))?;
     if *secret.r#type != *"kubernetes.io/tls" {
         return Err(refused("its type is not kubernetes.io/tls"));
@@ -290,11 +311,13 @@ fn client_authorities(
         let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
         let loaded = if store.is_granted((GROUP, "Gateway", namespace), ("", "ConfigMap", &key)) {
             load_authorities(&reference.group, &reference.kind, &key, store).map_err(|refusal| {
-                let reason = if refusal.reason == "InvalidKind" { "InvalidCACertificateKind" } else { refusal.reason };
+                let reason =
+                    if refusal.reason == "InvalidKind" { "InvalidCACertificateKind" } else { refusal.reason };
                 Refusal { reason, ..refusal }
             })
         } else {
-            let message = format!("tls.frontend: no ReferenceGrant in `{}` permits the ConfigMap {key}", key.namespace);
+            let message =
+                format!("tls.frontend: no ReferenceGrant in `{}` permits the ConfigMap {key}", key.namespace);
             Err(Refusal::new("RefNotPermitted", message))
         };
         match loaded {
@@ -320,12 +343,14 @@ fn mark_conflicts(listeners: &mut [ListenerPlan]) {
         for (_, (_, other_role, other_host)) in others {
             let refusal = match other_role {
                 None => continue,
-                Some(other) if other != role => {
-                    Refusal::new("ProtocolConflict", format!("port {port} has listeners of different protocols"))
-                }
-                Some(_) if other_host == hostname || *role == ListenerRole::Tcp => {
-                    Refusal::new("HostnameConflict", format!("port {port} has another listener for the same hosts"))
-                }
+                Some(other) if other != role => Refusal::new(
+                    "ProtocolConflict",
+                    format!("port {port} has listeners of different protocols"),
+                ),
+                Some(_) if other_host == hostname || *role == ListenerRole::Tcp => Refusal::new(
+                    "HostnameConflict",
+                    format!("port {port} has another listener for the same hosts"),
+                ),
                 Some(_) => continue,
             };
             listener.conflict = Some(refusal);

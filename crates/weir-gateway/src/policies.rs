@@ -23,17 +23,19 @@ pub(crate) fn policy_for<'a>(
     service: &ObjectKey,
     port_name: &str,
 ) -> Option<&'a Arc<BackendTlsPolicy>> {
-    let candidates = in_namespace(&store.backend_tls_policies, &service.namespace).filter_map(|(_, policy)| {
-        let rank = policy.spec.target_refs.iter().filter_map(|target| {
-            let is_service = target.group.is_empty() && *target.kind == *"Service" && target.name == service.name;
-            match target.section_name.as_deref() {
-                _ if !is_service => None,
-                None => Some(false),
-                Some(section) => (!port_name.is_empty() && section == port_name).then_some(true),
-            }
+    let candidates =
+        in_namespace(&store.backend_tls_policies, &service.namespace).filter_map(|(_, policy)| {
+            let rank = policy.spec.target_refs.iter().filter_map(|target| {
+                let is_service =
+                    target.group.is_empty() && *target.kind == *"Service" && target.name == service.name;
+                match target.section_name.as_deref() {
+                    _ if !is_service => None,
+                    None => Some(false),
+                    Some(section) => (!port_name.is_empty() && section == port_name).then_some(true),
+                }
+            });
+            Some((rank.max()?, policy))
         });
-        Some((rank.max()?, policy))
-    });
     let best = candidates.min_by(|(one, policy), (other, rival)| {
         other.cmp(one).then_with(|| age(&policy.metadata).cmp(&age(&rival.metadata)))
     });
@@ -48,7 +50,11 @@ pub(crate) struct PolicyVerdict {
 }
 
 /// What a policy asks for, as far as it can be applied.
-pub(crate) fn read(policy: &BackendTlsPolicy, store: &ObjectStore, settings: &GatewaySettings) -> PolicyVerdict {
+pub(crate) fn read(
+    policy: &BackendTlsPolicy,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+) -> PolicyVerdict {
     let validation = &policy.spec.validation;
     let (authorities, resolved) = authorities(policy, store, settings);
     let tls = authorities.and_then(|authorities| {
@@ -56,8 +62,12 @@ pub(crate) fn read(policy: &BackendTlsPolicy, store: &ObjectStore, settings: &Ga
             return Err(Refusal::new("Invalid", "options: Weir has none for this policy"));
         }
         check_names(policy)?;
-        let name = ServerName::try_from(validation.hostname.to_string())
-            .map_err(|_| Refusal::new("Invalid", format!("validation.hostname: `{}` is not a host name", validation.hostname)))?;
+        let name = ServerName::try_from(validation.hostname.to_string()).map_err(|_| {
+            Refusal::new(
+                "Invalid",
+                format!("validation.hostname: `{}` is not a host name", validation.hostname),
+            )
+        })?;
         Ok(UpstreamTls::verifying(authorities, name))
     });
     PolicyVerdict { tls, resolved }
@@ -85,8 +95,12 @@ fn authorities(
     if let Some(known) = validation.well_known_ca_certificates.as_deref() {
         let authorities = match (known, &settings.system_authorities) {
             ("System", Some(authorities)) => Ok(Arc::clone(authorities)),
-            ("System", None) => Err(Refusal::new("Invalid", "wellKnownCACertificates: this system has no authorities")),
-            (other, _) => Err(Refusal::new("Invalid", format!("wellKnownCACertificates: `{other}` is not known"))),
+            ("System", None) => {
+                Err(Refusal::new("Invalid", "wellKnownCACertificates: this system has no authorities"))
+            }
+            (other, _) => {
+                Err(Refusal::new("Invalid", format!("wellKnownCACertificates: `{other}` is not known")))
+            }
         };
         return (authorities, Ok(()));
     }
@@ -120,7 +134,10 @@ pub(crate) fn load_authorities(
     store: &ObjectStore,
 ) -> Result<Arc<Authorities>, Refusal> {
     if !group.is_empty() || kind != "ConfigMap" {
-        return Err(Refusal::new("InvalidKind", format!("a CA certificate is in a ConfigMap, not in a {kind}")));
+        return Err(Refusal::new(
+            "InvalidKind",
+            format!("a CA certificate is in a ConfigMap, not in a {kind}"),
+        ));
     }
     let refused = |why: &str| Refusal::new("InvalidCACertificateRef", format!("ConfigMap {key}: {why}"));
     let map = store.config_maps.get(key).ok_or_else(|| refused("it does not exist"))?;
@@ -142,10 +159,13 @@ pub(crate) fn is_in_effect(policy: &Arc<BackendTlsPolicy>, store: &ObjectStore) 
             Some(section) => vec![section],
             None => store.services.get(&service).map_or_else(
                 || vec![""],
-                |service| service.spec.ports.iter().map(|port| port.name.as_deref().unwrap_or_default()).collect(),
+                |service| {
+                    service.spec.ports.iter().map(|port| port.name.as_deref().unwrap_or_default()).collect()
+                },
             ),
         };
-        let counts = |port: &&str| policy_for(store, &service, port).is_some_and(|chosen| Arc::ptr_eq(chosen, policy));
+        let counts =
+            |port: &&str| policy_for(store, &service, port).is_some_and(|chosen| Arc::ptr_eq(chosen, policy));
         ports.iter().any(counts)
     })
 }

@@ -61,7 +61,12 @@ impl SlicesByService {
     }
 
     /// The endpoints of a service on its port of this name.
-    pub(crate) fn servers(&self, store: &ObjectStore, service: &ObjectKey, port_name: &str) -> Vec<ZonedServer> {
+    pub(crate) fn servers(
+        &self,
+        store: &ObjectStore,
+        service: &ObjectKey,
+        port_name: &str,
+    ) -> Vec<ZonedServer> {
         let mut found: BTreeMap<SocketAddr, (ZonedServer, Readiness)> = BTreeMap::new();
         let slices = self.0.get(service).into_iter().flatten();
         for slice in slices.filter_map(|key| store.endpoint_slices.get(key)) {
@@ -104,7 +109,9 @@ fn collect(
             continue;
         };
         // Names (FQDN) are no addresses: such slices are not used by the proxies of Kubernetes either.
-        let Some(ip) = endpoint.addresses.first().and_then(|text| text.parse::<IpAddr>().ok()) else { continue };
+        let Some(ip) = endpoint.addresses.first().and_then(|text| text.parse::<IpAddr>().ok()) else {
+            continue;
+        };
         let address = SocketAddr::new(ip, port);
         let zoned = ZonedServer {
             server: Server::new(ServerAddress::Ip(address)),

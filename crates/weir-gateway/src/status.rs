@@ -4,8 +4,8 @@
 
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
-    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusListener, ParentReference, PolicyAncestor,
-    RouteGroupKind, RouteParentStatus, RouteStatus,
+    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusListener, ParentReference,
+    PolicyAncestor, RouteGroupKind, RouteParentStatus, RouteStatus,
 };
 use crate::assembly::RouteState;
 use crate::listeners::{GatewayPlan, ListenerPlan};
@@ -90,7 +90,8 @@ impl<'a> Conditions<'a> {
         let status = if is_true { "True" } else { "False" };
         let same = self.present.iter().find(|known| *known.r#type == *kind && *known.status == *status);
         self.decided.push(Condition {
-            last_transition_time: same.map_or_else(|| self.now.into(), |known| known.last_transition_time.clone()),
+            last_transition_time: same
+                .map_or_else(|| self.now.into(), |known| known.last_transition_time.clone()),
             message: message.into(),
             observed_generation: self.generation,
             reason: reason.into(),
@@ -117,11 +118,18 @@ pub(crate) fn of_class(class: &GatewayClass, now: &str) -> Option<GatewayClassSt
     let mut conditions = Conditions::new(&present.conditions, class.metadata.generation, now);
     match &class.spec.parameters_ref {
         None => conditions.push("Accepted", true, "Accepted", ""),
-        Some(_) => conditions.push("Accepted", false, "InvalidParameters", "parametersRef: no kind of parameters is supported"),
+        Some(_) => conditions.push(
+            "Accepted",
+            false,
+            "InvalidParameters",
+            "parametersRef: no kind of parameters is supported",
+        ),
     }
     conditions.push("SupportedVersion", true, "SupportedVersion", "");
-    let features = SUPPORTED_FEATURES.iter().map(|name| GatewayClassStatusSupportedFeature { name: (*name).into() });
-    let status = GatewayClassStatus { conditions: conditions.finish(), supported_features: features.collect() };
+    let features =
+        SUPPORTED_FEATURES.iter().map(|name| GatewayClassStatusSupportedFeature { name: (*name).into() });
+    let status =
+        GatewayClassStatus { conditions: conditions.finish(), supported_features: features.collect() };
     (status != present).then_some(status)
 }
 
@@ -141,14 +149,29 @@ pub(crate) fn of_gateway(
     match &plan.accepted {
         Err(refusal) => conditions.push("Accepted", false, refusal.reason, &refusal.message),
         Ok(()) if valid == plan.listeners.len() => conditions.push("Accepted", true, "Accepted", ""),
-        Ok(()) => conditions.push("Accepted", valid > 0, "ListenersNotValid", "some listeners cannot be used: see their conditions"),
+        Ok(()) => conditions.push(
+            "Accepted",
+            valid > 0,
+            "ListenersNotValid",
+            "some listeners cannot be used: see their conditions",
+        ),
     }
     let is_usable = |wanted: &str| settings.addresses.iter().any(|address| *address.value == *wanted);
-    let unusable = gateway.spec.addresses.iter().filter_map(|address| address.value.as_deref()).find(|wanted| !is_usable(wanted));
+    let unusable = gateway
+        .spec
+        .addresses
+        .iter()
+        .filter_map(|address| address.value.as_deref())
+        .find(|wanted| !is_usable(wanted));
     if !plan.listeners.iter().any(is_open) {
         conditions.push("Programmed", false, "Invalid", "no listener is open");
     } else if let Some(unusable) = unusable {
-        conditions.push("Programmed", false, "AddressNotUsable", &format!("the address `{unusable}` is not one of this process"));
+        conditions.push(
+            "Programmed",
+            false,
+            "AddressNotUsable",
+            &format!("the address `{unusable}` is not one of this process"),
+        );
     } else if settings.addresses.is_empty() {
         conditions.push("Programmed", false, "AddressNotAssigned", "no address is known yet");
     } else {
@@ -246,7 +269,8 @@ pub(crate) fn of_policy(
             namespace: Some(gateway.namespace.clone()),
             ..ParentReference::default()
         };
-        let before = present.ancestors.iter().find(|entry| is_ours(entry) && entry.ancestor_ref == ancestor_ref);
+        let before =
+            present.ancestors.iter().find(|entry| is_ours(entry) && entry.ancestor_ref == ancestor_ref);
         let before = before.map_or(&[][..], |entry| &entry.conditions);
         let mut conditions = Conditions::new(before, policy.metadata.generation, now);
         match &verdict.tls {

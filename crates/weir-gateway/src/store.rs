@@ -31,7 +31,11 @@ impl ObjectKey {
 
 impl std::fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
     }
 }
 
@@ -118,10 +122,10 @@ kinds! {
 }
 
 /// The objects of a namespace.
-pub(crate) fn in_namespace<'a, T>(
+pub(crate) fn in_namespace<'a, 'b, T>(
     table: &'a ObjectTable<T>,
-    namespace: &'a str,
-) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<T>)> {
+    namespace: &'b str,
+) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<T>)> + use<'a, 'b, T> {
     let first = ObjectKey { namespace: namespace.into(), name: Box::default() };
     table.range(first..).take_while(move |(key, _)| *key.namespace == *namespace)
 }

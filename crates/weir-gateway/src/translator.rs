@@ -222,7 +222,10 @@ impl Translator {
         }
         let collect = |(upstream, backend): (Box<str>, Arc<Backend>)| {
             let service = backend.service.as_ref()?;
-            Some(ServerSet { upstream, servers: self.slices.servers(&self.store, service, &backend.port_name) })
+            Some(ServerSet {
+                upstream,
+                servers: self.slices.servers(&self.store, service, &backend.port_name),
+            })
         };
         backends.into_iter().filter_map(collect).collect()
     }
@@ -231,12 +234,15 @@ impl Translator {
     fn push_statuses(&self, now: &str, statuses: &mut Vec<StatusUpdate>) {
         let is_ours = |name: &str| *name == *self.settings.controller_name;
         for (key, class) in &self.store.gateway_classes {
-            if let Some(status) = is_ours(&class.spec.controller_name).then(|| status::of_class(class, now)).flatten() {
+            if let Some(status) =
+                is_ours(&class.spec.controller_name).then(|| status::of_class(class, now)).flatten()
+            {
                 let status = ObjectStatus::GatewayClass(status);
                 statuses.push(StatusUpdate { kind: ObjectKind::GatewayClass, key: key.clone(), status });
             }
         }
-        let mut attached: Vec<Vec<i32>> = self.plans.iter().map(|plan| vec![0; plan.listeners.len()]).collect();
+        let mut attached: Vec<Vec<i32>> =
+            self.plans.iter().map(|plan| vec![0; plan.listeners.len()]).collect();
         for attachment in self.routes.values().flat_map(|state| &state.attachments) {
             for one in attachment.verdict.iter().flatten() {
                 attached[attachment.gateway][one.listener] += 1;
@@ -250,10 +256,14 @@ impl Translator {
         }
         for (key, policy) in &self.store.backend_tls_policies {
             let verdict = policies::read(policy, &self.store, &self.settings);
-            let services = policy.spec.target_refs.iter().map(|target| ObjectKey::new(&key.namespace, &target.name));
-            let users: BTreeSet<&RouteKey> = services.filter_map(|service| self.users.get(&service)).flatten().collect();
-            let used = users.iter().filter_map(|user| self.routes.get(*user)).flat_map(|state| &state.attachments);
-            let gateways: BTreeSet<&ObjectKey> = used.map(|attachment| &self.plans[attachment.gateway].key).collect();
+            let services =
+                policy.spec.target_refs.iter().map(|target| ObjectKey::new(&key.namespace, &target.name));
+            let users: BTreeSet<&RouteKey> =
+                services.filter_map(|service| self.users.get(&service)).flatten().collect();
+            let used =
+                users.iter().filter_map(|user| self.routes.get(*user)).flat_map(|state| &state.attachments);
+            let gateways: BTreeSet<&ObjectKey> =
+                used.map(|attachment| &self.plans[attachment.gateway].key).collect();
             let gateways: Vec<&ObjectKey> = gateways.into_iter().collect();
             let is_in_effect = policies::is_in_effect(policy, &self.store);
             let status = status::of_policy(policy, &verdict, is_in_effect, &gateways, &self.settings, now);
@@ -309,5 +319,15 @@ fn is_same_but_status(before: &KubernetesObject, after: &KubernetesObject) -> bo
             }
         };
     }
-    same!(GatewayClass, Gateway, HttpRoute, GrpcRoute, TlsRoute, TcpRoute, ReferenceGrant, BackendTlsPolicy, Service)
+    same!(
+        GatewayClass,
+        Gateway,
+        HttpRoute,
+        GrpcRoute,
+        TlsRoute,
+        TcpRoute,
+        ReferenceGrant,
+        BackendTlsPolicy,
+        Service
+    )
 }

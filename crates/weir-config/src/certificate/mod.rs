@@ -147,7 +147,11 @@ impl CertificateFiles {
     ///
     /// # Errors
     /// As [`CertificateFiles::load`].
-    pub fn load_texts(&self, certificate: &[u8], key: &[u8]) -> Result<Arc<LoadedCertificate>, CertificateError> {
+    pub fn load_texts(
+        &self,
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<Arc<LoadedCertificate>, CertificateError> {
         let chain = pem::certificates(certificate).map_err(|problem| self.error_of_certificate(problem))?;
         self.of(chain, || {
             pem::private_key(key).map_err(|(message, help)| CertificateError {

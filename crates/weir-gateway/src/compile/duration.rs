@@ -37,7 +37,9 @@ mod tests {
 
     #[test]
     fn durations_are_sums_of_units() {
-        for (text, millis) in [("10s", 10_000), ("1h30m", 5_400_000), ("500ms", 500), ("1m1ms", 60_001), ("0s", 0)] {
+        for (text, millis) in
+            [("10s", 10_000), ("1h30m", 5_400_000), ("500ms", 500), ("1m1ms", 60_001), ("0s", 0)]
+        {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
         }
         for text in ["", "10", "s", "-1s", "1.5s", "1d", "123456s", "1s "] {

@@ -59,14 +59,24 @@ impl<'a> RuleFilters<'a> {
                 (self.response, _) = header_changes(written, "responseHeaderModifier", false)?;
             }
             "RequestMirror" => self.mirror = Some(filter.request_mirror.as_deref().ok_or_else(missing)?),
-            "RequestRedirect" => self.redirect = Some(filter.request_redirect.as_deref().ok_or_else(missing)?),
+            "RequestRedirect" => {
+                self.redirect = Some(filter.request_redirect.as_deref().ok_or_else(missing)?)
+            }
             "URLRewrite" => self.rewrite = Some(filter.url_rewrite.as_deref().ok_or_else(missing)?),
             "CORS" => self.cors = Some(cors(filter.cors.as_deref().ok_or_else(missing)?)?),
             "ExtensionRef" => {
                 let kind = filter.extension_ref.as_deref().map_or("", |reference| &reference.kind);
-                return Err(Refusal::unsupported(format!("filters: the ExtensionRef to a `{}` is not supported", excerpt(kind))));
+                return Err(Refusal::unsupported(format!(
+                    "filters: the ExtensionRef to a `{}` is not supported",
+                    excerpt(kind)
+                )));
             }
-            other => return Err(Refusal::unsupported(format!("filters: the type `{}` is not supported", excerpt(other)))),
+            other => {
+                return Err(Refusal::unsupported(format!(
+                    "filters: the type `{}` is not supported",
+                    excerpt(other)
+                )));
+            }
         }
         Ok(())
     }
@@ -103,7 +113,9 @@ fn header_changes(
         }
         changes.remove.push(removed);
     }
-    for (list, pairs, is_set) in [(&mut changes.set, &written.set, true), (&mut changes.add, &written.add, false)] {
+    for (list, pairs, is_set) in
+        [(&mut changes.set, &written.set, true), (&mut changes.add, &written.add, false)]
+    {
         for pair in pairs {
             let name = name(&pair.name)?;
             if is_request && &*name == "host" {
@@ -135,7 +147,8 @@ pub(super) fn rewrite(
     written: &UrlRewrite,
     prefix: Option<&str>,
 ) -> Result<(Option<ForwardHost>, Option<Rewrite>), Refusal> {
-    let host = written.hostname.as_deref().map(|host| forward_host(host, "urlRewrite.hostname")).transpose()?;
+    let host =
+        written.hostname.as_deref().map(|host| forward_host(host, "urlRewrite.hostname")).transpose()?;
     let Some(path) = written.path.as_deref() else { return Ok((host, None)) };
     let bad = |error: &dyn std::fmt::Display| Refusal::unsupported(format!("urlRewrite.path: {error}"));
     let rewrite = match &*path.r#type {
@@ -166,7 +179,8 @@ pub(super) fn mirror_share(written: &RequestMirror) -> Result<Percent, Refusal> 
         (Some(percent), None) => i64::from(percent),
         (None, None) => 100,
         (None, Some(fraction)) => {
-            let (numerator, denominator) = (i64::from(fraction.numerator), i64::from(fraction.denominator.unwrap_or(100)));
+            let (numerator, denominator) =
+                (i64::from(fraction.numerator), i64::from(fraction.denominator.unwrap_or(100)));
             if denominator <= 0 {
                 return Err(bad("the denominator has to be above 0"));
             }
@@ -191,7 +205,9 @@ fn cors(written: &CorsFilter) -> Result<Cors, Refusal> {
         .map(|origin| origin.parse().map_err(|error| bad(&error)))
         .collect::<Result<_, _>>()?;
     if credentials && origins.contains(&CorsOrigin::Any) {
-        return Err(bad(&"allowCredentials with every origin would let any site act as its visitors: name the origins"));
+        return Err(bad(
+            &"allowCredentials with every origin would let any site act as its visitors: name the origins",
+        ));
     }
     let names = |written: &[Box<str>]| -> Result<Vec<HeaderName>, Refusal> {
         written.iter().map(|name| name.parse().map_err(|error| bad(&error))).collect()

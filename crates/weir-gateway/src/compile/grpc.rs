@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::matches;
 use super::rule::{self, RuleParts, WeightedBackend};
 use super::{CompiledRoute, CompiledRule, RouteKind};
-use crate::api::{BackendReference, GrpcRoute, GrpcRouteFilter, GrpcRouteRule, GrpcRouteRuleMatch, HttpRouteFilter};
+use crate::api::{
+    BackendReference, GrpcRoute, GrpcRouteFilter, GrpcRouteRule, GrpcRouteRuleMatch, HttpRouteFilter,
+};
 use crate::backends::{BackendScope, Payload};
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
@@ -21,7 +23,8 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
         .collect();
     let mut services = BTreeSet::new();
     for rule in &route.spec.rules {
-        let mirrors = rule.filters.iter().filter_map(|filter| Some(&filter.request_mirror.as_deref()?.backend_ref));
+        let mirrors =
+            rule.filters.iter().filter_map(|filter| Some(&filter.request_mirror.as_deref()?.backend_ref));
         services.extend(mirrors.map(|reference| scope.service_key(reference)));
         services.extend(rule.backend_refs.iter().map(|backend| {
             ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name)

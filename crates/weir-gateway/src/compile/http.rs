@@ -71,7 +71,10 @@ fn compile_rule(
         filters: &written.filters,
         backends: backends.collect(),
         request_timeout: limit("timeouts.request", timeouts.and_then(|limits| limits.request.as_deref()))?,
-        backend_timeout: limit("timeouts.backendRequest", timeouts.and_then(|limits| limits.backend_request.as_deref()))?,
+        backend_timeout: limit(
+            "timeouts.backendRequest",
+            timeouts.and_then(|limits| limits.backend_request.as_deref()),
+        )?,
     };
     rule::compile(scope, parts, resolved)
 }

@@ -11,9 +11,12 @@ const REGEX_BYTES_MAX: usize = 4096;
 pub(super) fn of_http(rule: &HttpRouteRuleMatch) -> Result<RouteMatch, Refusal> {
     let method = rule.method.as_deref().map(MethodMatch::parse).transpose();
     let method = method.map_err(|error| Refusal::unsupported(format!("matches.method: {error}")))?;
-    let query = distinct(&rule.query_params, |name| name.to_owned(), "matches.queryParams", |name, value| {
-        QueryMatch::new(name, value).map_err(|error| error.to_string())
-    })?;
+    let query = distinct(
+        &rule.query_params,
+        |name| name.to_owned(),
+        "matches.queryParams",
+        |name, value| QueryMatch::new(name, value).map_err(|error| error.to_string()),
+    )?;
     Ok(RouteMatch {
         path: path(rule.path.as_deref())?,
         methods: method.into_iter().collect(),
@@ -33,7 +36,11 @@ pub(super) fn of_grpc(rule: &GrpcRouteRuleMatch) -> Result<RouteMatch, Refusal> 
                 Some("RegularExpression") => true,
                 Some(other) => return Err(unknown_type("matches.method", other)),
             };
-            call_path(is_regex, service.filter(|name| !name.is_empty()), method.filter(|name| !name.is_empty()))?
+            call_path(
+                is_regex,
+                service.filter(|name| !name.is_empty()),
+                method.filter(|name| !name.is_empty()),
+            )?
         }
     };
     Ok(RouteMatch { path, headers: headers(&rule.headers)?, ..RouteMatch::default() })
@@ -113,7 +120,8 @@ fn distinct<T>(
             None | Some("Exact") => ValueMatch::exact(&one.value),
             Some("RegularExpression") => {
                 let pattern = format!("^{}$", whole(&one.value, field)?);
-                ValueMatch::regex(&pattern).map_err(|error| Refusal::unsupported(format!("{field}: {error}")))?
+                ValueMatch::regex(&pattern)
+                    .map_err(|error| Refusal::unsupported(format!("{field}: {error}")))?
             }
             Some(other) => return Err(unknown_type(field, other)),
         };
@@ -126,7 +134,10 @@ fn distinct<T>(
 /// A regular expression as a group of its own, after it was compiled alone: parentheses in it cannot end the group.
 fn whole(pattern: &str, field: &str) -> Result<String, Refusal> {
     if pattern.len() > REGEX_BYTES_MAX {
-        let message = format!("{field}: a regular expression of {} bytes; {REGEX_BYTES_MAX} are the most", pattern.len());
+        let message = format!(
+            "{field}: a regular expression of {} bytes; {REGEX_BYTES_MAX} are the most",
+            pattern.len()
+        );
         return Err(Refusal::unsupported(message));
     }
     match PathMatch::regex(pattern) {

@@ -51,7 +51,8 @@ impl RedirectPlan {
         let usual = if scheme == "https" { 443 } else { 80 };
         let port = port.filter(|port| *port != usual).map_or_else(String::new, |port| format!(":{port}"));
         let text = format!("{scheme}://{}{port}{}", self.host, self.path);
-        let to: Template = text.parse().map_err(|error| Refusal::unsupported(format!("requestRedirect: {error}")))?;
+        let to: Template =
+            text.parse().map_err(|error| Refusal::unsupported(format!("requestRedirect: {error}")))?;
         Ok(Redirect { to, status: self.status })
     }
 }
@@ -71,7 +72,9 @@ fn path(written: Option<&PathModifier>, prefix: Option<&str>) -> Result<Box<str>
         "ReplacePrefixMatch" => Err(Refusal::unsupported(
             "requestRedirect.path: ReplacePrefixMatch is only supported for the prefix `/` yet",
         )),
-        other => Err(Refusal::unsupported(format!("requestRedirect.path: the type `{other}` is not supported"))),
+        other => {
+            Err(Refusal::unsupported(format!("requestRedirect.path: the type `{other}` is not supported")))
+        }
     }
 }
 

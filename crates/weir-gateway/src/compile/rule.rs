@@ -74,7 +74,8 @@ pub(super) fn compile(
 ) -> Result<CompiledRule, Refusal> {
     let filters = RuleFilters::read(parts.filters)?;
     let (request, response) = with_backend_filters(&filters, &parts.backends)?;
-    let mut settings = RouteSettings { request_headers: request, response_headers: response, ..RouteSettings::default() };
+    let mut settings =
+        RouteSettings { request_headers: request, response_headers: response, ..RouteSettings::default() };
     if let Some(host) = &filters.host {
         settings.forward_host = host.clone();
     }
@@ -104,7 +105,8 @@ pub(super) fn compile(
         }
     }
     let targets = targets(scope, &parts.backends, parts.backend_timeout, resolved)?;
-    let action = if targets.is_empty() { CompiledAction::Respond(500) } else { CompiledAction::Backends(targets) };
+    let action =
+        if targets.is_empty() { CompiledAction::Respond(500) } else { CompiledAction::Backends(targets) };
     Ok(CompiledRule::new(parts.name, parts.matches, action, settings, mirror))
 }
 

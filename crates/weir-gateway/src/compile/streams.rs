@@ -11,12 +11,26 @@ use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
-pub(crate) fn compile_tls(route: &TlsRoute, store: &ObjectStore, settings: &GatewaySettings) -> CompiledRoute {
+pub(crate) fn compile_tls(
+    route: &TlsRoute,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+) -> CompiledRoute {
     let spec = &route.spec;
-    compile(RouteKind::Tls, &route.metadata, (&spec.parent_refs, &spec.hostnames, &spec.rules), store, settings)
+    compile(
+        RouteKind::Tls,
+        &route.metadata,
+        (&spec.parent_refs, &spec.hostnames, &spec.rules),
+        store,
+        settings,
+    )
 }
 
-pub(crate) fn compile_tcp(route: &TcpRoute, store: &ObjectStore, settings: &GatewaySettings) -> CompiledRoute {
+pub(crate) fn compile_tcp(
+    route: &TcpRoute,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+) -> CompiledRoute {
     let spec = &route.spec;
     compile(RouteKind::Tcp, &route.metadata, (&spec.parent_refs, &[], &spec.rules), store, settings)
 }
@@ -28,8 +42,13 @@ fn compile(
     store: &ObjectStore,
     settings: &GatewaySettings,
 ) -> CompiledRoute {
-    let scope =
-        BackendScope { store, settings, kind: kind.name(), namespace: &meta.namespace, payload: Payload::Stream };
+    let scope = BackendScope {
+        store,
+        settings,
+        kind: kind.name(),
+        namespace: &meta.namespace,
+        payload: Payload::Stream,
+    };
     let mut resolved = Ok(());
     let rules = match written {
         [rule] => compile_rule(&scope, rule, &mut resolved).map(|rule| vec![rule]),
