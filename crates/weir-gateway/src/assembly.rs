@@ -142,7 +142,7 @@ impl Assembly {
         if ports.iter().any(|port| !port.is_http) {
             self.upstreams.keep(&unresolved);
         }
-        for (_, state, _) in ports.iter().flat_map(|port| &port.routes) {
+        for (_, state, _) in ports.iter().flat_map(|port| port.routes.iter().rev()) {
             state.compiled.backends().for_each(|backend| self.upstreams.keep(backend));
         }
         self.upstreams.sweep();
