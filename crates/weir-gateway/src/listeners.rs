@@ -10,6 +10,8 @@ use weir_config::{
     ListenAddress, Listener, ListenerProtocol, ListenerTls, LoadedCertificate, PriorKnowledge,
 };
 
+use weir_traffic::route::HostPattern;
+
 use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, NamespaceRule, SecretReference};
 use crate::compile::RouteKind;
 use crate::hosts::{covers, hostname};
@@ -170,7 +172,7 @@ fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectSto
     let accepted = match (&role, port) {
         (Err(refusal), _) => Err(refusal.clone()),
         (Ok(_), None) => Err(Refusal::unsupported("port: not a port")),
-        (Ok(_), Some(_)) => Ok(()),
+        (Ok(_), Some(_)) => check_hostname(written.hostname.as_deref()),
     };
     let mut plan = ListenerPlan {
         name: written.name.clone(),
@@ -195,6 +197,13 @@ fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectSto
         require_clients(&mut plan, gateway, store);
     }
     plan
+}
+
+fn check_hostname(written: Option<&str>) -> Result<(), Refusal> {
+    match written.filter(|name| !name.is_empty()).map(HostPattern::parse) {
+        Some(Err(error)) => Err(Refusal::unsupported(format!("hostname: {error}"))),
+        None | Some(Ok(_)) => Ok(()),
+    }
 }
 
 fn allow_kinds(plan: &mut ListenerPlan, written: &GatewayListener) {

@@ -9,7 +9,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: shortened(message.into()) }
+        Self { reason, message: shortened(&message.into()) }
     }
 
     /// A value that this version of Weir cannot apply: it is never ignored.
@@ -21,7 +21,9 @@ impl Refusal {
 /// The longest message of a condition; the API server takes 32 768 bytes, and messages are repeated for each parent.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-fn shortened(mut message: String) -> String {
+/// One line of bounded length.
+fn shortened(message: &str) -> String {
+    let mut message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     if message.len() > MESSAGE_BYTES_MAX {
         let end = (0..=MESSAGE_BYTES_MAX - 3).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
         message.truncate(end);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::matches;
 use super::rule::{self, RuleParts, WeightedBackend};
-use super::{CompiledRoute, CompiledRule, RouteKind};
+use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames};
 use crate::api::{
     BackendReference, GrpcRoute, GrpcRouteFilter, GrpcRouteRule, GrpcRouteRuleMatch, HttpRouteFilter,
 };
@@ -30,6 +30,7 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
             ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name)
         }));
     }
+    let rules = check_hostnames(&route.spec.hostnames).and(rules);
     let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
     CompiledRoute {
         kind: RouteKind::Grpc,

@@ -1,5 +1,6 @@
 //! What a rule matches: paths, methods, headers, query parameters, calls of gRPC.
 
+use weir_config::is_normal_path;
 use weir_traffic::route::{FieldMatch, MethodMatch, PathMatch, QueryMatch, RouteMatch, ValueMatch};
 
 use crate::api::{GrpcRouteRuleMatch, HttpRouteRuleMatch, NamedValueMatch, TypedValue};
@@ -76,7 +77,11 @@ fn path(written: Option<&TypedValue>) -> Result<PathMatch, Refusal> {
     let bad = |error: &dyn std::fmt::Display| {
         Refusal::unsupported(format!("matches.path: `{}`: {error}", excerpt(value)))
     };
-    match written.and_then(|path| path.r#type.as_deref()).unwrap_or("PathPrefix") {
+    let kind = written.and_then(|path| path.r#type.as_deref()).unwrap_or("PathPrefix");
+    if kind != "RegularExpression" && value.starts_with('/') && !is_normal_path(value) {
+        return Err(bad(&"no request has this path: it is not in its normal form"));
+    }
+    match kind {
         "Exact" => PathMatch::exact(value).map_err(|error| bad(&error)),
         "PathPrefix" => PathMatch::prefix(prefix(value)).map_err(|error| bad(&error)),
         "RegularExpression" => {

@@ -16,11 +16,11 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use weir_config::{Percent, RouteSettings};
-use weir_traffic::route::RouteMatch;
+use weir_traffic::route::{HostPattern, RouteMatch};
 
 use crate::api::ParentReference;
 use crate::backends::Backend;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, excerpt};
 use crate::store::ObjectKey;
 
 pub(crate) use grpc::compile as compile_grpc;
@@ -66,6 +66,15 @@ pub(crate) struct CompiledRoute {
     pub(crate) resolved: Result<(), Refusal>,
     /// The services that it refers to, whether they are there or not.
     pub(crate) services: BTreeSet<ObjectKey>,
+}
+
+/// Hostnames that Weir can match; the API server lets no others pass.
+fn check_hostnames(hostnames: &[Box<str>]) -> Result<(), Refusal> {
+    let bad = |name: &str| HostPattern::parse(name).err().map(|error| (excerpt(name), error));
+    match hostnames.iter().find_map(|name| bad(name)) {
+        Some((name, error)) => Err(Refusal::unsupported(format!("hostnames: `{name}`: {error}"))),
+        None => Ok(()),
+    }
 }
 
 /// A rule of a route.

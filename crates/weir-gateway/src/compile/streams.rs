@@ -4,7 +4,7 @@ use weir_config::RouteSettings;
 use weir_traffic::route::RouteMatch;
 
 use super::rule::{WeightedBackend, targets};
-use super::{CompiledAction, CompiledRoute, CompiledRule, RouteKind};
+use super::{CompiledAction, CompiledRoute, CompiledRule, RouteKind, check_hostnames};
 use crate::api::{BackendReference, ObjectMeta, ParentReference, StreamRouteRule, TcpRoute, TlsRoute};
 use crate::backends::{Backend, BackendScope, Payload};
 use crate::refusal::Refusal;
@@ -59,6 +59,7 @@ fn compile(
     let services = references
         .map(|backend| ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name))
         .collect();
+    let rules = check_hostnames(hostnames).and(rules);
     let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
     CompiledRoute {
         kind,
