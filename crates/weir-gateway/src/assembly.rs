@@ -15,7 +15,7 @@ use weir_traffic::route::{HostPattern, RouteMatch};
 use crate::attachment::Attachment;
 use crate::backends::Backend;
 use crate::compile::{CompiledAction, CompiledRoute, CompiledRule, RouteKind, rank};
-use crate::listeners::{self, GatewayPlan, ListenerPlan};
+use crate::listeners::{self, GatewayListenerPlan, GatewayPlan};
 use crate::settings::GatewaySettings;
 use crate::store::ObjectKey;
 
@@ -110,7 +110,7 @@ pub(crate) struct Assembly {
 
 /// The open listeners of a Gateway on one port.
 struct Port<'a> {
-    plans: Vec<&'a ListenerPlan>,
+    plans: Vec<&'a GatewayListenerPlan>,
     has_tls: bool,
     number: u16,
     is_http: bool,
@@ -343,7 +343,7 @@ fn ports<'a>(
     let mut ports: Vec<Port<'a>> = Vec::new();
     let mut places: HashMap<(usize, u16), usize> = HashMap::new();
     for (gateway, plan) in plans.iter().enumerate().filter(|(_, plan)| plan.accepted.is_ok()) {
-        let mut by_port: BTreeMap<u16, Vec<&ListenerPlan>> = BTreeMap::new();
+        let mut by_port: BTreeMap<u16, Vec<&GatewayListenerPlan>> = BTreeMap::new();
         for listener in plan.listeners.iter().filter(|listener| listener.is_open()) {
             by_port.entry(listener.port).or_default().push(listener);
         }

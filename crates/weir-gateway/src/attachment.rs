@@ -3,7 +3,7 @@
 use crate::api::{GROUP, Gateway, LabelSelector, NamespaceRule, ParentReference};
 use crate::compile::CompiledRoute;
 use crate::hosts::in_common;
-use crate::listeners::{GatewayPlan, ListenerPlan};
+use crate::listeners::{GatewayListenerPlan, GatewayPlan};
 use crate::refusal::Refusal;
 use crate::store::{ObjectKey, ObjectStore};
 
@@ -26,7 +26,7 @@ pub(crate) struct AttachedListener {
 }
 
 /// The Gateway that a reference names.
-fn gateway_of(parent: &ParentReference, namespace: &str) -> Option<ObjectKey> {
+pub(crate) fn gateway_of(parent: &ParentReference, namespace: &str) -> Option<ObjectKey> {
     let is_gateway = parent.group.as_deref().is_none_or(|group| group == GROUP)
         && parent.kind.as_deref().is_none_or(|kind| kind == Gateway::KIND);
     is_gateway.then(|| ObjectKey::new(parent.namespace.as_deref().unwrap_or(namespace), &parent.name))
@@ -52,7 +52,7 @@ fn attach_one(
     plan: &GatewayPlan,
     store: &ObjectStore,
 ) -> Result<Vec<AttachedListener>, Refusal> {
-    let is_named = |listener: &ListenerPlan| {
+    let is_named = |listener: &GatewayListenerPlan| {
         reference.section_name.as_deref().is_none_or(|section| section == &*listener.name)
             && reference.port.is_none_or(|port| u16::try_from(port) == Ok(listener.port))
     };

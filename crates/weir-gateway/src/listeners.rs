@@ -58,12 +58,12 @@ pub(crate) struct GatewayPlan {
     pub(crate) gateway: Arc<Gateway>,
     /// Whether it can be served at all.
     pub(crate) accepted: Result<(), Refusal>,
-    pub(crate) listeners: Vec<ListenerPlan>,
+    pub(crate) listeners: Vec<GatewayListenerPlan>,
 }
 
 /// A listener of a Gateway.
 #[derive(Debug)]
-pub(crate) struct ListenerPlan {
+pub(crate) struct GatewayListenerPlan {
     pub(crate) name: Box<str>,
     pub(crate) port: u16,
     /// Empty for every host.
@@ -80,7 +80,7 @@ pub(crate) struct ListenerPlan {
     pub(crate) overlap: Option<Refusal>,
 }
 
-impl ListenerPlan {
+impl GatewayListenerPlan {
     /// Whether it is opened.
     pub(crate) fn is_open(&self) -> bool {
         let has_certificates = !self.certificates.is_empty();
@@ -152,7 +152,7 @@ fn check_gateway(gateway: &Gateway) -> Result<(), Refusal> {
     }
 }
 
-fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectStore) -> ListenerPlan {
+fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectStore) -> GatewayListenerPlan {
     let mode = written.tls.as_deref().map(|tls| tls.mode.as_deref().unwrap_or("Terminate"));
     let role = match (&*written.protocol, mode) {
         ("HTTP", None) => Ok(ListenerRole::Http),
@@ -174,7 +174,7 @@ fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectSto
         (Ok(_), None) => Err(Refusal::unsupported("port: not a port")),
         (Ok(_), Some(_)) => check_hostname(written.hostname.as_deref()),
     };
-    let mut plan = ListenerPlan {
+    let mut plan = GatewayListenerPlan {
         name: written.name.clone(),
         port: port.unwrap_or_default(),
         hostname: hostname(written.hostname.as_deref()),
@@ -206,7 +206,7 @@ fn check_hostname(written: Option<&str>) -> Result<(), Refusal> {
     }
 }
 
-fn allow_kinds(plan: &mut ListenerPlan, written: &GatewayListener) {
+fn allow_kinds(plan: &mut GatewayListenerPlan, written: &GatewayListener) {
     let Some(role) = plan.role else { return };
     let named = written.allowed_routes.as_deref().map_or(&[][..], |allowed| &allowed.kinds);
     if named.is_empty() {
@@ -227,7 +227,7 @@ fn allow_kinds(plan: &mut ListenerPlan, written: &GatewayListener) {
 }
 
 fn load_certificates(
-    plan: &mut ListenerPlan,
+    plan: &mut GatewayListenerPlan,
     gateway: &Gateway,
     written: &GatewayListener,
     store: &ObjectStore,
@@ -286,7 +286,7 @@ fn load_certificate(
 }
 
 /// Certificates of clients, which a Gateway asks for by port.
-fn require_clients(plan: &mut ListenerPlan, gateway: &Gateway, store: &ObjectStore) {
+fn require_clients(plan: &mut GatewayListenerPlan, gateway: &Gateway, store: &ObjectStore) {
     let Some(frontend) = gateway.spec.tls.as_deref().and_then(|tls| tls.frontend.as_deref()) else { return };
     let of_port = frontend.per_port.iter().find(|one| u16::try_from(one.port) == Ok(plan.port));
     let wanted = of_port.map_or(&frontend.default, |one| &one.tls);
@@ -342,7 +342,7 @@ fn client_authorities(
 }
 
 /// Listeners of one port are told apart by host only, so all that is equal in it, or of another protocol, is refused.
-fn mark_conflicts(listeners: &mut [ListenerPlan]) {
+fn mark_conflicts(listeners: &mut [GatewayListenerPlan]) {
     let facts: Vec<_> = (listeners.iter())
         .map(|one| (one.port, one.role.filter(|_| one.accepted.is_ok()), one.hostname.clone()))
         .collect();
@@ -368,7 +368,7 @@ fn mark_conflicts(listeners: &mut [ListenerPlan]) {
     }
 }
 
-fn mark_overlaps(listeners: &mut [ListenerPlan]) {
+fn mark_overlaps(listeners: &mut [GatewayListenerPlan]) {
     let facts: Vec<_> = (listeners.iter())
         .map(|one| (one.port, one.role, one.hostname.clone(), one.certificates.clone()))
         .collect();
@@ -396,7 +396,11 @@ fn mark_overlaps(listeners: &mut [ListenerPlan]) {
 }
 
 /// The listener of Weir for some of a Gateway, all of one port; without routes yet.
-pub(crate) fn listener(gateway: &ObjectKey, plans: &[&ListenerPlan], settings: &GatewaySettings) -> Listener {
+pub(crate) fn listener(
+    gateway: &ObjectKey,
+    plans: &[&GatewayListenerPlan],
+    settings: &GatewaySettings,
+) -> Listener {
     let first = plans[0];
     let role = first.role.expect("an open listener has a role");
     let address = match settings.bind {

@@ -8,7 +8,8 @@ use crate::api::{
     PolicyAncestor, RouteGroupKind, RouteParentStatus, RouteStatus,
 };
 use crate::assembly::RouteState;
-use crate::listeners::{GatewayPlan, ListenerPlan};
+use crate::attachment::gateway_of;
+use crate::listeners::{GatewayListenerPlan, GatewayPlan};
 use crate::policies::PolicyVerdict;
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
@@ -143,8 +144,8 @@ pub(crate) fn of_gateway(
     let present = gateway.status.as_deref().cloned().unwrap_or_default();
     let generation = gateway.metadata.generation;
     let mut conditions = Conditions::new(&present.conditions, generation, now);
-    let is_open = |listener: &ListenerPlan| plan.accepted.is_ok() && listener.is_open();
-    let is_valid = |listener: &&ListenerPlan| listener.accepted.is_ok() && listener.conflict.is_none();
+    let is_open = |listener: &GatewayListenerPlan| plan.accepted.is_ok() && listener.is_open();
+    let is_valid = |listener: &&GatewayListenerPlan| listener.accepted.is_ok() && listener.conflict.is_none();
     let valid = plan.listeners.iter().filter(is_valid).count();
     match &plan.accepted {
         Err(refusal) => conditions.push("Accepted", false, refusal.reason, &refusal.message),
@@ -192,7 +193,7 @@ pub(crate) fn of_gateway(
 }
 
 fn of_listener(
-    listener: &ListenerPlan,
+    listener: &GatewayListenerPlan,
     attached: i32,
     is_open: bool,
     mut conditions: Conditions<'_>,
@@ -222,6 +223,30 @@ fn of_listener(
     }
 }
 
+/// Whether an entry is about a Gateway of this process: others of this controller have processes of their own.
+fn is_served(reference: &ParentReference, namespace: &str, settings: &GatewaySettings) -> bool {
+    settings.served.is_none() || gateway_of(reference, namespace) == settings.served
+}
+
+/// Entries of ours in the places that they had, between those of others: two writers that sorted them would never agree.
+fn in_their_places<T: Clone>(
+    present: &[T],
+    mut decided: Vec<T>,
+    is_ours: impl Fn(&T) -> bool,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Box<[T]> {
+    let mut entries = Vec::with_capacity(present.len() + decided.len());
+    for entry in present {
+        if !is_ours(entry) {
+            entries.push(entry.clone());
+        } else if let Some(place) = decided.iter().position(|one| is_same(one, entry)) {
+            entries.push(decided.remove(place));
+        }
+    }
+    entries.extend(decided);
+    entries.into()
+}
+
 /// The status of a route: an entry for each reference to a Gateway of ours, and those of other controllers as they are.
 pub(crate) fn of_route(
     state: &RouteState,
@@ -230,8 +255,11 @@ pub(crate) fn of_route(
     now: &str,
 ) -> Option<RouteStatus> {
     let present = present.cloned().unwrap_or_default();
-    let is_ours = |entry: &RouteParentStatus| entry.controller_name == settings.controller_name;
-    let mut parents: Vec<_> = present.parents.iter().filter(|entry| !is_ours(entry)).cloned().collect();
+    let is_ours = |entry: &RouteParentStatus| {
+        entry.controller_name == settings.controller_name
+            && is_served(&entry.parent_ref, &state.compiled.key.namespace, settings)
+    };
+    let mut decided: Vec<RouteParentStatus> = Vec::new();
     for attachment in &state.attachments {
         let reference = &state.compiled.parents[attachment.parent];
         let before = present.parents.iter().find(|entry| is_ours(entry) && entry.parent_ref == *reference);
@@ -239,13 +267,15 @@ pub(crate) fn of_route(
         let mut conditions = Conditions::new(before, state.compiled.generation, now);
         conditions.verdict("Accepted", attachment.verdict.as_ref().map(|_| ()));
         conditions.verdict("ResolvedRefs", state.compiled.resolved.as_ref().map(|_| ()));
-        parents.push(RouteParentStatus {
+        decided.push(RouteParentStatus {
             conditions: conditions.finish(),
             controller_name: settings.controller_name.clone(),
             parent_ref: reference.clone(),
         });
     }
-    let status = RouteStatus { parents: parents.into() };
+    let is_same = |one: &RouteParentStatus, other: &RouteParentStatus| one.parent_ref == other.parent_ref;
+    let parents = in_their_places(&present.parents, decided, is_ours, is_same);
+    let status = RouteStatus { parents };
     (status != present).then_some(status)
 }
 
@@ -259,8 +289,11 @@ pub(crate) fn of_policy(
     now: &str,
 ) -> Option<BackendTlsPolicyStatus> {
     let present = policy.status.as_deref().cloned().unwrap_or_default();
-    let is_ours = |entry: &PolicyAncestor| entry.controller_name == settings.controller_name;
-    let mut ancestors: Vec<_> = present.ancestors.iter().filter(|entry| !is_ours(entry)).cloned().collect();
+    let is_ours = |entry: &PolicyAncestor| {
+        entry.controller_name == settings.controller_name
+            && is_served(&entry.ancestor_ref, &policy.metadata.namespace, settings)
+    };
+    let mut decided: Vec<PolicyAncestor> = Vec::new();
     for gateway in gateways {
         let ancestor_ref = ParentReference {
             group: Some(GROUP.into()),
@@ -280,12 +313,14 @@ pub(crate) fn of_policy(
             tls => conditions.verdict("Accepted", tls.as_ref().map(|_| ())),
         }
         conditions.verdict("ResolvedRefs", verdict.resolved.as_ref().map(|_| ()));
-        ancestors.push(PolicyAncestor {
+        decided.push(PolicyAncestor {
             ancestor_ref,
             conditions: conditions.finish(),
             controller_name: settings.controller_name.clone(),
         });
     }
-    let status = BackendTlsPolicyStatus { ancestors: ancestors.into() };
+    let is_same = |one: &PolicyAncestor, other: &PolicyAncestor| one.ancestor_ref == other.ancestor_ref;
+    let ancestors = in_their_places(&present.ancestors, decided, is_ours, is_same);
+    let status = BackendTlsPolicyStatus { ancestors };
     (status != present).then_some(status)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Namespace,
-    ObjectMeta, ReferenceGrant, Secret, Service, TcpRoute, TlsRoute,
+    ObjectMeta, ReferenceGrant, SecretObject, Service, TcpRoute, TlsRoute,
 };
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.
@@ -43,7 +43,7 @@ impl std::fmt::Display for ObjectKey {
 pub(crate) type ObjectTable<T> = BTreeMap<ObjectKey, Arc<T>>;
 
 macro_rules! kinds {
-    ($($kind:ident $table:ident,)+) => {
+    ($($kind:ident: $type:ident $table:ident,)+) => {
         /// A kind of object.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ObjectKind {
@@ -53,7 +53,7 @@ macro_rules! kinds {
         /// An object.
         #[derive(Debug, Clone)]
         pub enum KubernetesObject {
-            $(#[doc = concat!("One of the kind `", stringify!($kind), "`")] $kind(Arc<$kind>),)+
+            $(#[doc = concat!("One of the kind `", stringify!($kind), "`")] $kind(Arc<$type>),)+
         }
 
         impl KubernetesObject {
@@ -76,8 +76,8 @@ macro_rules! kinds {
             }
         }
 
-        $(impl From<$kind> for KubernetesObject {
-            fn from(object: $kind) -> Self {
+        $(impl From<$type> for KubernetesObject {
+            fn from(object: $type) -> Self {
                 Self::$kind(Arc::new(object))
             }
         })+
@@ -85,7 +85,7 @@ macro_rules! kinds {
         /// All objects.
         #[derive(Debug, Default)]
         pub(crate) struct ObjectStore {
-            $(pub(crate) $table: ObjectTable<$kind>,)+
+            $(pub(crate) $table: ObjectTable<$type>,)+
         }
 
         impl ObjectStore {
@@ -106,19 +106,19 @@ macro_rules! kinds {
 }
 
 kinds! {
-    GatewayClass gateway_classes,
-    Gateway gateways,
-    HttpRoute http_routes,
-    GrpcRoute grpc_routes,
-    TlsRoute tls_routes,
-    TcpRoute tcp_routes,
-    ReferenceGrant reference_grants,
-    BackendTlsPolicy backend_tls_policies,
-    Service services,
-    EndpointSlice endpoint_slices,
-    Secret secrets,
-    ConfigMap config_maps,
-    Namespace namespaces,
+    GatewayClass: GatewayClass gateway_classes,
+    Gateway: Gateway gateways,
+    HttpRoute: HttpRoute http_routes,
+    GrpcRoute: GrpcRoute grpc_routes,
+    TlsRoute: TlsRoute tls_routes,
+    TcpRoute: TcpRoute tcp_routes,
+    ReferenceGrant: ReferenceGrant reference_grants,
+    BackendTlsPolicy: BackendTlsPolicy backend_tls_policies,
+    Service: Service services,
+    EndpointSlice: EndpointSlice endpoint_slices,
+    Secret: SecretObject secrets,
+    ConfigMap: ConfigMap config_maps,
+    Namespace: Namespace namespaces,
 }
 
 /// The objects of a namespace.

@@ -49,7 +49,7 @@ pub struct EndpointSlice {
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: Box<str>,
     /// The endpoints.
-    pub endpoints: Box<[Endpoint]>,
+    pub endpoints: Box<[SliceEndpoint]>,
     /// The ports of each of them.
     pub ports: Box<[EndpointPort]>,
 }
@@ -57,7 +57,7 @@ pub struct EndpointSlice {
 /// One endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Endpoint {
+pub struct SliceEndpoint {
     /// Its addresses, which are the same endpoint.
     pub addresses: Box<[Box<str>]>,
     /// Whether it serves.
@@ -109,7 +109,7 @@ pub struct EndpointPort {
 /// A `Secret`. Debug output does not show what it holds.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Secret {
+pub struct SecretObject {
     /// Name and place.
     pub metadata: ObjectMeta,
     /// `kubernetes.io/tls` for certificates.
@@ -118,7 +118,7 @@ pub struct Secret {
     pub data: BTreeMap<Box<str>, Box<str>>,
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for SecretObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Secret").field("metadata", &self.metadata).finish_non_exhaustive()
     }

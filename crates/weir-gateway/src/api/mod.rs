@@ -20,8 +20,8 @@ pub use gateway_class::*;
 pub use grpc_route::*;
 pub use http_route::*;
 pub use kubernetes::{
-    ConfigMap, Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, Namespace, Secret,
-    Service, ServicePort, ServiceSpec, ZoneHint,
+    ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, Namespace, SecretObject,
+    Service, ServicePort, ServiceSpec, SliceEndpoint, ZoneHint,
 };
 pub use meta::ObjectMeta;
 pub use reference_grant::*;

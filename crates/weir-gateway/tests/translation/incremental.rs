@@ -202,3 +202,36 @@ fn nested_repetitions_are_refused() {
     let text = render(&translation);
     assert!(text.contains("Accepted False UnsupportedValue"), "{text}");
 }
+
+#[test]
+fn the_process_of_one_gateway_leaves_the_entries_of_others_alone() {
+    let two = format!("{BASE}{}", app(0, "/"))
+        .replace("parentRefs: [{name: edge}]", "parentRefs: [{name: edge}, {name: other}]")
+        + "kind: Gateway
+metadata: {namespace: app, name: other}
+spec: {gatewayClassName: weir, listeners: [{name: http, port: 81, protocol: HTTP}]}
+";
+    let objects = read(&two);
+    let mut all = Translator::new(settings());
+    objects.iter().cloned().for_each(|object| all.upsert(object));
+    let of_route = |translation: weir_gateway::Translation| {
+        translation.statuses.into_iter().find(|update| update.kind == ObjectKind::HttpRoute)
+    };
+    let written = of_route(all.translate(NOW)).unwrap();
+    let served = weir_gateway::GatewaySettings { served: Some(ObjectKey::new("app", "other")), ..settings() };
+    let mut one = Translator::new(served);
+    for object in objects {
+        match (object, &written.status) {
+            (KubernetesObject::HttpRoute(mut route), ObjectStatus::Route(status)) => {
+                Arc::make_mut(&mut route).status = Some(Box::new(status.clone()));
+                one.upsert(KubernetesObject::HttpRoute(route));
+            }
+            (object, _) => one.upsert(object),
+        }
+    }
+    let translation = one.translate(NOW);
+    let names: Vec<Box<str>> =
+        translation.config.iter().flat_map(|config| &config.listeners).map(|one| one.name.clone()).collect();
+    assert_eq!(names, ["app.other.81".into()]);
+    assert_eq!(of_route(translation), None);
+}

@@ -134,7 +134,12 @@ fn render_status(text: &mut String, update: &StatusUpdate) {
             for listener in &status.listeners {
                 let kinds: Vec<&str> = listener.supported_kinds.iter().map(|kind| &*kind.kind).collect();
                 let (name, attached) = (&listener.name, listener.attached_routes);
-                writeln!(text, "  listener {name}: {attached} attached of {}", kinds.join(", ")).unwrap();
+                writeln!(
+                    text,
+                    "  listener {name}: {attached} attached of {}",
+                    if kinds.is_empty() { "no kind".to_owned() } else { kinds.join(", ") }
+                )
+                .unwrap();
                 conditions(text, "    ", &listener.conditions);
             }
         }
