@@ -90,10 +90,10 @@ macro_rules! kinds {
 
         impl ObjectStore {
             /// Keeps the latest form of an object; returns the one before.
-            pub(crate) fn upsert(&mut self, object: KubernetesObject) -> Option<KubernetesObject> {
+            pub(crate) fn upsert(&mut self, object: &KubernetesObject) -> Option<KubernetesObject> {
                 let key = object.key();
                 match object {
-                    $(KubernetesObject::$kind(object) => self.$table.insert(key, object).map(KubernetesObject::$kind),)+
+                    $(KubernetesObject::$kind(object) => self.$table.insert(key, Arc::clone(object)).map(KubernetesObject::$kind),)+
                 }
             }
 

@@ -79,19 +79,19 @@ impl Translator {
     }
 
     /// Takes the latest form of an object.
-    pub fn upsert(&mut self, object: KubernetesObject) {
-        let before = self.store.upsert(object.clone());
+    pub fn upsert(&mut self, object: &KubernetesObject) {
+        let before = self.store.upsert(object);
         if let Some(KubernetesObject::EndpointSlice(slice)) = &before {
             self.slices.remove(slice);
         }
-        if let KubernetesObject::EndpointSlice(slice) = &object {
+        if let KubernetesObject::EndpointSlice(slice) = object {
             self.slices.insert(slice);
         }
         match &before {
-            Some(before) if is_same_but_status(before, &object) => self.note_status(&object),
+            Some(before) if is_same_but_status(before, object) => self.note_status(object),
             _ => {
                 before.iter().for_each(|before| self.note(before));
-                self.note(&object);
+                self.note(object);
             }
         }
     }

@@ -60,7 +60,7 @@ impl<'a> RuleFilters<'a> {
             }
             "RequestMirror" => self.mirror = Some(filter.request_mirror.as_deref().ok_or_else(missing)?),
             "RequestRedirect" => {
-                self.redirect = Some(filter.request_redirect.as_deref().ok_or_else(missing)?)
+                self.redirect = Some(filter.request_redirect.as_deref().ok_or_else(missing)?);
             }
             "URLRewrite" => self.rewrite = Some(filter.url_rewrite.as_deref().ok_or_else(missing)?),
             "CORS" => self.cors = Some(cors(filter.cors.as_deref().ok_or_else(missing)?)?),

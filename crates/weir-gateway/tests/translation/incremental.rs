@@ -63,7 +63,7 @@ fn shared(one: &Config, other: &Config) -> usize {
 fn a_change_of_one_route_leaves_all_others_as_they_are() {
     let (mut translator, before) = many(50);
     for object in read(&app(7, "/other")) {
-        translator.upsert(object);
+        translator.upsert(&object);
     }
     let translation = translator.translate(NOW);
     let after = translation.config.unwrap();
@@ -78,7 +78,7 @@ fn a_change_of_one_route_leaves_all_others_as_they_are() {
 #[test]
 fn endpoints_change_no_configuration() {
     let (mut translator, _) = many(5);
-    read(&slice(3, 9)).into_iter().for_each(|object| translator.upsert(object));
+    read(&slice(3, 9)).into_iter().for_each(|object| translator.upsert(&object));
     let translation = translator.translate(NOW);
     assert!(
         translation.config.is_none() && translation.routes_translated == 0 && translation.statuses.is_empty()
@@ -118,10 +118,10 @@ fn a_service_that_comes_later_resolves_its_routes() {
     let (service, rest): (Vec<_>, Vec<_>) = read(&format!("{BASE}{}", app(0, "/")))
         .into_iter()
         .partition(|object| object.kind() == ObjectKind::Service);
-    rest.into_iter().for_each(|object| translator.upsert(object));
+    rest.into_iter().for_each(|object| translator.upsert(&object));
     let first = render(&translator.translate(NOW));
     assert!(first.contains("respond 500") && first.contains("ResolvedRefs False BackendNotFound"), "{first}");
-    service.into_iter().for_each(|object| translator.upsert(object));
+    service.into_iter().for_each(|object| translator.upsert(&object));
     let then = translator.translate(NOW);
     assert_eq!(then.routes_translated, 1);
     let then = render(&then);
@@ -148,7 +148,7 @@ fn write_statuses(translator: &mut Translator, objects: &[KubernetesObject], now
             }
             other => panic!("{other:?}"),
         };
-        translator.upsert(with_status);
+        translator.upsert(&with_status);
     }
     statuses.len()
 }
@@ -157,7 +157,7 @@ fn write_statuses(translator: &mut Translator, objects: &[KubernetesObject], now
 fn a_status_that_was_written_is_not_written_again() {
     let objects = read(&format!("{BASE}{}", app(0, "/")));
     let mut translator = Translator::new(settings());
-    objects.iter().cloned().for_each(|object| translator.upsert(object));
+    objects.iter().for_each(|object| translator.upsert(object));
     assert_eq!(write_statuses(&mut translator, &objects, NOW), 3);
     let echo = translator.translate("2026-11-27T00:00:09Z");
     assert!(echo.statuses.is_empty() && echo.routes_translated == 0, "{:?}", echo.statuses);
@@ -167,7 +167,7 @@ fn a_status_that_was_written_is_not_written_again() {
 fn a_condition_keeps_its_time_until_it_changes() {
     let objects = read(&format!("{BASE}{}", app(0, "/")));
     let mut translator = Translator::new(settings());
-    objects.iter().cloned().for_each(|object| translator.upsert(object));
+    objects.iter().for_each(|object| translator.upsert(object));
     write_statuses(&mut translator, &objects, NOW);
     translator.delete(ObjectKind::Service, &ObjectKey::new("app", "s0"));
     let translation = translator.translate("2026-11-28T00:00:00Z");
@@ -213,7 +213,7 @@ spec: {gatewayClassName: weir, listeners: [{name: http, port: 81, protocol: HTTP
 ";
     let objects = read(&two);
     let mut all = Translator::new(settings());
-    objects.iter().cloned().for_each(|object| all.upsert(object));
+    objects.iter().for_each(|object| all.upsert(object));
     let of_route = |translation: weir_gateway::Translation| {
         translation.statuses.into_iter().find(|update| update.kind == ObjectKind::HttpRoute)
     };
@@ -224,9 +224,9 @@ spec: {gatewayClassName: weir, listeners: [{name: http, port: 81, protocol: HTTP
         match (object, &written.status) {
             (KubernetesObject::HttpRoute(mut route), ObjectStatus::Route(status)) => {
                 Arc::make_mut(&mut route).status = Some(Box::new(status.clone()));
-                one.upsert(KubernetesObject::HttpRoute(route));
+                one.upsert(&KubernetesObject::HttpRoute(route));
             }
-            (object, _) => one.upsert(object),
+            (object, _) => one.upsert(&object),
         }
     }
     let translation = one.translate(NOW);

@@ -69,7 +69,7 @@ fn make_certificates(value: &mut Value) {
 /// A translator with these objects, and what they come to.
 pub(crate) fn translated(text: &str) -> (Translator, Translation) {
     let mut translator = Translator::new(settings());
-    read(text).into_iter().for_each(|object| translator.upsert(object));
+    read(text).into_iter().for_each(|object| translator.upsert(&object));
     let translation = translator.translate(NOW);
     (translator, translation)
 }
