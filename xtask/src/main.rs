@@ -9,6 +9,7 @@ mod test;
 mod features;
 mod tidy;
 mod generate;
+mod gateway_types;
 mod deny;
 mod typos;
 mod fuzz;
@@ -63,6 +64,8 @@ enum XtaskCommand {
     Package(package::PackageArguments),
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
+    /// Write the types of the Gateway API anew, from the definitions of its release; needs Go
+    GatewayTypes,
     /// Install the programs that the other commands start
     Setup,
     /// Unpack current releases of the balancers that the lab compares with, out of Debian unstable, under target/peers
@@ -90,6 +93,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Instructions(arguments) => instructions::run(&workspace, &arguments),
         XtaskCommand::Package(arguments) => package::run(&workspace, &arguments),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
+        XtaskCommand::GatewayTypes => gateway_types::run(&workspace),
         XtaskCommand::Setup => setup::run(&workspace),
         XtaskCommand::Peers(arguments) => peers::run(&workspace, &arguments),
     }

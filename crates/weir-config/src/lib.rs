@@ -76,5 +76,5 @@ pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
     ProgressLimit, RequestFrequency, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope,
-    TemplateValue, Token, ValueError, parse_duration, print_duration,
+    TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
 };

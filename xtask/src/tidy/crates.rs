@@ -22,6 +22,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
     ("weir-discovery", &["weir-config", "weir-http"]),
+    ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
     (
         "weir-proxy",
         &["weir-access", "weir-cache", "weir-config", "weir-http", "weir-observe", "weir-traffic"],

@@ -32,6 +32,19 @@ impl Authorities {
         }
     }
 
+    /// Reads the same from a text that is in no file; `name` is only a name in errors and reports.
+    ///
+    /// # Errors
+    /// As [`Authorities::load`].
+    pub fn of_text(name: &Path, text: &[u8]) -> Result<Arc<Self>, CertificateError> {
+        match parse(text) {
+            Ok(certificates) => Ok(Arc::new(Self { file: Some(name.to_owned()), certificates })),
+            Err((message, help)) => {
+                Err(CertificateError { file: name.to_owned(), is_key: false, message, help })
+            }
+        }
+    }
+
     /// The authorities that this system trusts.
     ///
     /// # Errors
@@ -67,7 +80,11 @@ impl Authorities {
 }
 
 fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileProblem> {
-    let certificates = pem::certificates(&pem::read(file)?)?;
+    parse(&pem::read(file)?)
+}
+
+fn parse(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, FileProblem> {
+    let certificates = pem::certificates(text)?;
     for (index, certificate) in certificates.iter().enumerate() {
         x509::read(certificate)
             .map_err(|(message, help)| (format!("certificate {}: {message}", index + 1), help))?;

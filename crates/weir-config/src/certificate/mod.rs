@@ -22,7 +22,7 @@ pub use revocations::RevocationLists;
 pub use ticket_key::TicketKey;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -94,18 +94,31 @@ impl CertificateFiles {
     /// When one of them cannot be read or used, or when they do not belong together. That a certificate is not valid at the
     /// moment is none: see [`LoadedCertificate::warning`].
     pub fn load(&self) -> Result<Arc<LoadedCertificate>, CertificateError> {
-        let error = |file: &Path, is_key| {
-            let file = file.to_owned();
-            move |(message, help): FileProblem| CertificateError { file, is_key, message, help }
-        };
-        let of_certificate = || error(&self.certificate, false);
-        let of_key = || error(&self.key, true);
         let chain = pem::read(&self.certificate)
             .and_then(|text| pem::certificates(&text))
-            .map_err(of_certificate())?;
-        let leaf = x509::read(&chain[0]).map_err(of_certificate())?;
-        let key = self.load_key()?;
-        let public = key::public_key(&key).map_err(of_key())?;
+            .map_err(|problem| self.error_of_certificate(problem))?;
+        self.of(chain, || self.load_key())
+    }
+
+    fn error_of_certificate(&self, (message, help): FileProblem) -> CertificateError {
+        CertificateError { file: self.certificate.clone(), is_key: false, message, help }
+    }
+
+    /// The chain with its key, which is asked for only if the chain can be used.
+    fn of(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        key: impl FnOnce() -> Result<PrivateKeyDer<'static>, CertificateError>,
+    ) -> Result<Arc<LoadedCertificate>, CertificateError> {
+        let of_key = |(message, help): FileProblem| CertificateError {
+            file: self.key.clone(),
+            is_key: true,
+            message,
+            help,
+        };
+        let leaf = x509::read(&chain[0]).map_err(|problem| self.error_of_certificate(problem))?;
+        let key = key()?;
+        let public = key::public_key(&key).map_err(of_key)?;
         if public != leaf.public_key {
             let message =
                 format!("the key does not belong to the certificate in {}", self.certificate.display());
@@ -118,7 +131,7 @@ impl CertificateFiles {
                 }
                 false => "was one of the two files renewed without the other?",
             };
-            return Err(of_key()((message, Some(help))));
+            return Err(of_key((message, Some(help))));
         }
         Ok(Arc::new(LoadedCertificate {
             files: self.clone(),
@@ -128,6 +141,26 @@ impl CertificateFiles {
             not_before: leaf.not_before,
             not_after: leaf.not_after,
         }))
+    }
+
+    /// The same from texts that are in no file; these paths are only names in errors and reports.
+    ///
+    /// # Errors
+    /// As [`CertificateFiles::load`].
+    pub fn load_texts(
+        &self,
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<Arc<LoadedCertificate>, CertificateError> {
+        let chain = pem::certificates(certificate).map_err(|problem| self.error_of_certificate(problem))?;
+        self.of(chain, || {
+            pem::private_key(key).map_err(|(message, help)| CertificateError {
+                file: self.key.clone(),
+                is_key: true,
+                message,
+                help,
+            })
+        })
     }
 }
 

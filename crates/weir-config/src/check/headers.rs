@@ -9,23 +9,11 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
 use crate::text::{HeaderChangesText, HstsText, ListenerText, RouteText};
+pub(super) use crate::value::FRAMING;
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplateScope};
 
 /// What lists of sites with `Strict-Transport-Security` ask for.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
-pub(super) const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "http2-settings",
-];
 
 /// The help text for variables of other products where there is no exchange.
 const NO_EXCHANGE_HINT: &str = "Weir sends this request itself: there is no exchange that values could be of";

@@ -1,5 +1,6 @@
 //! `cors` of a route in the text.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use weir_traffic::route::HostPattern;
@@ -43,6 +44,14 @@ impl CorsText {
             credentials: *credentials,
             max_age: *max_age,
         }
+    }
+}
+
+impl FromStr for CorsOrigin {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        parse_origin(text)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::route::MethodMatch;
 
-use crate::config::{ForwardHost, MirrorPart};
+use crate::config::{ForwardHost, Mirror, MirrorPart, UpstreamIndex};
 use crate::key::{Spanned, section};
 use crate::value::{HeaderName, Percent, Size};
 
@@ -35,5 +35,26 @@ section! {
         forward_host: ForwardHost = "keep", like "Envoy `disable_shadow_host_suffix_append`";
         /// The header by which servers know copies: its value is `1`.
         mark_header: HeaderName = "x-weir-mirror";
+    }
+}
+
+impl Mirror {
+    /// Copies of all requests, whatever their method, with the defaults of the product otherwise.
+    pub fn of_all(upstream: UpstreamIndex, share: Percent) -> Self {
+        let text = MirrorText::default();
+        let methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
+        let methods = methods.into_iter().map(|name| MethodMatch::parse(name).expect("it is a method"));
+        Self {
+            upstream,
+            share,
+            methods: methods.collect(),
+            compare: text.compare,
+            ignore_headers: text.ignore_headers,
+            body_max: text.body_max,
+            concurrent_max: text.concurrent_max,
+            timeout: text.timeout,
+            forward_host: text.forward_host,
+            mark_header: text.mark_header,
+        }
     }
 }

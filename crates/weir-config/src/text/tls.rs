@@ -1,10 +1,12 @@
 //! `[listener.NAME.tls]` in the text, and its short form `tls = "internal"`.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AcmeText, ClientCertificatesText, InternalText};
-use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
+use crate::certificate::{ListenerCertificate, LoadedCertificate};
+use crate::config::{CertificateSource, CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 use crate::key::{
     Bounds, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader, ValueKind, choice, section,
 };
@@ -59,6 +61,28 @@ section! {
         /// How often these files, except `key_log`, are checked for changes. New ones are used for the handshakes that follow; if they
         /// cannot be used, the old ones stay in use and the log reports it.
         reload: Option<Duration> = "10s", in 100..=86_400_000;
+    }
+}
+
+impl ListenerTls {
+    /// TLS with the defaults of the product and without files, the default certificate first.
+    pub fn with_certificates(certificates: Vec<Arc<LoadedCertificate>>) -> Self {
+        let text = ListenerTlsText::default();
+        let source = |certificate| CertificateSource::Files(ListenerCertificate { certificate, ocsp: None });
+        Self {
+            sources: certificates.into_iter().map(source).collect(),
+            acme: None,
+            versions: text.versions.0,
+            cipher_suites: text.cipher_suites.0,
+            groups: text.groups.0,
+            session_tickets: text.session_tickets,
+            ticket_keys: Vec::new(),
+            session_cache: text.session_cache,
+            handshake_rate: text.handshake_rate,
+            client_certificates: None,
+            key_log: None,
+            reload: None,
+        }
     }
 }
 

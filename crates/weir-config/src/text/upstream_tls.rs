@@ -1,10 +1,12 @@
 //! `[upstream.NAME.tls]` in the text.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
 
-use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
+use crate::certificate::Authorities;
+use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion, UpstreamTls};
 use crate::key::{NonEmpty, Spanned, TextFormat, section, text_values};
 use crate::value::ValueError;
 
@@ -52,6 +54,26 @@ section! {
         /// How often the files are checked for changes. New ones are used for the connections that follow; if they cannot be used, the old
         /// ones stay in use and the log reports it.
         reload: Option<Duration> = "10s", in 100..=86_400_000;
+    }
+}
+
+impl UpstreamTls {
+    /// TLS with the defaults of the product and without files: servers prove that they are `server_name` by certificates of `authorities`.
+    pub fn verifying(authorities: Arc<Authorities>, server_name: ServerName<'static>) -> Self {
+        let text = UpstreamTlsText::default();
+        Self {
+            authorities: Some(authorities),
+            revocations: None,
+            certificate: None,
+            names: Vec::new(),
+            server_name: Some(server_name),
+            versions: text.versions.0,
+            cipher_suites: text.cipher_suites.0,
+            groups: text.groups.0,
+            session_reuse: text.session_reuse,
+            key_log: None,
+            reload: None,
+        }
     }
 }
 

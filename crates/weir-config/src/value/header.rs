@@ -12,6 +12,26 @@ use super::ValueError;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderName(Box<str>);
 
+/// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
+pub(crate) const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
+
+impl HeaderName {
+    /// Whether Weir sets it itself for each connection, so that no change of headers may name it.
+    pub fn is_framing(&self) -> bool {
+        FRAMING.contains(&&*self.0)
+    }
+}
+
 impl FromStr for HeaderName {
     type Err = ValueError;
 

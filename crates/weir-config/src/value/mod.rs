@@ -13,6 +13,7 @@ mod request_frequency;
 mod size;
 mod bucket;
 mod duration;
+mod path;
 mod percent;
 mod fraction;
 mod file_mode;
@@ -26,6 +27,7 @@ pub use duration::{parse_duration, print_duration};
 pub use file_mode::FileMode;
 pub use fraction::Fraction;
 pub use header::{HeaderName, HeaderValue, Token};
+pub use path::is_normal_path;
 pub use percent::Percent;
 pub use progress::ProgressLimit;
 pub use rate::ByteRate;
@@ -36,7 +38,7 @@ pub use template::{HeaderTemplate, Template, TemplatePart, TemplateScope, Templa
 
 pub(crate) use bucket::{parse_bucket, print_bucket};
 pub(crate) use duration::MILLISECONDS_MAX;
-pub(crate) use header::is_token;
+pub(crate) use header::{FRAMING, is_token};
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};

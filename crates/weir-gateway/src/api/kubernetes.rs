@@ -1,0 +1,143 @@
+//! What Weir needs of objects of Kubernetes itself.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::meta::ObjectMeta;
+
+/// A `Service`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    /// Name and place.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: ServiceSpec,
+}
+
+/// The part of a `Service` that decides where its pods are reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
+    pub r#type: Option<Box<str>>,
+    /// The ports.
+    pub ports: Box<[ServicePort]>,
+}
+
+/// One port of a `Service`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServicePort {
+    /// By which endpoints know it; may be absent for the only one.
+    pub name: Option<Box<str>>,
+    /// The number.
+    pub port: i32,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: Option<Box<str>>,
+    /// What is spoken on it.
+    pub app_protocol: Option<Box<str>>,
+}
+
+/// An `EndpointSlice`: some of the endpoints of a service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EndpointSlice {
+    /// Name and place; a label names the service.
+    pub metadata: ObjectMeta,
+    /// `IPv4`, `IPv6` or `FQDN`.
+    pub address_type: Box<str>,
+    /// The endpoints.
+    pub endpoints: Box<[SliceEndpoint]>,
+    /// The ports of each of them.
+    pub ports: Box<[EndpointPort]>,
+}
+
+/// One endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SliceEndpoint {
+    /// Its addresses, which are the same endpoint.
+    pub addresses: Box<[Box<str>]>,
+    /// Whether it serves.
+    pub conditions: EndpointConditions,
+    /// Where it is.
+    pub zone: Option<Box<str>>,
+    /// Who should use it.
+    pub hints: Option<Box<EndpointHints>>,
+}
+
+/// Whether an endpoint serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct EndpointConditions {
+    /// Serving and not terminating; unknown counts as yes.
+    pub ready: Option<bool>,
+    /// Whether its readiness probe passes, terminating or not.
+    pub serving: Option<bool>,
+    /// Whether it is about to end.
+    pub terminating: Option<bool>,
+}
+
+/// Who should use an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EndpointHints {
+    /// Clients of these zones.
+    pub for_zones: Box<[ZoneHint]>,
+}
+
+/// A zone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ZoneHint {
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// A port of endpoints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct EndpointPort {
+    /// That of the port of the service.
+    pub name: Option<Box<str>>,
+    /// The number; without one, every port.
+    pub port: Option<i32>,
+}
+
+/// A `Secret`. Debug output does not show what it holds.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SecretObject {
+    /// Name and place.
+    pub metadata: ObjectMeta,
+    /// `kubernetes.io/tls` for certificates.
+    pub r#type: Box<str>,
+    /// The values, in base64.
+    pub data: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl std::fmt::Debug for SecretObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secret").field("metadata", &self.metadata).finish_non_exhaustive()
+    }
+}
+
+/// A `ConfigMap`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ConfigMap {
+    /// Name and place.
+    pub metadata: ObjectMeta,
+    /// The values.
+    pub data: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// A `Namespace`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    /// Name and labels.
+    pub metadata: ObjectMeta,
+}

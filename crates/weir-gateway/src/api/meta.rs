@@ -1,0 +1,25 @@
+//! What every object has: name, place, age.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Name and place of an object; the rest of its metadata is passed over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ObjectMeta {
+    /// The namespace; empty for objects of the whole cluster.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub namespace: Box<str>,
+    /// The name, unique in its namespace and kind.
+    pub name: Box<str>,
+    /// Counts changes of what is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// RFC 3339 in UTC: the order of texts is that of times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Box<str>>,
+    /// The labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+}

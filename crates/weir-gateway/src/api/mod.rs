@@ -1,0 +1,33 @@
+//! The objects that are read: those of the Gateway API, generated from its definitions, and what is needed of those of Kubernetes.
+//!
+//! Small in memory: no field takes more than its text, and parts that few objects have are behind a pointer. Unknown fields are passed over.
+
+mod backend_tls_policy;
+mod gateway;
+mod gateway_class;
+mod grpc_route;
+mod http_route;
+mod reference_grant;
+mod tcp_route;
+mod tls_route;
+mod shared;
+mod kubernetes;
+mod meta;
+
+pub use backend_tls_policy::*;
+pub use gateway::*;
+pub use gateway_class::*;
+pub use grpc_route::*;
+pub use http_route::*;
+pub use kubernetes::{
+    ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, Namespace, SecretObject,
+    Service, ServicePort, ServiceSpec, SliceEndpoint, ZoneHint,
+};
+pub use meta::ObjectMeta;
+pub use reference_grant::*;
+pub use shared::*;
+pub use tcp_route::*;
+pub use tls_route::*;
+
+/// The group of the Gateway API.
+pub const GROUP: &str = "gateway.networking.k8s.io";

@@ -1,0 +1,386 @@
+//! From attached routes to listeners and upstreams of a [`Config`]. What has not changed is shared with the configuration before.
+//!
+//! Hosts, paths, methods and numbers of rules decide between routes in Weir as in the API; what they leave open, age and name decide there,
+//! and here a priority among those that are otherwise equal.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use weir_config::{
+    Config, FixedResponse, Listener, Mirror, Route, RouteAction, SplitTarget, Upstream, UpstreamIndex,
+};
+use weir_traffic::route::{HostPattern, RouteMatch};
+
+use crate::attachment::Attachment;
+use crate::backends::Backend;
+use crate::compile::{CompiledAction, CompiledRoute, CompiledRule, RouteKind, rank};
+use crate::listeners::{self, GatewayListenerPlan, GatewayPlan};
+use crate::settings::GatewaySettings;
+use crate::store::ObjectKey;
+
+/// A route object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RouteKey {
+    pub(crate) kind: RouteKind,
+    pub(crate) key: ObjectKey,
+}
+
+/// A route with what it is attached to.
+#[derive(Debug)]
+pub(crate) struct RouteState {
+    pub(crate) compiled: Arc<CompiledRoute>,
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+/// The upstreams, whose places are kept as long as they are used.
+#[derive(Debug, Default)]
+struct UpstreamTable {
+    places: HashMap<Box<str>, usize>,
+    entries: Vec<UpstreamEntry>,
+    /// The upstreams that are new or different since the servers of all were asked for.
+    fresh: Vec<Arc<Backend>>,
+}
+
+#[derive(Debug)]
+struct UpstreamEntry {
+    backend: Arc<Backend>,
+    upstream: Arc<Upstream>,
+    is_used: bool,
+}
+
+impl UpstreamTable {
+    fn keep(&mut self, backend: &Arc<Backend>) {
+        if let Some(place) = self.places.get(&backend.name) {
+            let entry = &mut self.entries[*place];
+            entry.is_used = true;
+            if !Arc::ptr_eq(&entry.backend, backend) && entry.backend != *backend {
+                entry.upstream = Arc::new(backend.upstream());
+                self.fresh.push(Arc::clone(backend));
+            }
+            entry.backend = Arc::clone(backend);
+            return;
+        }
+        self.places.insert(backend.name.clone(), self.entries.len());
+        let upstream = Arc::new(backend.upstream());
+        self.entries.push(UpstreamEntry { backend: Arc::clone(backend), upstream, is_used: true });
+        self.fresh.push(Arc::clone(backend));
+    }
+
+    /// Removes what is not used: the last one takes the place.
+    fn sweep(&mut self) {
+        let mut place = 0;
+        while place < self.entries.len() {
+            if std::mem::take(&mut self.entries[place].is_used) {
+                place += 1;
+                continue;
+            }
+            // What took the place has its own mark still.
+            let removed = self.entries.swap_remove(place);
+            self.places.remove(&removed.backend.name);
+            if let Some(moved) = self.entries.get(place) {
+                self.places.insert(moved.backend.name.clone(), place);
+            }
+        }
+    }
+
+    fn index(&self, backend: &Backend) -> UpstreamIndex {
+        UpstreamIndex(self.places[&backend.name])
+    }
+}
+
+/// A route on a listener, as it was built last.
+#[derive(Debug)]
+struct BuiltRoute {
+    compiled: Arc<CompiledRoute>,
+    hosts: Vec<Box<str>>,
+    priorities: Vec<i32>,
+    indices: Vec<UpstreamIndex>,
+    routes: Vec<Arc<Route>>,
+}
+
+/// What was built last.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    upstreams: UpstreamTable,
+    /// By the name of the listener.
+    built: BTreeMap<Box<str>, HashMap<RouteKey, BuiltRoute>>,
+    listeners: BTreeMap<Box<str>, Arc<Listener>>,
+}
+
+/// The open listeners of a Gateway on one port.
+struct Port<'a> {
+    plans: Vec<&'a GatewayListenerPlan>,
+    has_tls: bool,
+    number: u16,
+    is_http: bool,
+    /// The routes with their hosts, the one that precedes all others last.
+    routes: Vec<(&'a RouteKey, &'a RouteState, Vec<Box<str>>)>,
+    listener: Listener,
+}
+
+impl Assembly {
+    /// The upstreams that have become other ones since this was asked for last.
+    pub(crate) fn take_fresh(&mut self) -> Vec<Arc<Backend>> {
+        std::mem::take(&mut self.upstreams.fresh)
+    }
+
+    /// The upstreams of a service.
+    pub(crate) fn of_service<'a>(&'a self, service: &'a ObjectKey) -> impl Iterator<Item = &'a Arc<Backend>> {
+        let backends = self.upstreams.entries.iter().map(|entry| &entry.backend);
+        backends.filter(move |backend| backend.service.as_ref() == Some(service))
+    }
+
+    pub(crate) fn assemble(
+        &mut self,
+        plans: &[GatewayPlan],
+        routes: &BTreeMap<RouteKey, RouteState>,
+        settings: &GatewaySettings,
+    ) -> Config {
+        let ports = ports(plans, routes, settings);
+        let unresolved = Backend::unresolved();
+        if ports.iter().any(|port| !port.is_http) {
+            self.upstreams.keep(&unresolved);
+        }
+        for (_, state, _) in ports.iter().flat_map(|port| port.routes.iter().rev()) {
+            state.compiled.backends().for_each(|backend| self.upstreams.keep(backend));
+        }
+        self.upstreams.sweep();
+        let mut before = std::mem::take(&mut self.built);
+        let mut known = std::mem::take(&mut self.listeners);
+        for mut port in ports {
+            let name = port.listener.name.clone();
+            let built = self.build(&port, before.remove(&name).unwrap_or_default());
+            let mut routes = self.unmatched(&port);
+            for (key, _, _) in port.routes.iter().rev() {
+                routes.extend(built[*key].routes.iter().cloned());
+            }
+            port.listener.routes = routes;
+            let listener = match known.remove(&name) {
+                Some(same) if is_same(&same, &port.listener) => same,
+                _ => Arc::new(port.listener),
+            };
+            self.built.insert(name.clone(), built);
+            self.listeners.insert(name, listener);
+        }
+        Config {
+            listeners: self.listeners.values().cloned().collect(),
+            upstreams: self.upstreams.entries.iter().map(|entry| Arc::clone(&entry.upstream)).collect(),
+            ..settings.base.clone()
+        }
+    }
+
+    /// The routes of a listener, those that are as before as they were.
+    fn build(
+        &self,
+        port: &Port<'_>,
+        mut before: HashMap<RouteKey, BuiltRoute>,
+    ) -> HashMap<RouteKey, BuiltRoute> {
+        let mut priorities = Priorities::default();
+        for host in port.hostnames() {
+            priorities.next(rank(&RouteMatch::default()), std::iter::once(&*host));
+        }
+        let mut all = HashMap::with_capacity(port.routes.len());
+        for (key, state, hosts) in &port.routes {
+            let compiled = &state.compiled;
+            let mut wanted = Vec::new();
+            for rule in compiled.rules.iter().rev() {
+                for rank in rule.ranks.iter().rev() {
+                    wanted.push(priorities.next(*rank, hosts.iter().map(|host| &**host)));
+                }
+            }
+            wanted.reverse();
+            let indices: Vec<_> = compiled.backends().map(|backend| self.upstreams.index(backend)).collect();
+            let is_same = |built: &BuiltRoute| {
+                Arc::ptr_eq(&built.compiled, compiled)
+                    && built.hosts == *hosts
+                    && built.priorities == wanted
+                    && built.indices == indices
+            };
+            let entry = match before.remove_entry(*key) {
+                Some((key, built)) if is_same(&built) => (key, built),
+                _ => {
+                    let routes = self.routes_of(port, compiled, hosts, &wanted);
+                    let (compiled, hosts) = (Arc::clone(compiled), hosts.clone());
+                    ((*key).clone(), BuiltRoute { compiled, hosts, priorities: wanted, indices, routes })
+                }
+            };
+            all.insert(entry.0, entry.1);
+        }
+        all
+    }
+
+    fn routes_of(
+        &self,
+        port: &Port<'_>,
+        compiled: &CompiledRoute,
+        hosts: &[Box<str>],
+        priorities: &[i32],
+    ) -> Vec<Arc<Route>> {
+        let Some(hosts) = patterns(hosts) else { return Vec::new() };
+        let mut priorities = priorities.iter();
+        let mut routes = Vec::new();
+        for rule in &compiled.rules {
+            let mut settings = Arc::clone(&rule.settings);
+            if let Some((backend, share)) = &rule.mirror {
+                let mirror = Mirror::of_all(self.upstreams.index(backend), *share);
+                Arc::make_mut(&mut settings).mirror = Some(Box::new(mirror));
+            }
+            for (number, matches) in rule.matches.iter().enumerate() {
+                let priority = *priorities.next().expect("each match has one");
+                let Some(action) = self.action_of(port, rule, number) else { continue };
+                let matches = RouteMatch { hosts: hosts.clone(), priority, ..matches.clone() };
+                let place = if number == 0 { String::new() } else { format!(".{number}") };
+                let kind = compiled.kind.name().to_ascii_lowercase();
+                let name = format!("{kind}/{}/{}{place}", compiled.key, rule.name);
+                let (name, matches, settings) = (name.into(), Arc::new(matches), Arc::clone(&settings));
+                routes.push(Arc::new(Route { name, matches, action, settings }));
+            }
+        }
+        routes
+    }
+
+    fn action_of(&self, port: &Port<'_>, rule: &CompiledRule, number: usize) -> Option<RouteAction> {
+        Some(match &rule.action {
+            CompiledAction::Respond(status) => respond(*status),
+            CompiledAction::Redirect(plans) => {
+                RouteAction::Redirect(plans.get(number)?.at(port.has_tls, port.number).ok()?)
+            }
+            CompiledAction::Backends(targets) => match &targets[..] {
+                [(backend, _)] => RouteAction::Upstream(self.upstreams.index(backend)),
+                targets => RouteAction::Split(
+                    (targets.iter())
+                        .map(|(backend, weight)| SplitTarget {
+                            upstream: self.upstreams.index(backend),
+                            weight: *weight,
+                        })
+                        .collect(),
+                ),
+            },
+        })
+    }
+
+    /// What happens to requests of a listener's hosts that no route of its own takes: those of less specific listeners do not get them.
+    fn unmatched(&self, port: &Port<'_>) -> Vec<Arc<Route>> {
+        let hostnames = port.hostnames();
+        let of_hosts = hostnames.iter().filter_map(|host| {
+            let hosts = patterns(std::slice::from_ref(host))?;
+            let name = format!("no-route/{}", if host.is_empty() { "*" } else { host }).into();
+            let action = match port.is_http {
+                true => respond(404),
+                false => RouteAction::Upstream(self.upstreams.index(&Backend::unresolved())),
+            };
+            let matches = Arc::new(RouteMatch { hosts, ..RouteMatch::default() });
+            Some(Arc::new(Route { name, matches, action, settings: Arc::default() }))
+        });
+        of_hosts.collect()
+    }
+}
+
+impl Port<'_> {
+    /// The hosts of the listeners, each once.
+    fn hostnames(&self) -> Vec<Box<str>> {
+        let mut hosts: Vec<Box<str>> = self.plans.iter().map(|plan| plan.hostname.clone()).collect();
+        hosts.sort();
+        hosts.dedup();
+        hosts
+    }
+}
+
+fn respond(status: u16) -> RouteAction {
+    RouteAction::Respond(Box::new(FixedResponse {
+        status,
+        body: Box::default(),
+        body_with_values: None,
+        content_type: "text/plain; charset=utf-8".parse().expect("it is the value of a header"),
+        headers: Vec::new(),
+    }))
+}
+
+/// The hosts of a match: none where it is for every host. Nothing if one is not a host, which the API server does not let pass.
+fn patterns(hosts: &[Box<str>]) -> Option<Vec<HostPattern>> {
+    match hosts {
+        [one] if one.is_empty() => Some(Vec::new()),
+        _ => (hosts.iter())
+            .map(|host| if host.is_empty() { Some(HostPattern::ANY) } else { HostPattern::parse(host).ok() })
+            .collect(),
+    }
+}
+
+fn is_same(one: &Listener, other: &Listener) -> bool {
+    let same_routes = one.routes.len() == other.routes.len()
+        && one.routes.iter().zip(&other.routes).all(|(one, other)| Arc::ptr_eq(one, other) || one == other);
+    let bare = |listener: &Listener| Listener { routes: Vec::new(), ..listener.clone() };
+    same_routes && bare(one) == bare(other)
+}
+
+/// The next priority among matches that are equal in all else.
+#[derive(Debug, Default)]
+struct Priorities(HashMap<u64, i32>);
+
+impl Priorities {
+    /// A priority above all that matches of the same rank have on one of these hosts.
+    fn next<'a>(&mut self, rank: u64, hosts: impl Iterator<Item = &'a str>) -> i32 {
+        let places: Vec<u64> = hosts
+            .map(|host| {
+                let mut hasher = DefaultHasher::new();
+                (rank, host).hash(&mut hasher);
+                hasher.finish()
+            })
+            .collect();
+        let next = places.iter().filter_map(|place| self.0.get(place)).max().map_or(0, |highest| highest + 1);
+        self.0.extend(places.into_iter().map(|place| (place, next)));
+        next
+    }
+}
+
+/// The open ports with the routes that are attached to them.
+fn ports<'a>(
+    plans: &'a [GatewayPlan],
+    routes: &'a BTreeMap<RouteKey, RouteState>,
+    settings: &GatewaySettings,
+) -> Vec<Port<'a>> {
+    let mut ports: Vec<Port<'a>> = Vec::new();
+    let mut places: HashMap<(usize, u16), usize> = HashMap::new();
+    for (gateway, plan) in plans.iter().enumerate().filter(|(_, plan)| plan.accepted.is_ok()) {
+        let mut by_port: BTreeMap<u16, Vec<&GatewayListenerPlan>> = BTreeMap::new();
+        for listener in plan.listeners.iter().filter(|listener| listener.is_open()) {
+            by_port.entry(listener.port).or_default().push(listener);
+        }
+        for (number, listeners) in by_port {
+            places.insert((gateway, number), ports.len());
+            let listener = listeners::listener(&plan.key, &listeners, settings);
+            let is_http = listeners[0].role.is_some_and(listeners::ListenerRole::is_http);
+            let has_tls = listener.tls.is_some();
+            ports.push(Port { plans: listeners, has_tls, number, is_http, routes: Vec::new(), listener });
+        }
+    }
+    for (key, state) in routes {
+        for attachment in &state.attachments {
+            let Ok(attached) = &attachment.verdict else { continue };
+            for one in attached {
+                let listener = &plans[attachment.gateway].listeners[one.listener];
+                let place = places.get(&(attachment.gateway, listener.port));
+                let Some(place) = place.filter(|_| listener.is_open()) else { continue };
+                let of_port = &mut ports[*place].routes;
+                match of_port.last_mut() {
+                    Some((last, _, hosts)) if *last == key => hosts.extend(one.hosts.iter().cloned()),
+                    _ => of_port.push((key, state, one.hosts.clone())),
+                }
+            }
+        }
+    }
+    for port in &mut ports {
+        for (_, _, hosts) in &mut port.routes {
+            hosts.sort();
+            hosts.dedup();
+        }
+        // The oldest precedes all others, then the first by name: both come last.
+        port.routes.sort_by(|(one, of_one, _), (other, of_other, _)| {
+            let order =
+                |key: &'a RouteKey, state: &'a RouteState| (&state.compiled.created, &key.key, key.kind);
+            order(other, of_other).cmp(&order(one, of_one))
+        });
+    }
+    ports
+}

@@ -1,0 +1,189 @@
+//! From a reference to a backend to an upstream, or to the reason why there is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::{ServerProtocol, Upstream, UpstreamSettings, UpstreamTls};
+
+use crate::api::{BackendReference, GROUP};
+use crate::policies::{self, policy_for};
+use crate::refusal::Refusal;
+use crate::settings::GatewaySettings;
+use crate::store::{ObjectKey, ObjectStore};
+
+/// The upstream of references that lead nowhere: it never has a server, so its share of the requests is answered 503.
+pub(crate) const UNRESOLVED: &str = "unresolved";
+
+/// What the requests of a route are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payload {
+    Http,
+    Grpc,
+    Stream,
+}
+
+/// An upstream that routes refer to.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Backend {
+    /// The name of the upstream; equal names are equal upstreams of one service.
+    pub(crate) name: Box<str>,
+    /// The service; `None` only for [`UNRESOLVED`].
+    pub(crate) service: Option<ObjectKey>,
+    /// The name of the port, by which endpoints know it.
+    pub(crate) port_name: Box<str>,
+    /// The policy that its TLS comes from.
+    pub(crate) policy: Option<ObjectKey>,
+    protocol: ServerProtocol,
+    response_timeout: Option<Option<Duration>>,
+    tls: Option<UpstreamTls>,
+}
+
+impl Backend {
+    /// The one without servers.
+    pub(crate) fn unresolved() -> Arc<Self> {
+        Arc::new(Self {
+            name: UNRESOLVED.into(),
+            service: None,
+            port_name: Box::default(),
+            policy: None,
+            protocol: ServerProtocol::Http1,
+            response_timeout: None,
+            tls: None,
+        })
+    }
+
+    /// The upstream, without its servers: they come from a [`ServerSet`](crate::ServerSet).
+    pub(crate) fn upstream(&self) -> Upstream {
+        let mut upstream = Upstream::new(&self.name, Vec::new());
+        let mut settings = UpstreamSettings { protocol: self.protocol, ..UpstreamSettings::default() };
+        if let Some(timeout) = self.response_timeout {
+            settings.timeouts.response = timeout;
+        }
+        if settings != *upstream.settings {
+            upstream.settings = Arc::new(settings);
+        }
+        upstream.tls = self.tls.clone().map(Box::new);
+        upstream
+    }
+}
+
+/// Who refers to a backend, and for what.
+pub(crate) struct BackendScope<'a> {
+    pub(crate) store: &'a ObjectStore,
+    pub(crate) settings: &'a GatewaySettings,
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: &'a str,
+    pub(crate) payload: Payload,
+}
+
+impl BackendScope<'_> {
+    /// The service that a reference names, whether or not it may.
+    pub(crate) fn service_key(&self, reference: &BackendReference) -> ObjectKey {
+        ObjectKey::new(reference.namespace.as_deref().unwrap_or(self.namespace), &reference.name)
+    }
+
+    /// The upstream that a reference leads to.
+    pub(crate) fn resolve(
+        &self,
+        reference: &BackendReference,
+        response_timeout: Option<Option<Duration>>,
+    ) -> Result<Arc<Backend>, Refusal> {
+        let group = reference.group.as_deref().unwrap_or_default();
+        let kind = reference.kind.as_deref().unwrap_or("Service");
+        if !group.is_empty() || kind != "Service" {
+            let message =
+                format!("backendRefs: {kind} of the group `{group}` is not a backend; a Service is");
+            return Err(Refusal::new("InvalidKind", message));
+        }
+        let key = self.service_key(reference);
+        if !self.store.is_granted((GROUP, self.kind, self.namespace), ("", "Service", &key)) {
+            let message =
+                format!("backendRefs: no ReferenceGrant in `{}` permits the Service {key}", key.namespace);
+            return Err(Refusal::new("RefNotPermitted", message));
+        }
+        let not_found = |message: String| Refusal::new("BackendNotFound", message);
+        let service = self.store.services.get(&key);
+        let service =
+            service.ok_or_else(|| not_found(format!("backendRefs: the Service {key} does not exist")))?;
+        if service.spec.r#type.as_deref() == Some("ExternalName") {
+            let message =
+                format!("backendRefs: the Service {key} is an ExternalName, which could lead anywhere");
+            return Err(Refusal::unsupported(message));
+        }
+        let Some(number) = reference.port else {
+            return Err(Refusal::unsupported(format!(
+                "backendRefs: the reference to the Service {key} has no port"
+            )));
+        };
+        let is_tcp = |protocol: Option<&str>| protocol.is_none_or(|protocol| protocol == "TCP");
+        let ports = service.spec.ports.iter();
+        let port = { ports }.find(|port| port.port == number && is_tcp(port.protocol.as_deref()));
+        let port = port
+            .ok_or_else(|| not_found(format!("backendRefs: the Service {key} has no TCP port {number}")))?;
+        let port_name = port.name.as_deref().unwrap_or_default();
+        let policy = policy_for(self.store, &key, port_name);
+        let tls = match policy {
+            Some(policy) => {
+                let name = ObjectKey::of(&policy.metadata);
+                let tls = policies::read(policy, self.store, self.settings).tls;
+                Some(tls.map_err(|error| {
+                    Refusal::new("BackendNotFound", format!("BackendTLSPolicy {name}: {}", error.message))
+                })?)
+            }
+            None => None,
+        };
+        let protocol = self.protocol(port.app_protocol.as_deref(), tls.is_some(), &key)?;
+        let mut name = format!("{}.{}.{number}", key.namespace, key.name);
+        match protocol {
+            ServerProtocol::H2c => name.push_str("-h2c"),
+            ServerProtocol::H2 => name.push_str("-h2"),
+            _ => {}
+        }
+        if let Some(timeout) = response_timeout {
+            name.push_str(&format!("-{}ms", timeout.map_or(0, |timeout| timeout.as_millis())));
+        }
+        Ok(Arc::new(Backend {
+            name: name.into(),
+            service: Some(key),
+            port_name: port_name.into(),
+            policy: policy.map(|policy| ObjectKey::of(&policy.metadata)),
+            protocol,
+            response_timeout,
+            tls,
+        }))
+    }
+
+    /// What the servers of a port speak.
+    fn protocol(
+        &self,
+        app_protocol: Option<&str>,
+        has_tls: bool,
+        key: &ObjectKey,
+    ) -> Result<ServerProtocol, Refusal> {
+        if self.payload == Payload::Stream {
+            return Ok(ServerProtocol::Http1);
+        }
+        let of_http = match self.payload {
+            Payload::Grpc if has_tls => ServerProtocol::H2,
+            Payload::Grpc => ServerProtocol::H2c,
+            _ => ServerProtocol::Http1,
+        };
+        match app_protocol.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("http" | "tcp") => Ok(of_http),
+            Some("kubernetes.io/h2c" | "h2c" | "grpc" | "http2") if !has_tls => Ok(ServerProtocol::H2c),
+            Some("kubernetes.io/h2c" | "h2c" | "grpc" | "http2") => Ok(ServerProtocol::H2),
+            Some("kubernetes.io/ws" | "ws") if self.payload == Payload::Http => Ok(ServerProtocol::Http1),
+            Some("https" | "kubernetes.io/wss" | "wss") if has_tls => Ok(of_http),
+            Some("https" | "kubernetes.io/wss" | "wss") => Err(Refusal::new(
+                "UnsupportedProtocol",
+                format!(
+                    "backendRefs: the Service {key} speaks TLS and has no BackendTLSPolicy to verify it by"
+                ),
+            )),
+            Some(other) => Err(Refusal::new(
+                "UnsupportedProtocol",
+                format!("backendRefs: the Service {key} speaks `{other}`, which Weir does not"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! GRPCRoute.
+
+use std::collections::BTreeSet;
+
+use super::matches;
+use super::rule::{self, RuleParts, WeightedBackend};
+use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames};
+use crate::api::{
+    BackendReference, GrpcRoute, GrpcRouteFilter, GrpcRouteRule, GrpcRouteRuleMatch, HttpRouteFilter,
+};
+use crate::backends::{BackendScope, Payload};
+use crate::refusal::Refusal;
+use crate::settings::GatewaySettings;
+use crate::store::{ObjectKey, ObjectStore};
+
+pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &GatewaySettings) -> CompiledRoute {
+    let meta = &route.metadata;
+    let kind = RouteKind::Grpc.name();
+    let scope = BackendScope { store, settings, kind, namespace: &meta.namespace, payload: Payload::Grpc };
+    let mut resolved = Ok(());
+    let rules: Result<Vec<CompiledRule>, Refusal> = (route.spec.rules.iter().enumerate())
+        .map(|(number, written)| compile_rule(&scope, number, written, &mut resolved))
+        .collect();
+    let mut services = BTreeSet::new();
+    for rule in &route.spec.rules {
+        let mirrors =
+            rule.filters.iter().filter_map(|filter| Some(&filter.request_mirror.as_deref()?.backend_ref));
+        services.extend(mirrors.map(|reference| scope.service_key(reference)));
+        services.extend(rule.backend_refs.iter().map(|backend| {
+            ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name)
+        }));
+    }
+    let rules = check_hostnames(&route.spec.hostnames).and(rules);
+    let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
+    CompiledRoute {
+        kind: RouteKind::Grpc,
+        key: ObjectKey::of(meta),
+        generation: meta.generation,
+        created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
+        parents: route.spec.parent_refs.clone(),
+        hostnames: route.spec.hostnames.clone(),
+        rules,
+        accepted,
+        resolved,
+        services,
+    }
+}
+
+fn compile_rule(
+    scope: &BackendScope<'_>,
+    number: usize,
+    written: &GrpcRouteRule,
+    resolved: &mut Result<(), Refusal>,
+) -> Result<CompiledRule, Refusal> {
+    let every = [GrpcRouteRuleMatch::default()];
+    let written_matches = if written.matches.is_empty() { &every[..] } else { &written.matches };
+    if written.filters.iter().any(|filter| filter.request_mirror.is_some()) {
+        // Copies are made once a response has been relayed, which calls of gRPC may never be.
+        return Err(Refusal::unsupported("filters: RequestMirror of calls of gRPC is not supported yet"));
+    }
+    let filters: Vec<HttpRouteFilter> = written.filters.iter().map(as_http).collect();
+    let backends = written.backend_refs.iter().map(|backend| WeightedBackend {
+        reference: BackendReference {
+            group: backend.group.clone(),
+            kind: backend.kind.clone(),
+            name: backend.name.clone(),
+            namespace: backend.namespace.clone(),
+            port: backend.port,
+        },
+        weight: backend.weight.unwrap_or(1),
+        filters: backend.filters.iter().map(as_http).collect(),
+    });
+    let parts = RuleParts {
+        name: written.name.clone().unwrap_or_else(|| number.to_string().into()),
+        matches: written_matches.iter().map(matches::of_grpc).collect::<Result<_, _>>()?,
+        prefixes: vec![None; written_matches.len()],
+        filters: &filters,
+        backends: backends.collect(),
+        request_timeout: None,
+        backend_timeout: None,
+    };
+    rule::compile(scope, parts, resolved)
+}
+
+/// The filters of gRPC are some of those of HTTP.
+fn as_http(filter: &GrpcRouteFilter) -> HttpRouteFilter {
+    HttpRouteFilter {
+        extension_ref: filter.extension_ref.clone(),
+        request_header_modifier: filter.request_header_modifier.clone(),
+        request_mirror: filter.request_mirror.clone(),
+        response_header_modifier: filter.response_header_modifier.clone(),
+        r#type: filter.r#type.clone(),
+        ..HttpRouteFilter::default()
+    }
+}

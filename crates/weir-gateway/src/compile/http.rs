@@ -1,0 +1,88 @@
+//! HTTPRoute.
+
+use std::collections::BTreeSet;
+
+use super::duration::limit;
+use super::matches;
+use super::rule::{self, RuleParts, WeightedBackend};
+use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames};
+use crate::api::{BackendReference, HttpRoute, HttpRouteRule, HttpRouteRuleMatch};
+use crate::backends::{BackendScope, Payload};
+use crate::refusal::Refusal;
+use crate::settings::GatewaySettings;
+use crate::store::{ObjectKey, ObjectStore};
+
+pub(crate) fn compile(route: &HttpRoute, store: &ObjectStore, settings: &GatewaySettings) -> CompiledRoute {
+    let meta = &route.metadata;
+    let kind = RouteKind::Http.name();
+    let scope = BackendScope { store, settings, kind, namespace: &meta.namespace, payload: Payload::Http };
+    let mut resolved = Ok(());
+    let rules: Result<Vec<CompiledRule>, Refusal> = (route.spec.rules.iter().enumerate())
+        .map(|(number, written)| compile_rule(&scope, number, written, &mut resolved))
+        .collect();
+    let mut services = BTreeSet::new();
+    for rule in &route.spec.rules {
+        let filters = rule.backend_refs.iter().flat_map(|backend| &backend.filters).chain(&rule.filters);
+        let mirrors = filters.filter_map(|filter| Some(&filter.request_mirror.as_deref()?.backend_ref));
+        services.extend(mirrors.map(|reference| scope.service_key(reference)));
+        services.extend(rule.backend_refs.iter().map(|backend| {
+            ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name)
+        }));
+    }
+    let rules = check_hostnames(&route.spec.hostnames).and(rules);
+    let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
+    CompiledRoute {
+        kind: RouteKind::Http,
+        key: ObjectKey::of(meta),
+        generation: meta.generation,
+        created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
+        parents: route.spec.parent_refs.clone(),
+        hostnames: route.spec.hostnames.clone(),
+        rules,
+        accepted,
+        resolved,
+        services,
+    }
+}
+
+fn compile_rule(
+    scope: &BackendScope<'_>,
+    number: usize,
+    written: &HttpRouteRule,
+    resolved: &mut Result<(), Refusal>,
+) -> Result<CompiledRule, Refusal> {
+    let every = [HttpRouteRuleMatch::default()];
+    let written_matches = if written.matches.is_empty() { &every[..] } else { &written.matches };
+    let timeouts = written.timeouts.as_deref();
+    let backends = written.backend_refs.iter().map(|backend| WeightedBackend {
+        reference: BackendReference {
+            group: backend.group.clone(),
+            kind: backend.kind.clone(),
+            name: backend.name.clone(),
+            namespace: backend.namespace.clone(),
+            port: backend.port,
+        },
+        weight: backend.weight.unwrap_or(1),
+        filters: backend.filters.clone(),
+    });
+    let parts = RuleParts {
+        name: written.name.clone().unwrap_or_else(|| number.to_string().into()),
+        matches: written_matches.iter().map(matches::of_http).collect::<Result<_, _>>()?,
+        prefixes: written_matches.iter().map(prefix_of).collect(),
+        filters: &written.filters,
+        backends: backends.collect(),
+        request_timeout: limit("timeouts.request", timeouts.and_then(|limits| limits.request.as_deref()))?,
+        backend_timeout: limit(
+            "timeouts.backendRequest",
+            timeouts.and_then(|limits| limits.backend_request.as_deref()),
+        )?,
+    };
+    rule::compile(scope, parts, resolved)
+}
+
+/// The prefix that a match is, if it is one.
+fn prefix_of(written: &HttpRouteRuleMatch) -> Option<&str> {
+    let Some(path) = written.path.as_deref() else { return Some("/") };
+    let is_prefix = matches!(path.r#type.as_deref(), None | Some("PathPrefix"));
+    is_prefix.then(|| matches::prefix(path.value.as_deref().unwrap_or("/")))
+}

@@ -1,0 +1,140 @@
+//! From one route object to rules of Weir, whichever listeners it will be attached to.
+//!
+//! What a rule wants and Weir cannot do refuses the whole route with a reason: nothing of a route is ignored.
+
+mod http;
+mod grpc;
+mod streams;
+mod rule;
+mod filters;
+mod redirect;
+mod matches;
+mod duration;
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use weir_config::{Percent, RouteSettings};
+use weir_traffic::route::{HostPattern, RouteMatch};
+
+use crate::api::ParentReference;
+use crate::backends::Backend;
+use crate::refusal::{Refusal, excerpt};
+use crate::store::ObjectKey;
+
+pub(crate) use grpc::compile as compile_grpc;
+pub(crate) use http::compile as compile_http;
+pub(crate) use redirect::RedirectPlan;
+pub(crate) use streams::{compile_tcp, compile_tls};
+
+/// The kinds of routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum RouteKind {
+    Http,
+    Grpc,
+    Tls,
+    Tcp,
+}
+
+impl RouteKind {
+    /// The kind, as objects state it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTPRoute",
+            Self::Grpc => "GRPCRoute",
+            Self::Tls => "TLSRoute",
+            Self::Tcp => "TCPRoute",
+        }
+    }
+}
+
+/// A route, translated as far as it alone decides.
+#[derive(Debug)]
+pub(crate) struct CompiledRoute {
+    pub(crate) kind: RouteKind,
+    pub(crate) key: ObjectKey,
+    pub(crate) generation: Option<i64>,
+    pub(crate) created: Box<str>,
+    pub(crate) parents: Box<[ParentReference]>,
+    pub(crate) hostnames: Box<[Box<str>]>,
+    /// The rules; empty if the route is refused.
+    pub(crate) rules: Vec<CompiledRule>,
+    /// Whether all that it wants can be done.
+    pub(crate) accepted: Result<(), Refusal>,
+    /// Whether all of its references lead somewhere; if not, why the first does not.
+    pub(crate) resolved: Result<(), Refusal>,
+    /// The services that it refers to, whether they are there or not.
+    pub(crate) services: BTreeSet<ObjectKey>,
+}
+
+/// Hostnames that Weir can match; the API server lets no others pass.
+fn check_hostnames(hostnames: &[Box<str>]) -> Result<(), Refusal> {
+    let bad = |name: &str| HostPattern::parse(name).err().map(|error| (excerpt(name), error));
+    match hostnames.iter().find_map(|name| bad(name)) {
+        Some((name, error)) => Err(Refusal::unsupported(format!("hostnames: `{name}`: {error}"))),
+        None => Ok(()),
+    }
+}
+
+/// A rule of a route.
+#[derive(Debug)]
+pub(crate) struct CompiledRule {
+    /// The name of the rule, or its number.
+    pub(crate) name: Box<str>,
+    /// What it matches, without hosts and priority; any of these.
+    pub(crate) matches: Vec<RouteMatch>,
+    pub(crate) action: CompiledAction,
+    /// All settings but the mirror, which names an upstream by its index.
+    pub(crate) settings: Arc<RouteSettings>,
+    pub(crate) mirror: Option<(Arc<Backend>, Percent)>,
+    /// What decides between each match and those of other routes with the same host, before priority: equal numbers may be a tie.
+    pub(crate) ranks: Vec<u64>,
+}
+
+impl CompiledRule {
+    fn new(
+        name: Box<str>,
+        matches: Vec<RouteMatch>,
+        action: CompiledAction,
+        settings: RouteSettings,
+        mirror: Option<(Arc<Backend>, Percent)>,
+    ) -> Self {
+        let ranks = matches.iter().map(rank).collect();
+        Self { name, matches, action, settings: Arc::new(settings), mirror, ranks }
+    }
+}
+
+/// A number that matches have in common which nothing but their priority may tell apart. Regular expressions count as one path: two of them
+/// may be found in the same.
+pub(crate) fn rank(matches: &RouteMatch) -> u64 {
+    let path = matches.path.to_string();
+    let path = if path.starts_with("regex ") { "regex" } else { &path };
+    let mut hasher = DefaultHasher::new();
+    (path, matches.methods.is_empty(), matches.headers.len(), matches.query.len()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What happens to requests of a rule.
+#[derive(Debug)]
+pub(crate) enum CompiledAction {
+    /// They go to one of these, by weight; at least one, no weight is 0.
+    Backends(Vec<(Arc<Backend>, u32)>),
+    /// They are sent elsewhere; one plan per match.
+    Redirect(Vec<RedirectPlan>),
+    /// They are answered with this status, since no reference leads anywhere.
+    Respond(u16),
+}
+
+impl CompiledRoute {
+    /// All backends of the route, copies included.
+    pub(crate) fn backends(&self) -> impl Iterator<Item = &Arc<Backend>> {
+        self.rules.iter().flat_map(|rule| {
+            let targets = match &rule.action {
+                CompiledAction::Backends(targets) => &targets[..],
+                CompiledAction::Redirect(_) | CompiledAction::Respond(_) => &[],
+            };
+            targets.iter().map(|(backend, _)| backend).chain(rule.mirror.iter().map(|(backend, _)| backend))
+        })
+    }
+}

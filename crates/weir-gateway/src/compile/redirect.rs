@@ -1,0 +1,88 @@
+//! RequestRedirect: where clients are sent depends on the listener, too.
+
+use weir_config::{Redirect, Template};
+
+use crate::api::{PathModifier, RequestRedirect};
+use crate::refusal::Refusal;
+
+/// A redirect before its listener is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RedirectPlan {
+    scheme: Option<Box<str>>,
+    host: Box<str>,
+    port: Option<u16>,
+    /// Path and query, as a template.
+    path: Box<str>,
+    status: u16,
+}
+
+impl RedirectPlan {
+    /// Reads it for requests whose path begins with `prefix`, if it is matched that way.
+    pub(super) fn read(written: &RequestRedirect, prefix: Option<&str>) -> Result<Self, Refusal> {
+        let port = written.port.map(u16::try_from).transpose();
+        let port = port.map_err(|_| Refusal::unsupported("requestRedirect.port: not a port"))?;
+        let status = written.status_code.unwrap_or(302);
+        if ![301, 302, 303, 307, 308].contains(&status) {
+            return Err(Refusal::unsupported(format!("requestRedirect.statusCode: {status} is no redirect")));
+        }
+        let scheme = written.scheme.clone();
+        if !matches!(scheme.as_deref(), None | Some("http" | "https")) {
+            return Err(Refusal::unsupported("requestRedirect.scheme: `http` or `https`"));
+        }
+        let plan = Self {
+            scheme,
+            host: literal(written.hostname.as_deref().unwrap_or("{host}"), written.hostname.is_some())?,
+            port,
+            path: path(written.path.as_deref(), prefix)?,
+            status: status as u16,
+        };
+        plan.at(false, 80)?;
+        Ok(plan)
+    }
+
+    /// The redirect on a listener.
+    pub(crate) fn at(&self, has_tls: bool, listener_port: u16) -> Result<Redirect, Refusal> {
+        let scheme = self.scheme.as_deref().unwrap_or(if has_tls { "https" } else { "http" });
+        let port = match (self.port, &self.scheme) {
+            (Some(port), _) => Some(port),
+            (None, Some(_)) => None,
+            (None, None) => Some(listener_port),
+        };
+        let usual = if scheme == "https" { 443 } else { 80 };
+        let port = port.filter(|port| *port != usual).map_or_else(String::new, |port| format!(":{port}"));
+        let text = format!("{scheme}://{}{port}{}", self.host, self.path);
+        let to: Template =
+            text.parse().map_err(|error| Refusal::unsupported(format!("requestRedirect: {error}")))?;
+        Ok(Redirect { to, status: self.status })
+    }
+}
+
+fn path(written: Option<&PathModifier>, prefix: Option<&str>) -> Result<Box<str>, Refusal> {
+    let Some(written) = written else { return Ok("{path}{query}".into()) };
+    match &*written.r#type {
+        "ReplaceFullPath" => {
+            let path = written.replace_full_path.as_deref().unwrap_or("/");
+            let slash = if path.starts_with('/') { "" } else { "/" };
+            Ok(format!("{slash}{}{{query}}", literal(path, true)?).into())
+        }
+        "ReplacePrefixMatch" if prefix == Some("/") => {
+            let path = written.replace_prefix_match.as_deref().unwrap_or("/").trim_end_matches('/');
+            Ok(format!("{}{{path}}{{query}}", literal(path, true)?).into())
+        }
+        "ReplacePrefixMatch" => Err(Refusal::unsupported(
+            "requestRedirect.path: ReplacePrefixMatch is only supported for the prefix `/` yet",
+        )),
+        other => {
+            Err(Refusal::unsupported(format!("requestRedirect.path: the type `{other}` is not supported")))
+        }
+    }
+}
+
+/// Text without placeholders of Weir's.
+fn literal(text: &str, is_written: bool) -> Result<Box<str>, Refusal> {
+    let bad = |c: char| !c.is_ascii_graphic() || (is_written && matches!(c, '{' | '}'));
+    match text.chars().find(|c| bad(*c)) {
+        Some(bad) => Err(Refusal::unsupported(format!("requestRedirect: {bad:?} cannot be in a URL"))),
+        None => Ok(text.into()),
+    }
+}

@@ -1,0 +1,37 @@
+//! From objects of the Kubernetes Gateway API to a configuration of Weir, to servers of its upstreams, and to the statuses of the objects.
+//!
+//! Pure: a client of the API server feeds a [`Translator`] with objects and carries out what comes back. Opens no socket, reads no file and
+//! no clock, starts no thread, and knows no client of Kubernetes.
+
+#![forbid(unsafe_code)]
+
+// What comes in and what goes out.
+mod translator;
+
+// What objects are told.
+mod status;
+
+// Listeners, routes and upstreams of a configuration.
+mod assembly;
+mod attachment;
+mod listeners;
+
+// One route at a time.
+mod compile;
+mod backends;
+mod policies;
+mod servers;
+mod hosts;
+mod refusal;
+
+mod settings;
+
+// The objects.
+mod store;
+pub mod api;
+
+pub use servers::{ServerSet, ZonedServer};
+pub use settings::{CONTROLLER_NAME, GatewaySettings};
+pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate};
+pub use store::{KubernetesObject, ObjectKey, ObjectKind};
+pub use translator::{Translation, Translator};

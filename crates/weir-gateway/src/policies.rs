@@ -1,0 +1,171 @@
+//! BackendTLSPolicy: how the servers of a service prove who they are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls_pki_types::ServerName;
+use weir_config::{Authorities, UpstreamTls};
+
+use crate::api::{BackendTlsPolicy, ObjectMeta};
+use crate::refusal::Refusal;
+use crate::settings::GatewaySettings;
+use crate::store::{ObjectKey, ObjectStore, in_namespace};
+
+/// Older before younger, then by name: the order of precedence between objects of the API.
+pub(crate) fn age(meta: &ObjectMeta) -> (&str, &str, &str) {
+    // An object without a time is not stored yet: younger than all others.
+    (meta.creation_timestamp.as_deref().unwrap_or("~"), &meta.namespace, &meta.name)
+}
+
+/// The policy for a port of a service: one that names the port before one for all of its ports, then the oldest.
+pub(crate) fn policy_for<'a>(
+    store: &'a ObjectStore,
+    service: &ObjectKey,
+    port_name: &str,
+) -> Option<&'a Arc<BackendTlsPolicy>> {
+    let candidates =
+        in_namespace(&store.backend_tls_policies, &service.namespace).filter_map(|(_, policy)| {
+            let rank = policy.spec.target_refs.iter().filter_map(|target| {
+                let is_service =
+                    target.group.is_empty() && *target.kind == *"Service" && target.name == service.name;
+                match target.section_name.as_deref() {
+                    _ if !is_service => None,
+                    None => Some(false),
+                    Some(section) => (!port_name.is_empty() && section == port_name).then_some(true),
+                }
+            });
+            Some((rank.max()?, policy))
+        });
+    let best = candidates.min_by(|(one, policy), (other, rival)| {
+        other.cmp(one).then_with(|| age(&policy.metadata).cmp(&age(&rival.metadata)))
+    });
+    best.map(|(_, policy)| policy)
+}
+
+/// What a policy comes to: the TLS that it asks for, and whether its references lead somewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PolicyVerdict {
+    pub(crate) tls: Result<UpstreamTls, Refusal>,
+    pub(crate) resolved: Result<(), Refusal>,
+}
+
+/// What a policy asks for, as far as it can be applied.
+pub(crate) fn read(
+    policy: &BackendTlsPolicy,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+) -> PolicyVerdict {
+    let validation = &policy.spec.validation;
+    let (authorities, resolved) = authorities(policy, store, settings);
+    let tls = authorities.and_then(|authorities| {
+        if !policy.spec.options.is_empty() {
+            return Err(Refusal::new("Invalid", "options: Weir has none for this policy"));
+        }
+        check_names(policy)?;
+        let name = ServerName::try_from(validation.hostname.to_string()).map_err(|_| {
+            Refusal::new(
+                "Invalid",
+                format!("validation.hostname: `{}` is not a host name", validation.hostname),
+            )
+        })?;
+        Ok(UpstreamTls::verifying(authorities, name))
+    });
+    PolicyVerdict { tls, resolved }
+}
+
+/// The names that a certificate must have: more than the host name itself cannot be verified yet.
+fn check_names(policy: &BackendTlsPolicy) -> Result<(), Refusal> {
+    let validation = &policy.spec.validation;
+    match &*validation.subject_alt_names {
+        [] => Ok(()),
+        [one] if one.hostname.as_deref() == Some(&*validation.hostname) => Ok(()),
+        _ => Err(Refusal::new(
+            "Invalid",
+            "validation.subjectAltNames: Weir verifies the name in `hostname`; other names are not supported yet",
+        )),
+    }
+}
+
+fn authorities(
+    policy: &BackendTlsPolicy,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+) -> (Result<Arc<Authorities>, Refusal>, Result<(), Refusal>) {
+    let validation = &policy.spec.validation;
+    if let Some(known) = validation.well_known_ca_certificates.as_deref() {
+        let authorities = match (known, &settings.system_authorities) {
+            ("System", Some(authorities)) => Ok(Arc::clone(authorities)),
+            ("System", None) => {
+                Err(Refusal::new("Invalid", "wellKnownCACertificates: this system has no authorities"))
+            }
+            (other, _) => {
+                Err(Refusal::new("Invalid", format!("wellKnownCACertificates: `{other}` is not known")))
+            }
+        };
+        return (authorities, Ok(()));
+    }
+    let mut certificates = Vec::new();
+    let (mut name, mut first_error) = (None, Ok(()));
+    for reference in &validation.ca_certificate_refs {
+        let key = ObjectKey::new(&policy.metadata.namespace, &reference.name);
+        match load_authorities(&reference.group, &reference.kind, &key, store) {
+            Ok(authorities) => {
+                name = name.or_else(|| authorities.file.clone());
+                certificates.extend(authorities.certificates.iter().cloned());
+            }
+            Err(error) => first_error = first_error.and(Err(error)),
+        }
+    }
+    if certificates.is_empty() {
+        let message = match &first_error {
+            Err(error) => error.message.clone(),
+            Ok(()) => "validation: there is no CA certificate".to_owned(),
+        };
+        return (Err(Refusal::new("NoValidCACertificate", message)), first_error);
+    }
+    (Ok(Arc::new(Authorities { file: name, certificates })), first_error)
+}
+
+/// The authorities in a ConfigMap.
+pub(crate) fn load_authorities(
+    group: &str,
+    kind: &str,
+    key: &ObjectKey,
+    store: &ObjectStore,
+) -> Result<Arc<Authorities>, Refusal> {
+    if !group.is_empty() || kind != "ConfigMap" {
+        return Err(Refusal::new(
+            "InvalidKind",
+            format!("a CA certificate is in a ConfigMap, not in a {kind}"),
+        ));
+    }
+    let refused = |why: &str| Refusal::new("InvalidCACertificateRef", format!("ConfigMap {key}: {why}"));
+    let map = store.config_maps.get(key).ok_or_else(|| refused("it does not exist"))?;
+    let text = map.data.get("ca.crt").ok_or_else(|| refused("it has no key `ca.crt`"))?;
+    let name = format!("ConfigMap {key}");
+    let authorities = Authorities::of_text(Path::new(&name), text.as_bytes());
+    let authorities = authorities.map_err(|error| refused(&error.message))?;
+    match authorities.unusable() {
+        Some(error) => Err(refused(&error.message)),
+        None => Ok(authorities),
+    }
+}
+
+/// Whether a policy is the one that counts for some port of a service that it names.
+pub(crate) fn is_in_effect(policy: &Arc<BackendTlsPolicy>, store: &ObjectStore) -> bool {
+    policy.spec.target_refs.iter().any(|target| {
+        let service = ObjectKey::new(&policy.metadata.namespace, &target.name);
+        let ports = match target.section_name.as_deref() {
+            Some(section) => vec![section],
+            None => store.services.get(&service).map_or_else(
+                || vec![""],
+                |service| {
+                    service.spec.ports.iter().map(|port| port.name.as_deref().unwrap_or_default()).collect()
+                },
+            ),
+        };
+        let counts =
+            |port: &&str| policy_for(store, &service, port).is_some_and(|chosen| Arc::ptr_eq(chosen, policy));
+        ports.iter().any(counts)
+    })
+}

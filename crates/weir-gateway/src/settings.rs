@@ -1,0 +1,42 @@
+//! What a translation depends on beside the objects.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_config::{Authorities, Config};
+
+use crate::api::GatewayStatusAddress;
+use crate::store::ObjectKey;
+
+/// The controller name of Weir's GatewayClasses.
+pub const CONTROLLER_NAME: &str = "weir.dev/gateway";
+
+/// What a translation depends on beside the objects.
+#[derive(Debug, Clone)]
+pub struct GatewaySettings {
+    /// GatewayClasses with this `controllerName` are Weir's.
+    pub controller_name: Box<str>,
+    /// The one Gateway that this process serves; `None`: all of its classes, whose ports must then be different.
+    pub served: Option<ObjectKey>,
+    /// Where listeners accept connections; `None`: on every address of the machine.
+    pub bind: Option<IpAddr>,
+    /// The addresses by which clients reach the Gateways; empty: none is known yet.
+    pub addresses: Vec<GatewayStatusAddress>,
+    /// The authorities of the system, for `wellKnownCACertificates: System`; `None`: it has none.
+    pub system_authorities: Option<Arc<Authorities>>,
+    /// What the configuration has beside listeners and upstreams: process, log, admin listener.
+    pub base: Config,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            controller_name: CONTROLLER_NAME.into(),
+            served: None,
+            bind: None,
+            addresses: Vec::new(),
+            system_authorities: None,
+            base: Config::default(),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! What objects are told: conditions of classes, Gateways, routes and policies.
+//!
+//! A condition keeps its time as long as its status is the same; an object whose status would not change is not told anything.
+
+use crate::api::{
+    BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
+    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusListener, ParentReference,
+    PolicyAncestor, RouteGroupKind, RouteParentStatus, RouteStatus,
+};
+use crate::assembly::RouteState;
+use crate::attachment::gateway_of;
+use crate::listeners::{GatewayListenerPlan, GatewayPlan};
+use crate::policies::PolicyVerdict;
+use crate::refusal::Refusal;
+use crate::settings::GatewaySettings;
+use crate::store::{ObjectKey, ObjectKind};
+
+/// The features of the API that are supported, by the names of its conformance tests, in their order.
+pub const SUPPORTED_FEATURES: &[&str] = &[
+    "BackendTLSPolicy",
+    "GRPCRoute",
+    "GRPCRouteNamedRouteRule",
+    "Gateway",
+    "GatewayFrontendClientCertificateValidation",
+    "GatewayHTTPListenerIsolation",
+    "GatewayPort8080",
+    "HTTPRoute",
+    "HTTPRoute303RedirectStatusCode",
+    "HTTPRoute307RedirectStatusCode",
+    "HTTPRoute308RedirectStatusCode",
+    "HTTPRouteBackendProtocolH2C",
+    "HTTPRouteBackendProtocolWebSocket",
+    "HTTPRouteBackendTimeout",
+    "HTTPRouteHostRewrite",
+    "HTTPRouteMethodMatching",
+    "HTTPRouteNamedRouteRule",
+    "HTTPRouteParentRefPort",
+    "HTTPRoutePathRewrite",
+    "HTTPRoutePortRedirect",
+    "HTTPRouteQueryParamMatching",
+    "HTTPRouteRequestMirror",
+    "HTTPRouteRequestPercentageMirror",
+    "HTTPRouteRequestTimeout",
+    "HTTPRouteResponseHeaderModification",
+    "HTTPRouteSchemeRedirect",
+    "ReferenceGrant",
+    "TCPRoute",
+    "TLSRoute",
+    "TLSRouteModeTerminate",
+];
+
+/// A status that an object is to have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusUpdate {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub key: ObjectKey,
+    /// The whole status, entries of other controllers included as they were.
+    pub status: ObjectStatus,
+}
+
+/// The status of an object of one of these kinds.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum ObjectStatus {
+    /// Of a GatewayClass.
+    GatewayClass(GatewayClassStatus),
+    /// Of a Gateway.
+    Gateway(GatewayStatus),
+    /// Of a route of any kind.
+    Route(RouteStatus),
+    /// Of a BackendTLSPolicy.
+    Policy(BackendTlsPolicyStatus),
+}
+
+/// The conditions of one place while they are decided.
+struct Conditions<'a> {
+    present: &'a [Condition],
+    generation: Option<i64>,
+    now: &'a str,
+    decided: Vec<Condition>,
+}
+
+impl<'a> Conditions<'a> {
+    fn new(present: &'a [Condition], generation: Option<i64>, now: &'a str) -> Self {
+        Self { present, generation, now, decided: Vec::new() }
+    }
+
+    fn push(&mut self, kind: &str, is_true: bool, reason: &str, message: &str) {
+        let status = if is_true { "True" } else { "False" };
+        let same = self.present.iter().find(|known| *known.r#type == *kind && *known.status == *status);
+        self.decided.push(Condition {
+            last_transition_time: same
+                .map_or_else(|| self.now.into(), |known| known.last_transition_time.clone()),
+            message: message.into(),
+            observed_generation: self.generation,
+            reason: reason.into(),
+            status: status.into(),
+            r#type: kind.into(),
+        });
+    }
+
+    /// True with the name of the condition as its reason, or false with a reason of its own.
+    fn verdict(&mut self, kind: &str, verdict: Result<(), &Refusal>) {
+        match verdict {
+            Ok(()) => self.push(kind, true, kind, ""),
+            Err(refusal) => self.push(kind, false, refusal.reason, &refusal.message),
+        }
+    }
+
+    fn finish(self) -> Box<[Condition]> {
+        self.decided.into()
+    }
+}
+
+pub(crate) fn of_class(class: &GatewayClass, now: &str) -> Option<GatewayClassStatus> {
+    let present = class.status.as_deref().cloned().unwrap_or_default();
+    let mut conditions = Conditions::new(&present.conditions, class.metadata.generation, now);
+    match &class.spec.parameters_ref {
+        None => conditions.push("Accepted", true, "Accepted", ""),
+        Some(_) => conditions.push(
+            "Accepted",
+            false,
+            "InvalidParameters",
+            "parametersRef: no kind of parameters is supported",
+        ),
+    }
+    conditions.push("SupportedVersion", true, "SupportedVersion", "");
+    let features =
+        SUPPORTED_FEATURES.iter().map(|name| GatewayClassStatusSupportedFeature { name: (*name).into() });
+    let status =
+        GatewayClassStatus { conditions: conditions.finish(), supported_features: features.collect() };
+    (status != present).then_some(status)
+}
+
+pub(crate) fn of_gateway(
+    plan: &GatewayPlan,
+    attached: &[i32],
+    settings: &GatewaySettings,
+    now: &str,
+) -> Option<GatewayStatus> {
+    let gateway: &Gateway = &plan.gateway;
+    let present = gateway.status.as_deref().cloned().unwrap_or_default();
+    let generation = gateway.metadata.generation;
+    let mut conditions = Conditions::new(&present.conditions, generation, now);
+    let is_open = |listener: &GatewayListenerPlan| plan.accepted.is_ok() && listener.is_open();
+    let is_valid = |listener: &&GatewayListenerPlan| listener.accepted.is_ok() && listener.conflict.is_none();
+    let valid = plan.listeners.iter().filter(is_valid).count();
+    match &plan.accepted {
+        Err(refusal) => conditions.push("Accepted", false, refusal.reason, &refusal.message),
+        Ok(()) if valid == plan.listeners.len() => conditions.push("Accepted", true, "Accepted", ""),
+        Ok(()) => conditions.push(
+            "Accepted",
+            valid > 0,
+            "ListenersNotValid",
+            "some listeners cannot be used: see their conditions",
+        ),
+    }
+    let is_usable = |wanted: &str| settings.addresses.iter().any(|address| *address.value == *wanted);
+    let unusable = gateway
+        .spec
+        .addresses
+        .iter()
+        .filter_map(|address| address.value.as_deref())
+        .find(|wanted| !is_usable(wanted));
+    if !plan.listeners.iter().any(is_open) {
+        conditions.push("Programmed", false, "Invalid", "no listener is open");
+    } else if let Some(unusable) = unusable {
+        conditions.push(
+            "Programmed",
+            false,
+            "AddressNotUsable",
+            &format!("the address `{unusable}` is not one of this process"),
+        );
+    } else if settings.addresses.is_empty() {
+        conditions.push("Programmed", false, "AddressNotAssigned", "no address is known yet");
+    } else {
+        conditions.push("Programmed", true, "Programmed", "");
+    }
+    let listeners = plan.listeners.iter().zip(attached).map(|(listener, attached)| {
+        let before = present.listeners.iter().find(|known| known.name == listener.name);
+        let before = before.map_or(&[][..], |known| &known.conditions);
+        of_listener(listener, *attached, is_open(listener), Conditions::new(before, generation, now))
+    });
+    let status = GatewayStatus {
+        addresses: settings.addresses.clone().into(),
+        attached_listener_sets: present.attached_listener_sets,
+        listeners: listeners.collect(),
+        conditions: conditions.finish(),
+    };
+    (status != present).then_some(status)
+}
+
+fn of_listener(
+    listener: &GatewayListenerPlan,
+    attached: i32,
+    is_open: bool,
+    mut conditions: Conditions<'_>,
+) -> GatewayStatusListener {
+    let accepted = listener.accepted.as_ref().err().or(listener.conflict.as_ref());
+    conditions.verdict("Accepted", accepted.map_or(Ok(()), Err));
+    match &listener.conflict {
+        Some(refusal) => conditions.push("Conflicted", true, refusal.reason, &refusal.message),
+        None => conditions.push("Conflicted", false, "NoConflicts", ""),
+    }
+    if let Some(overlap) = &listener.overlap {
+        conditions.push("OverlappingTLSConfig", true, overlap.reason, &overlap.message);
+    }
+    let is_programmed = is_open && listener.resolved.is_ok();
+    match &listener.resolved {
+        _ if is_programmed => conditions.push("Programmed", true, "Programmed", ""),
+        Err(refusal) => conditions.push("Programmed", false, "Invalid", &refusal.message),
+        Ok(()) => conditions.push("Programmed", false, "Invalid", "the listener is not open"),
+    }
+    conditions.verdict("ResolvedRefs", listener.resolved.as_ref().map(|_| ()));
+    let kind = |name: &str| RouteGroupKind { group: Some(GROUP.into()), kind: name.into() };
+    GatewayStatusListener {
+        attached_routes: attached,
+        conditions: conditions.finish(),
+        name: listener.name.clone(),
+        supported_kinds: listener.kinds.iter().map(|one| kind(one.name())).collect(),
+    }
+}
+
+/// Whether an entry is about a Gateway of this process: others of this controller have processes of their own.
+fn is_served(reference: &ParentReference, namespace: &str, settings: &GatewaySettings) -> bool {
+    settings.served.is_none() || gateway_of(reference, namespace) == settings.served
+}
+
+/// Entries of ours in the places that they had, between those of others: two writers that sorted them would never agree.
+fn in_their_places<T: Clone>(
+    present: &[T],
+    mut decided: Vec<T>,
+    is_ours: impl Fn(&T) -> bool,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Box<[T]> {
+    let mut entries = Vec::with_capacity(present.len() + decided.len());
+    for entry in present {
+        if !is_ours(entry) {
+            entries.push(entry.clone());
+        } else if let Some(place) = decided.iter().position(|one| is_same(one, entry)) {
+            entries.push(decided.remove(place));
+        }
+    }
+    entries.extend(decided);
+    entries.into()
+}
+
+/// The status of a route: an entry for each reference to a Gateway of ours, and those of other controllers as they are.
+pub(crate) fn of_route(
+    state: &RouteState,
+    present: Option<&RouteStatus>,
+    settings: &GatewaySettings,
+    now: &str,
+) -> Option<RouteStatus> {
+    let present = present.cloned().unwrap_or_default();
+    let is_ours = |entry: &RouteParentStatus| {
+        entry.controller_name == settings.controller_name
+            && is_served(&entry.parent_ref, &state.compiled.key.namespace, settings)
+    };
+    let mut decided: Vec<RouteParentStatus> = Vec::new();
+    for attachment in &state.attachments {
+        let reference = &state.compiled.parents[attachment.parent];
+        let before = present.parents.iter().find(|entry| is_ours(entry) && entry.parent_ref == *reference);
+        let before = before.map_or(&[][..], |entry| &entry.conditions);
+        let mut conditions = Conditions::new(before, state.compiled.generation, now);
+        conditions.verdict("Accepted", attachment.verdict.as_ref().map(|_| ()));
+        conditions.verdict("ResolvedRefs", state.compiled.resolved.as_ref().map(|_| ()));
+        decided.push(RouteParentStatus {
+            conditions: conditions.finish(),
+            controller_name: settings.controller_name.clone(),
+            parent_ref: reference.clone(),
+        });
+    }
+    let is_same = |one: &RouteParentStatus, other: &RouteParentStatus| one.parent_ref == other.parent_ref;
+    let parents = in_their_places(&present.parents, decided, is_ours, is_same);
+    let status = RouteStatus { parents };
+    (status != present).then_some(status)
+}
+
+/// The status of a policy: an entry for each Gateway of ours with a route to a service that the policy is for.
+pub(crate) fn of_policy(
+    policy: &BackendTlsPolicy,
+    verdict: &PolicyVerdict,
+    is_in_effect: bool,
+    gateways: &[&ObjectKey],
+    settings: &GatewaySettings,
+    now: &str,
+) -> Option<BackendTlsPolicyStatus> {
+    let present = policy.status.as_deref().cloned().unwrap_or_default();
+    let is_ours = |entry: &PolicyAncestor| {
+        entry.controller_name == settings.controller_name
+            && is_served(&entry.ancestor_ref, &policy.metadata.namespace, settings)
+    };
+    let mut decided: Vec<PolicyAncestor> = Vec::new();
+    for gateway in gateways {
+        let ancestor_ref = ParentReference {
+            group: Some(GROUP.into()),
+            kind: Some(Gateway::KIND.into()),
+            name: gateway.name.clone(),
+            namespace: Some(gateway.namespace.clone()),
+            ..ParentReference::default()
+        };
+        let before =
+            present.ancestors.iter().find(|entry| is_ours(entry) && entry.ancestor_ref == ancestor_ref);
+        let before = before.map_or(&[][..], |entry| &entry.conditions);
+        let mut conditions = Conditions::new(before, policy.metadata.generation, now);
+        match &verdict.tls {
+            Ok(_) if !is_in_effect => {
+                conditions.push("Accepted", false, "Conflicted", "an older policy is for the same service");
+            }
+            tls => conditions.verdict("Accepted", tls.as_ref().map(|_| ())),
+        }
+        conditions.verdict("ResolvedRefs", verdict.resolved.as_ref().map(|_| ()));
+        decided.push(PolicyAncestor {
+            ancestor_ref,
+            conditions: conditions.finish(),
+            controller_name: settings.controller_name.clone(),
+        });
+    }
+    let is_same = |one: &PolicyAncestor, other: &PolicyAncestor| one.ancestor_ref == other.ancestor_ref;
+    let ancestors = in_their_places(&present.ancestors, decided, is_ours, is_same);
+    let status = BackendTlsPolicyStatus { ancestors };
+    (status != present).then_some(status)
+}

@@ -1,0 +1,333 @@
+//! Objects in; configuration, servers and statuses out. Keeps what it has translated and translates only what a change concerns.
+//!
+//! A change of a route translates that route; of a Service, the routes that refer to it; of a BackendTLSPolicy, ConfigMap or ReferenceGrant,
+//! the routes to services of namespaces that it may concern; of an EndpointSlice, none: only the servers of its service are collected. A
+//! change of a Gateway, its class, a Secret or the labels of a namespace plans all listeners anew, and looks anew at which routes they
+//! take, but translates no route. Listeners, routes and upstreams that come out equal are the same objects as before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_config::Config;
+
+use crate::api::RouteStatus;
+use crate::assembly::{Assembly, RouteKey, RouteState};
+use crate::attachment::attach;
+use crate::backends::Backend;
+use crate::compile::{self, CompiledRoute, RouteKind};
+use crate::listeners::{self, GatewayPlan};
+use crate::policies;
+use crate::servers::{ServerSet, SlicesByService, service_of};
+use crate::settings::GatewaySettings;
+use crate::status::{self, ObjectStatus, StatusUpdate};
+use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
+
+/// The objects, and what was made of them.
+#[derive(Debug, Default)]
+pub struct Translator {
+    settings: GatewaySettings,
+    store: ObjectStore,
+    slices: SlicesByService,
+    plans: Vec<GatewayPlan>,
+    routes: BTreeMap<RouteKey, RouteState>,
+    /// The routes that refer to a service.
+    users: BTreeMap<ObjectKey, BTreeSet<RouteKey>>,
+    assembly: Assembly,
+    pending: PendingWork,
+}
+
+/// What has to be done at the next translation.
+#[derive(Debug, Default)]
+struct PendingWork {
+    /// Routes to translate; those that are gone are forgotten.
+    routes: BTreeSet<RouteKey>,
+    /// Routes whose status has to be compared with what they are to have.
+    statuses: BTreeSet<RouteKey>,
+    /// Services whose servers have to be collected.
+    services: BTreeSet<ObjectKey>,
+    /// All Gateways.
+    gateways: bool,
+    /// The statuses of classes, Gateways and policies.
+    other_statuses: bool,
+}
+
+/// What has come out since the last translation.
+#[derive(Debug)]
+pub struct Translation {
+    /// The configuration, if it may be another than the one before.
+    pub config: Option<Config>,
+    /// The servers of upstreams that are new or whose endpoints have changed.
+    pub servers: Vec<ServerSet>,
+    /// The statuses that objects do not have yet. `Programmed` is said of what [`Translation::config`] has: write them once it is applied.
+    pub statuses: Vec<StatusUpdate>,
+    /// How many routes were translated.
+    pub routes_translated: usize,
+}
+
+impl Translator {
+    /// Without objects.
+    pub fn new(settings: GatewaySettings) -> Self {
+        let pending = PendingWork { gateways: true, ..PendingWork::default() };
+        Self { settings, pending, ..Self::default() }
+    }
+
+    /// Other settings; what depends on them is made anew.
+    pub fn set_settings(&mut self, settings: GatewaySettings) {
+        self.settings = settings;
+        self.pending.gateways = true;
+        self.pending.routes.extend(self.routes.keys().cloned());
+    }
+
+    /// Takes the latest form of an object.
+    pub fn upsert(&mut self, object: &KubernetesObject) {
+        let before = self.store.upsert(object);
+        if let Some(KubernetesObject::EndpointSlice(slice)) = &before {
+            self.slices.remove(slice);
+        }
+        if let KubernetesObject::EndpointSlice(slice) = object {
+            self.slices.insert(slice);
+        }
+        match &before {
+            Some(before) if is_same_but_status(before, object) => self.note_status(object),
+            _ => {
+                before.iter().for_each(|before| self.note(before));
+                self.note(object);
+            }
+        }
+    }
+
+    /// Forgets an object.
+    pub fn delete(&mut self, kind: ObjectKind, key: &ObjectKey) {
+        let Some(object) = self.store.delete(kind, key) else { return };
+        if let KubernetesObject::EndpointSlice(slice) = &object {
+            self.slices.remove(slice);
+        }
+        self.note(&object);
+    }
+
+    /// An object says what it said before: only its status may have to be repeated.
+    fn note_status(&mut self, object: &KubernetesObject) {
+        match route_key(object) {
+            Some(key) => drop(self.pending.statuses.insert(key)),
+            None => self.pending.other_statuses = true,
+        }
+        // The plan of a Gateway has the object, with the status that is compared.
+        self.pending.gateways |= matches!(object, KubernetesObject::Gateway(_));
+    }
+
+    /// Notes what an object concerns, before and after a change.
+    fn note(&mut self, object: &KubernetesObject) {
+        let key = object.key();
+        match object {
+            KubernetesObject::HttpRoute(_)
+            | KubernetesObject::GrpcRoute(_)
+            | KubernetesObject::TlsRoute(_)
+            | KubernetesObject::TcpRoute(_) => self.pending.routes.extend(route_key(object)),
+            KubernetesObject::Service(_) => {
+                self.note_users(|service| *service == key);
+                self.pending.services.insert(key);
+            }
+            KubernetesObject::EndpointSlice(slice) => self.pending.services.extend(service_of(slice)),
+            KubernetesObject::BackendTlsPolicy(_) => {
+                self.note_users(|service| service.namespace == key.namespace);
+                self.pending.other_statuses = true;
+            }
+            KubernetesObject::ConfigMap(_) => {
+                self.note_users(|service| service.namespace == key.namespace);
+                self.pending.gateways = true;
+                self.pending.other_statuses = true;
+            }
+            KubernetesObject::ReferenceGrant(_) => {
+                self.note_users(|service| service.namespace == key.namespace);
+                self.pending.gateways = true;
+            }
+            KubernetesObject::GatewayClass(_)
+            | KubernetesObject::Gateway(_)
+            | KubernetesObject::Secret(_)
+            | KubernetesObject::Namespace(_) => self.pending.gateways = true,
+        }
+    }
+
+    fn note_users(&mut self, is_concerned: impl Fn(&ObjectKey) -> bool) {
+        let users = self.users.iter().filter(|(service, _)| is_concerned(service));
+        self.pending.routes.extend(users.flat_map(|(_, routes)| routes).cloned());
+    }
+
+    /// Translates what has changed; `now` is the time for conditions that do (RFC 3339).
+    pub fn translate(&mut self, now: &str) -> Translation {
+        let pending = std::mem::take(&mut self.pending);
+        let mut changed_statuses = pending.statuses;
+        for key in &pending.routes {
+            self.retranslate(key);
+        }
+        changed_statuses.extend(pending.routes.iter().cloned());
+        if pending.gateways {
+            self.plans = listeners::plan(&self.store, &self.settings);
+            for (key, state) in &mut self.routes {
+                let attachments = attach(&state.compiled, &self.plans, &self.store);
+                if attachments != state.attachments {
+                    state.attachments = attachments;
+                    changed_statuses.insert(key.clone());
+                }
+            }
+        }
+        let has_changed = pending.gateways || !pending.routes.is_empty();
+        let config = has_changed.then(|| self.assembly.assemble(&self.plans, &self.routes, &self.settings));
+        let servers = self.collect_servers(&pending.services);
+        let mut statuses = Vec::new();
+        if has_changed || pending.other_statuses {
+            self.push_statuses(now, &mut statuses);
+        }
+        for key in &changed_statuses {
+            statuses.extend(self.route_status(key, now));
+        }
+        Translation { config, servers, statuses, routes_translated: pending.routes.len() }
+    }
+
+    fn retranslate(&mut self, key: &RouteKey) {
+        if let Some(before) = self.routes.remove(key) {
+            for service in &before.compiled.services {
+                if let Some(users) = self.users.get_mut(service) {
+                    users.remove(key);
+                    if users.is_empty() {
+                        self.users.remove(service);
+                    }
+                }
+            }
+        }
+        let Some(compiled) = self.compile(key) else { return };
+        for service in &compiled.services {
+            self.users.entry(service.clone()).or_default().insert(key.clone());
+        }
+        let attachments = attach(&compiled, &self.plans, &self.store);
+        self.routes.insert(key.clone(), RouteState { compiled: Arc::new(compiled), attachments });
+    }
+
+    fn compile(&self, RouteKey { kind, key }: &RouteKey) -> Option<CompiledRoute> {
+        let (store, settings) = (&self.store, &self.settings);
+        Some(match kind {
+            RouteKind::Http => compile::compile_http(store.http_routes.get(key)?, store, settings),
+            RouteKind::Grpc => compile::compile_grpc(store.grpc_routes.get(key)?, store, settings),
+            RouteKind::Tls => compile::compile_tls(store.tls_routes.get(key)?, store, settings),
+            RouteKind::Tcp => compile::compile_tcp(store.tcp_routes.get(key)?, store, settings),
+        })
+    }
+
+    fn collect_servers(&mut self, services: &BTreeSet<ObjectKey>) -> Vec<ServerSet> {
+        let mut backends: BTreeMap<Box<str>, Arc<Backend>> = BTreeMap::new();
+        let fresh = self.assembly.take_fresh();
+        let of_services = services.iter().flat_map(|service| self.assembly.of_service(service));
+        for backend in fresh.iter().chain(of_services) {
+            backends.insert(backend.name.clone(), Arc::clone(backend));
+        }
+        let collect = |(upstream, backend): (Box<str>, Arc<Backend>)| {
+            let service = backend.service.as_ref()?;
+            Some(ServerSet {
+                upstream,
+                servers: self.slices.servers(&self.store, service, &backend.port_name),
+            })
+        };
+        backends.into_iter().filter_map(collect).collect()
+    }
+
+    /// The statuses of classes, Gateways and policies.
+    fn push_statuses(&self, now: &str, statuses: &mut Vec<StatusUpdate>) {
+        let is_ours = |name: &str| *name == *self.settings.controller_name;
+        for (key, class) in &self.store.gateway_classes {
+            if let Some(status) =
+                is_ours(&class.spec.controller_name).then(|| status::of_class(class, now)).flatten()
+            {
+                let status = ObjectStatus::GatewayClass(status);
+                statuses.push(StatusUpdate { kind: ObjectKind::GatewayClass, key: key.clone(), status });
+            }
+        }
+        let mut attached: Vec<Vec<i32>> =
+            self.plans.iter().map(|plan| vec![0; plan.listeners.len()]).collect();
+        for attachment in self.routes.values().flat_map(|state| &state.attachments) {
+            for one in attachment.verdict.iter().flatten() {
+                attached[attachment.gateway][one.listener] += 1;
+            }
+        }
+        for (plan, attached) in self.plans.iter().zip(&attached) {
+            if let Some(status) = status::of_gateway(plan, attached, &self.settings, now) {
+                let status = ObjectStatus::Gateway(status);
+                statuses.push(StatusUpdate { kind: ObjectKind::Gateway, key: plan.key.clone(), status });
+            }
+        }
+        for (key, policy) in &self.store.backend_tls_policies {
+            let verdict = policies::read(policy, &self.store, &self.settings);
+            let services =
+                policy.spec.target_refs.iter().map(|target| ObjectKey::new(&key.namespace, &target.name));
+            let users: BTreeSet<&RouteKey> =
+                services.filter_map(|service| self.users.get(&service)).flatten().collect();
+            let used =
+                users.iter().filter_map(|user| self.routes.get(*user)).flat_map(|state| &state.attachments);
+            let gateways: BTreeSet<&ObjectKey> =
+                used.map(|attachment| &self.plans[attachment.gateway].key).collect();
+            let gateways: Vec<&ObjectKey> = gateways.into_iter().collect();
+            let is_in_effect = policies::is_in_effect(policy, &self.store);
+            let status = status::of_policy(policy, &verdict, is_in_effect, &gateways, &self.settings, now);
+            if let Some(status) = status.map(ObjectStatus::Policy) {
+                statuses.push(StatusUpdate { kind: ObjectKind::BackendTlsPolicy, key: key.clone(), status });
+            }
+        }
+    }
+
+    fn route_status(&self, key: &RouteKey, now: &str) -> Option<StatusUpdate> {
+        let state = self.routes.get(key)?;
+        let (kind, present) = self.present(key)?;
+        let status = status::of_route(state, present, &self.settings, now)?;
+        Some(StatusUpdate { kind, key: key.key.clone(), status: ObjectStatus::Route(status) })
+    }
+
+    /// The status that a route has.
+    fn present(&self, RouteKey { kind, key }: &RouteKey) -> Option<(ObjectKind, Option<&RouteStatus>)> {
+        let store = &self.store;
+        Some(match kind {
+            RouteKind::Http => (ObjectKind::HttpRoute, store.http_routes.get(key)?.status.as_deref()),
+            RouteKind::Grpc => (ObjectKind::GrpcRoute, store.grpc_routes.get(key)?.status.as_deref()),
+            RouteKind::Tls => (ObjectKind::TlsRoute, store.tls_routes.get(key)?.status.as_deref()),
+            RouteKind::Tcp => (ObjectKind::TcpRoute, store.tcp_routes.get(key)?.status.as_deref()),
+        })
+    }
+}
+
+fn route_key(object: &KubernetesObject) -> Option<RouteKey> {
+    let kind = match object {
+        KubernetesObject::HttpRoute(_) => RouteKind::Http,
+        KubernetesObject::GrpcRoute(_) => RouteKind::Grpc,
+        KubernetesObject::TlsRoute(_) => RouteKind::Tls,
+        KubernetesObject::TcpRoute(_) => RouteKind::Tcp,
+        _ => return None,
+    };
+    Some(RouteKey { kind, key: object.key() })
+}
+
+/// Whether two forms of an object want the same: most events are echoes of statuses that were written.
+fn is_same_but_status(before: &KubernetesObject, after: &KubernetesObject) -> bool {
+    macro_rules! same {
+        ($($kind:ident),+) => {
+            match (before, after) {
+                $((KubernetesObject::$kind(before), KubernetesObject::$kind(after)) => {
+                    before.spec == after.spec && before.metadata == after.metadata
+                })+
+                (KubernetesObject::EndpointSlice(before), KubernetesObject::EndpointSlice(after)) => before == after,
+                (KubernetesObject::Secret(before), KubernetesObject::Secret(after)) => before == after,
+                (KubernetesObject::ConfigMap(before), KubernetesObject::ConfigMap(after)) => before == after,
+                (KubernetesObject::Namespace(before), KubernetesObject::Namespace(after)) => before == after,
+                _ => false,
+            }
+        };
+    }
+    same!(
+        GatewayClass,
+        Gateway,
+        HttpRoute,
+        GrpcRoute,
+        TlsRoute,
+        TcpRoute,
+        ReferenceGrant,
+        BackendTlsPolicy,
+        Service
+    )
+}

@@ -1,0 +1,8 @@
+//! Objects as YAML, and what they come to: listeners, routes, upstreams, servers and statuses as text. `UPDATE=1` writes the expected texts.
+
+#![expect(clippy::unwrap_used, reason = "what reads and renders for tests fails as the tests do")]
+
+mod golden;
+mod incremental;
+mod objects;
+mod rendering;

@@ -1,0 +1,172 @@
+//! A translation as text.
+
+use std::fmt::Write as _;
+
+use weir_config::{
+    Config, ForwardHost, HeaderChanges, Listener, ListenerProtocol, Route, RouteAction, RouteSettings,
+    Upstream, UpstreamIndex, UpstreamSettings,
+};
+use weir_gateway::api::Condition;
+use weir_gateway::{ObjectStatus, ServerSet, StatusUpdate, Translation};
+
+pub(crate) fn render(translation: &Translation) -> String {
+    let mut text = String::new();
+    if let Some(config) = &translation.config {
+        config.listeners.iter().for_each(|listener| render_listener(&mut text, config, listener));
+        let mut upstreams: Vec<&Upstream> = config.upstreams.iter().map(|upstream| &**upstream).collect();
+        upstreams.sort_by_key(|upstream| upstream.name.clone());
+        upstreams.into_iter().for_each(|upstream| render_upstream(&mut text, upstream));
+    }
+    translation.servers.iter().for_each(|set| render_servers(&mut text, set));
+    translation.statuses.iter().for_each(|update| render_status(&mut text, update));
+    text
+}
+
+fn render_listener(text: &mut String, config: &Config, listener: &Listener) {
+    // A table that can be built: no two routes are tied.
+    let _table = listener.route_table();
+    let addresses: Vec<String> = listener.addresses.iter().map(ToString::to_string).collect();
+    write!(text, "listener {} at {}", listener.name, addresses.join(", ")).unwrap();
+    if listener.protocol == ListenerProtocol::Tcp {
+        text.push_str(", tcp");
+    }
+    if let Some(tls) = &listener.tls {
+        let names: Vec<String> = tls.certificates().map(|one| one.certificate.names.join("+")).collect();
+        write!(text, ", tls of {}", names.join(", ")).unwrap();
+        if tls.client_certificates.is_some() {
+            text.push_str(", clients have certificates");
+        }
+    }
+    text.push('\n');
+    for route in &listener.routes {
+        writeln!(text, "  {}: {}", route.name, route.matches).unwrap();
+        writeln!(text, "    {}", action(config, route)).unwrap();
+        settings(text, config, &route.settings);
+    }
+}
+
+fn name(config: &Config, index: UpstreamIndex) -> &str {
+    &config.upstream(index).name
+}
+
+fn action(config: &Config, route: &Route) -> String {
+    match &route.action {
+        RouteAction::Upstream(index) => format!("to {}", name(config, *index)),
+        RouteAction::Split(parts) => {
+            let part =
+                |one: &weir_config::SplitTarget| format!("{} {}", one.weight, name(config, one.upstream));
+            format!("split {}", parts.iter().map(part).collect::<Vec<_>>().join(", "))
+        }
+        RouteAction::Redirect(redirect) => format!("redirect {} {}", redirect.status, redirect.to),
+        RouteAction::Respond(fixed) => format!("respond {}", fixed.status),
+        RouteAction::Files(_) => unreachable!("the API has no files"),
+    }
+}
+
+fn settings(text: &mut String, config: &Config, settings: &RouteSettings) {
+    for (side, changes) in [("request", &settings.request_headers), ("response", &settings.response_headers)]
+    {
+        if !changes.is_empty() {
+            writeln!(text, "    {side} headers: {}", header_changes(changes)).unwrap();
+        }
+    }
+    if let Some(rewrite) = &settings.rewrite {
+        let mut path = Vec::new();
+        rewrite.apply(b"/one/two", Some(b"q"), &mut path);
+        writeln!(text, "    rewrites /one/two?q to {}", String::from_utf8_lossy(&path)).unwrap();
+    }
+    if let ForwardHost::Literal(host) = &settings.forward_host {
+        writeln!(text, "    host {host}").unwrap();
+    }
+    if let Some(mirror) = &settings.mirror {
+        writeln!(text, "    mirrors {} to {}", mirror.share, name(config, mirror.upstream)).unwrap();
+    }
+    if let Some(cors) = &settings.cors {
+        writeln!(text, "    cors {cors:?}").unwrap();
+    }
+    if let Some(limit) = settings.timeouts.exchange {
+        writeln!(text, "    exchange within {limit:?}").unwrap();
+    }
+}
+
+fn header_changes(changes: &HeaderChanges) -> String {
+    let removed = changes.remove.iter().map(|name| format!("-{name}"));
+    let set = changes.set.iter().map(|(name, value)| format!("{name}={value}"));
+    let added = changes.add.iter().map(|(name, value)| format!("+{name}={value}"));
+    removed.chain(set).chain(added).collect::<Vec<_>>().join(" ")
+}
+
+fn render_upstream(text: &mut String, upstream: &Upstream) {
+    let default = UpstreamSettings::default();
+    write!(text, "upstream {}", upstream.name).unwrap();
+    if upstream.protocol != default.protocol {
+        write!(text, ", {}", upstream.protocol.name()).unwrap();
+    }
+    if upstream.timeouts.response != default.timeouts.response {
+        write!(text, ", response within {:?}", upstream.timeouts.response).unwrap();
+    }
+    if let Some(tls) = &upstream.tls {
+        write!(text, ", tls as {:?}", tls.server_name.as_ref().unwrap().to_str()).unwrap();
+    }
+    text.push('\n');
+}
+
+fn render_servers(text: &mut String, set: &ServerSet) {
+    writeln!(text, "servers of {}", set.upstream).unwrap();
+    for one in &set.servers {
+        write!(text, "  {} {:?}", one.server.name, one.server.mode).unwrap();
+        if let Some(zone) = &one.zone {
+            write!(text, ", zone {zone}").unwrap();
+        }
+        if !one.for_zones.is_empty() {
+            write!(text, ", for {}", one.for_zones.join(" ")).unwrap();
+        }
+        text.push('\n');
+    }
+}
+
+fn render_status(text: &mut String, update: &StatusUpdate) {
+    writeln!(text, "status of {:?} {}", update.kind, update.key).unwrap();
+    match &update.status {
+        ObjectStatus::GatewayClass(status) => conditions(text, "  ", &status.conditions),
+        ObjectStatus::Gateway(status) => {
+            conditions(text, "  ", &status.conditions);
+            for listener in &status.listeners {
+                let kinds: Vec<&str> = listener.supported_kinds.iter().map(|kind| &*kind.kind).collect();
+                let (name, attached) = (&listener.name, listener.attached_routes);
+                writeln!(
+                    text,
+                    "  listener {name}: {attached} attached of {}",
+                    if kinds.is_empty() { "no kind".to_owned() } else { kinds.join(", ") }
+                )
+                .unwrap();
+                conditions(text, "    ", &listener.conditions);
+            }
+        }
+        ObjectStatus::Route(status) => {
+            for parent in &status.parents {
+                let section = parent.parent_ref.section_name.as_deref().unwrap_or("*");
+                writeln!(text, "  parent {} {section} by {}", parent.parent_ref.name, parent.controller_name)
+                    .unwrap();
+                conditions(text, "    ", &parent.conditions);
+            }
+        }
+        ObjectStatus::Policy(status) => {
+            for ancestor in &status.ancestors {
+                writeln!(text, "  ancestor {} by {}", ancestor.ancestor_ref.name, ancestor.controller_name)
+                    .unwrap();
+                conditions(text, "    ", &ancestor.conditions);
+            }
+        }
+    }
+}
+
+fn conditions(text: &mut String, indent: &str, conditions: &[Condition]) {
+    for one in conditions {
+        write!(text, "{indent}{} {} {}", one.r#type, one.status, one.reason).unwrap();
+        if !one.message.is_empty() {
+            write!(text, ": {}", one.message).unwrap();
+        }
+        text.push('\n');
+    }
+}
