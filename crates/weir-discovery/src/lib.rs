@@ -1,7 +1,7 @@
 //! Sources of servers: who the servers of an upstream are, according to a file, DNS, Consul or etcd, followed as it changes.
 //!
 //! Each upstream with a source has a task that asks it; what it says is a whole [`ServerSet`], sent when it changes. What is believed
-//! (grace for empty answers, last known servers in an outage and over a restart) is decided in `belief`, without I/O. Must not know the
+//! (grace for empty answers, last known servers in an outage and over a restart) is decided in `source_state`, without I/O. Must not know the
 //! request path, nor balance anything.
 
 #![forbid(unsafe_code)]
@@ -21,7 +21,7 @@ mod weights;
 // From a source to the set that goes out.
 mod report;
 mod state_file;
-mod belief;
+mod source_state;
 mod backoff;
 mod server_set;
 mod clock;

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::belief::SourceReport;
 use crate::server_set::DiscoveredServer;
+use crate::source_state::SourceReport;
 
 /// A report on its way.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct SourceMessage {
     pub(crate) report: SourceReport,
 }
 
-/// A source as the desk of all sources knows it.
+/// The way of one source.
 #[derive(Debug, Clone)]
 pub(crate) struct Reporter {
     pub(crate) upstream: Box<str>,

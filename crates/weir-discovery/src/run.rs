@@ -1,4 +1,4 @@
-//! The desk of all sources: a task for each upstream that has one, what is believed of each, and the sets that go out. A new config leaves the
+//! All sources: a task for each upstream that has one, what is believed of each, and the sets that go out. A new config leaves the
 //! sources that it does not change alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,10 +11,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{Config, DiscoverySettings, Dns, ServerSource};
 
-use crate::belief::Belief;
 use crate::dns::DnsQuestion;
 use crate::report::{Reporter, SourceMessage};
 use crate::server_set::ServerSet;
+use crate::source_state::SourceState;
 use crate::state_file::StoredUpstream;
 use crate::{clock, consul, dns, etcd, file_source, state_file};
 
@@ -47,28 +47,28 @@ impl DiscoveryConfig {
 /// does; then all sources end, too.
 pub async fn run(mut configs: UnboundedReceiver<DiscoveryConfig>, sets: UnboundedSender<ServerSet>) {
     let (reports, mut reported) = unbounded_channel();
-    let mut desk = Desk::new(reports);
+    let mut followed_sources = FollowedSources::new(reports);
     loop {
-        let due = desk.due();
+        let due = followed_sources.due();
         tokio::select! {
             config = configs.recv() => match config {
-                Some(config) => desk.follow(config),
+                Some(config) => followed_sources.follow(config),
                 None => break,
             },
-            Some(report) = reported.recv() => desk.hear(report),
+            Some(report) = reported.recv() => followed_sources.hear(report),
             () = tokio::time::sleep_until(due.unwrap_or_else(clock::now).into()), if due.is_some() => {
-                for set in desk.take() {
+                for set in followed_sources.take() {
                     if sets.send(set).is_err() {
-                        return desk.store().await;
+                        return followed_sources.store().await;
                     }
                 }
-                if desk.is_store_due() {
-                    desk.store().await;
+                if followed_sources.is_store_due() {
+                    followed_sources.store().await;
                 }
             }
         }
     }
-    desk.store().await;
+    followed_sources.store().await;
 }
 
 /// A source that is followed.
@@ -76,7 +76,7 @@ struct FollowedSource {
     /// Tells it from an earlier one of the same upstream, of which a report may still be on its way.
     id: u64,
     source: Arc<ServerSource>,
-    belief: Belief,
+    state: SourceState,
     task: AbortHandle,
 }
 
@@ -86,7 +86,7 @@ impl Drop for FollowedSource {
     }
 }
 
-struct Desk {
+struct FollowedSources {
     reports: UnboundedSender<SourceMessage>,
     /// By upstream.
     sources: HashMap<Box<str>, FollowedSource>,
@@ -103,7 +103,7 @@ struct Desk {
     store_fails: bool,
 }
 
-impl Desk {
+impl FollowedSources {
     fn new(reports: UnboundedSender<SourceMessage>) -> Self {
         Self {
             reports,
@@ -143,8 +143,8 @@ impl Desk {
 
     fn remember(&mut self, sources: &HashMap<Box<str>, FollowedSource>) {
         for (upstream, followed) in sources {
-            if let Some((servers, said_at)) = followed.belief.known() {
-                let known = StoredUpstream::new(followed.belief.source(), servers, said_at);
+            if let Some((servers, said_at)) = followed.state.known() {
+                let known = StoredUpstream::new(followed.state.source(), servers, said_at);
                 self.remembered.insert(upstream.clone(), known);
             }
         }
@@ -152,16 +152,16 @@ impl Desk {
 
     fn start(&mut self, upstream: &str, source: Arc<ServerSource>) -> FollowedSource {
         let name: Box<str> = source.to_string().into();
-        let mut belief = Belief::new(upstream.into(), name.clone(), self.settings.empty_grace);
+        let mut state = SourceState::new(upstream.into(), name.clone(), self.settings.empty_grace);
         let known = self.remembered.get(upstream).filter(|known| known.source == name);
         if let Some((servers, said_at)) = known.and_then(StoredUpstream::servers) {
-            belief.remember(servers, said_at, clock::now());
+            state.remember(servers, said_at, clock::now());
         }
         let id = self.next_id;
         self.next_id += 1;
         let reporter = Reporter { upstream: upstream.into(), id, reports: self.reports.clone() };
         let task = self.start_task(&source, reporter).abort_handle();
-        FollowedSource { id, source, belief, task }
+        FollowedSource { id, source, state, task }
     }
 
     fn start_task(&mut self, source: &ServerSource, reporter: Reporter) -> JoinHandle<()> {
@@ -192,7 +192,7 @@ impl Desk {
     fn hear(&mut self, message: SourceMessage) {
         let followed = self.sources.get_mut(&message.upstream).filter(|followed| followed.id == message.id);
         if let Some(followed) = followed {
-            followed.belief.hear(message.report, clock::now(), clock::date());
+            followed.state.hear(message.report, clock::now(), clock::date());
             self.pending.insert(message.upstream);
         }
     }
@@ -200,8 +200,8 @@ impl Desk {
     /// When there is something to do.
     fn due(&self) -> Option<Instant> {
         let pending = self.pending.iter().filter_map(|upstream| self.sources.get(upstream));
-        let beliefs = pending.filter_map(|followed| followed.belief.due());
-        beliefs.chain(self.store_at).min()
+        let states = pending.filter_map(|followed| followed.state.due());
+        states.chain(self.store_at).min()
     }
 
     /// The sets that are to be sent now.
@@ -210,8 +210,8 @@ impl Desk {
         let (sources, mut sets) = (&mut self.sources, Vec::new());
         self.pending.retain(|upstream| {
             let Some(followed) = sources.get_mut(upstream) else { return false };
-            sets.extend(followed.belief.take(now, date));
-            followed.belief.due().is_some()
+            sets.extend(followed.state.take(now, date));
+            followed.state.due().is_some()
         });
         for set in &sets {
             log(set);
@@ -231,8 +231,8 @@ impl Desk {
         let (Some(path), Some(_)) = (self.state_file.clone(), self.store_at.take()) else { return };
         let mut upstreams = BTreeMap::new();
         for (upstream, followed) in &self.sources {
-            let known = match followed.belief.known() {
-                Some((servers, said_at)) => StoredUpstream::new(followed.belief.source(), servers, said_at),
+            let known = match followed.state.known() {
+                Some((servers, said_at)) => StoredUpstream::new(followed.state.source(), servers, said_at),
                 None => continue,
             };
             upstreams.insert(upstream.clone(), known);

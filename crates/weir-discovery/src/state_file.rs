@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::belief::SERVERS_MAX;
 use crate::server_set::{DiscoveredServer, ServerReadiness};
+use crate::source_state::SERVERS_MAX;
 
 const BYTES_MAX: u64 = 64 << 20;
 

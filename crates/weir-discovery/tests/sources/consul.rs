@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use weir_config::{ConsulService, ServerSource, SourceSecret, SourceUrl};
 
-use super::{Desk, PATIENCE, addresses};
+use super::{FollowedSource, PATIENCE, addresses};
 
 /// A request, and the way to answer it.
 struct Asked {
@@ -72,7 +72,7 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     let (port, mut requests) = agent().await;
     let service =
         ConsulService { name: "app".into(), tags: vec!["v2".into()], datacenter: Some("dc1".into()) };
-    let mut desk = Desk::start(ServerSource::Consul(service), |config| {
+    let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
         config.settings.consul.url =
             SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
         config.settings.consul.token = Some(SourceSecret("hush".into()));
@@ -85,23 +85,23 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     );
     assert!(first.head.contains("X-Consul-Token: hush\r\n"));
     first.answer(41, &[1]);
-    desk.until_servers(&["127.0.0.1:1"]).await;
+    followed.until_servers(&["127.0.0.1:1"]).await;
 
     let second = next(&mut requests).await;
     assert!(second.head.contains("index=41&wait=60s&"), "{}", second.head);
     second.answer(42, &[1, 2]);
-    desk.until_servers(&["127.0.0.1:1", "127.0.0.1:2"]).await;
+    followed.until_servers(&["127.0.0.1:1", "127.0.0.1:2"]).await;
 
     // The registry began anew.
     let third = next(&mut requests).await;
     assert!(third.head.contains("index=42"), "{}", third.head);
     third.answer(7, &[3]);
-    desk.until_servers(&["127.0.0.1:3"]).await;
+    followed.until_servers(&["127.0.0.1:3"]).await;
     let fourth = next(&mut requests).await;
     assert!(!fourth.head.contains("index="), "{}", fourth.head);
 
     fourth.respond("403 Forbidden", "", "ACL not found");
-    let set = desk.until_problem("answered 403 (ACL not found); the token needs").await;
+    let set = followed.until_problem("answered 403 (ACL not found); the token needs").await;
     assert_eq!((addresses(&set), set.origin.is_stale), (vec!["127.0.0.1:3".to_owned()], true));
     assert!(!format!("{set:?}").contains("hush"));
 
@@ -113,6 +113,87 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
         again = next(&mut requests).await;
     }
     again.answer(8, &[4]);
-    desk.until_servers(&["127.0.0.1:4"]).await;
-    desk.stop().await;
+    followed.until_servers(&["127.0.0.1:4"]).await;
+    followed.stop().await;
+}
+
+/// The agent of a real Consul, which ends with the test.
+struct RealConsul {
+    process: std::process::Child,
+    port: u16,
+}
+
+impl Drop for RealConsul {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
+
+impl RealConsul {
+    fn start() -> Self {
+        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free();
+        let mut command = std::process::Command::new("consul");
+        command.args([
+            "agent",
+            "-dev",
+            "-bind=127.0.0.1",
+            "-dns-port=-1",
+            "-grpc-port=-1",
+            "-serf-wan-port=-1",
+        ]);
+        command.arg(format!("-http-port={port}")).arg(format!("-serf-lan-port={}", free()));
+        command.arg(format!("-server-port={}", free()));
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        Self { process: command.spawn().expect("Consul 1.13.9 is in PATH"), port }
+    }
+
+    async fn put(&self, target: &str, body: &str) -> Option<()> {
+        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
+        let len = body.len();
+        let text = format!("PUT {target} HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}");
+        stream.write_all(text.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        answer.contains(" 200 ").then_some(())
+    }
+
+    async fn register(&self, number: u16, status: &str) {
+        let body = format!(
+            r#"{{"ID": "app-{number}", "Name": "app", "Address": "10.0.0.{number}", "Port": 80, "Tags": ["v2"],
+                "Weights": {{"Passing": 10, "Warning": 1}}, "Check": {{"CheckID": "check-{number}", "TTL": "1h", "Status": "{status}"}}}}"#
+        );
+        let registered = async {
+            while self.put("/v1/agent/service/register", &body).await.is_none() {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, registered).await.expect("it takes the service");
+    }
+}
+
+#[tokio::test]
+#[ignore = "the real Consul takes four minutes to build: go build github.com/hashicorp/consul@v1.13.9"]
+async fn the_real_consul_is_followed() {
+    let consul = RealConsul::start();
+    let port = consul.port;
+    consul.register(1, "passing").await;
+    consul.register(2, "critical").await;
+    let service = ConsulService { name: "app".into(), tags: vec!["v2".into()], datacenter: None };
+    let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
+        config.settings.consul.url =
+            SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
+    });
+    followed.until_servers(&["10.0.0.1:80"]).await;
+    consul.put("/v1/agent/check/warn/check-2", "").await.expect("it takes the state");
+    let set = followed.until_servers(&["10.0.0.1:80", "10.0.0.2:80"]).await;
+    let weights: Vec<u16> = set.servers.iter().map(|server| server.weight).collect();
+    assert_eq!(weights, [10, 1]);
+    consul.put("/v1/agent/service/deregister/app-1", "").await.expect("it takes the change");
+    followed.until_servers(&["10.0.0.2:80"]).await;
+    drop(consul);
+    let set = followed.until("that is stale", |set| set.origin.is_stale).await;
+    assert_eq!(addresses(&set), ["10.0.0.2:80"]);
+    followed.stop().await;
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
 use weir_config::ServerSource;
 
-use super::{Desk, addresses};
+use super::{FollowedSource, addresses};
 
 #[derive(Default)]
 struct Zone {
@@ -98,9 +98,9 @@ impl DnsServer {
         self.zone.lock().unwrap().records.insert((name.to_owned(), kind), data);
     }
 
-    fn desk(&self, source: ServerSource) -> Desk {
+    fn followed(&self, source: ServerSource) -> FollowedSource {
         let port = self.port;
-        Desk::start(source, |config| config.dns.resolvers = vec![([127, 0, 0, 1], port).into()])
+        FollowedSource::start(source, |config| config.dns.resolvers = vec![([127, 0, 0, 1], port).into()])
     }
 }
 
@@ -118,21 +118,21 @@ async fn every_address_of_a_name_is_a_server() {
     let name = "app.example.";
     dns.set(name, RecordType::A, vec![a([10, 0, 0, 1]), a([10, 0, 0, 2])]);
     dns.set(name, RecordType::AAAA, vec![RData::AAAA(AAAA("fd00::1".parse().unwrap()))]);
-    let mut desk = dns.desk(ServerSource::Dns { host: "app.example".into(), port: 80 });
-    desk.until_servers(&["10.0.0.1:80", "10.0.0.2:80", "[fd00::1]:80"]).await;
+    let mut followed = dns.followed(ServerSource::Dns { host: "app.example".into(), port: 80 });
+    followed.until_servers(&["10.0.0.1:80", "10.0.0.2:80", "[fd00::1]:80"]).await;
     dns.set(name, RecordType::A, vec![a([10, 0, 0, 2])]);
-    desk.until_servers(&["10.0.0.2:80", "[fd00::1]:80"]).await;
+    followed.until_servers(&["10.0.0.2:80", "[fd00::1]:80"]).await;
 
     dns.zone.lock().unwrap().is_down = true;
-    let set = desk.until("that is stale", |set| set.origin.is_stale).await;
+    let set = followed.until("that is stale", |set| set.origin.is_stale).await;
     assert_eq!(addresses(&set).len(), 2, "the last answer stays");
     dns.zone.lock().unwrap().is_down = false;
-    desk.until_servers(&["10.0.0.2:80", "[fd00::1]:80"]).await;
+    followed.until_servers(&["10.0.0.2:80", "[fd00::1]:80"]).await;
 
     dns.zone.lock().unwrap().records.clear();
-    let set = desk.until_problem("names no server any more").await;
+    let set = followed.until_problem("names no server any more").await;
     assert_eq!(addresses(&set).len(), 2, "a name that is gone is not believed at once");
-    desk.stop().await;
+    followed.stop().await;
 }
 
 #[tokio::test]
@@ -141,10 +141,10 @@ async fn answers_that_are_cut_are_asked_for_over_tcp() {
     dns.zone.lock().unwrap().truncates = true;
     let many: Vec<RData> = (1..=200).map(|last| a([10, 0, 0, last])).collect();
     dns.set("app.example.", RecordType::A, many);
-    let mut desk = dns.desk(ServerSource::Dns { host: "app.example".into(), port: 80 });
-    desk.until("with all servers", |set| set.servers.len() == 200).await;
+    let mut followed = dns.followed(ServerSource::Dns { host: "app.example".into(), port: 80 });
+    followed.until("with all servers", |set| set.servers.len() == 200).await;
     assert!(dns.zone.lock().unwrap().asked_by_tcp > 0);
-    desk.stop().await;
+    followed.stop().await;
 }
 
 #[tokio::test]
@@ -164,12 +164,12 @@ async fn srv_records_have_ports_weights_and_priorities() {
     dns.set("b.example.", RecordType::A, vec![a([10, 0, 0, 2])]);
     // Only in the additional section.
     dns.zone.lock().unwrap().additional = vec![("c.example.".to_owned(), a([10, 0, 0, 3]))];
-    let mut desk = dns.desk(ServerSource::Srv("_http._tcp.app.example".into()));
-    let set = desk.until_servers(&["10.0.0.1:8001", "10.0.0.2:8002", "10.0.0.3:8003"]).await;
+    let mut followed = dns.followed(ServerSource::Srv("_http._tcp.app.example".into()));
+    let set = followed.until_servers(&["10.0.0.1:8001", "10.0.0.2:8002", "10.0.0.3:8003"]).await;
     let weights: Vec<(u16, bool)> = set.servers.iter().map(|server| (server.weight, server.backup)).collect();
     assert_eq!(weights, [(30, false), (10, false), (1, true)]);
     dns.set(name, RecordType::SRV, vec![srv(20, 1, 8003, "c.example.")]);
-    let set = desk.until_servers(&["10.0.0.3:8003"]).await;
+    let set = followed.until_servers(&["10.0.0.3:8003"]).await;
     assert!(!set.servers[0].backup, "the lowest priority that is there");
-    desk.stop().await;
+    followed.stop().await;
 }

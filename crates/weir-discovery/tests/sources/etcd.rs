@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use weir_config::{ServerSource, SourceSecret, SourceUrl};
 
-use super::{Desk, PATIENCE, addresses};
+use super::{FollowedSource, PATIENCE, addresses};
 
 /// One member with its own data.
 struct Etcd {
@@ -107,17 +107,17 @@ async fn keys_are_servers_as_long_as_they_are_there() {
     etcd.put("/services/app/a", r#"{"Op":0,"Addr":"10.0.0.1:80","Metadata":{"weight":7}}"#, None).await;
     etcd.put("/services/apple/x", r#"{"Addr":"10.9.9.9:80"}"#, None).await;
     let (source, urls) = source(&etcd);
-    let mut desk = Desk::start(source, |config| config.settings.etcd.urls = urls);
-    let set = desk.until_servers(&["10.0.0.1:80"]).await;
+    let mut followed = FollowedSource::start(source, |config| config.settings.etcd.urls = urls);
+    let set = followed.until_servers(&["10.0.0.1:80"]).await;
     assert_eq!(set.servers[0].weight, 7);
 
     let lease = etcd.ask("/v3/lease/grant", &json!({ "TTL": 1 })).await.expect("it grants a lease");
     let lease = lease["ID"].as_str().unwrap().to_owned();
     etcd.put("/services/app/b", r#"{"Addr":"10.0.0.2:80"}"#, Some(&lease)).await;
-    desk.until_servers(&["10.0.0.1:80", "10.0.0.2:80"]).await;
+    followed.until_servers(&["10.0.0.1:80", "10.0.0.2:80"]).await;
     // The lease is not renewed.
-    desk.until_servers(&["10.0.0.1:80"]).await;
-    desk.stop().await;
+    followed.until_servers(&["10.0.0.1:80"]).await;
+    followed.stop().await;
 }
 
 #[tokio::test]
@@ -125,20 +125,20 @@ async fn a_compaction_and_an_outage_lose_no_change() {
     let mut etcd = Etcd::start().await;
     etcd.put("/services/app/a", r#"{"Addr":"10.0.0.1:80"}"#, None).await;
     let (source, urls) = source(&etcd);
-    let mut desk = Desk::start(source, |config| config.settings.etcd.urls = urls);
-    desk.until_servers(&["10.0.0.1:80"]).await;
+    let mut followed = FollowedSource::start(source, |config| config.settings.etcd.urls = urls);
+    followed.until_servers(&["10.0.0.1:80"]).await;
 
     etcd.process.kill().unwrap();
     etcd.process.wait().unwrap();
-    let set = desk.until("that is stale", |set| set.origin.is_stale).await;
+    let set = followed.until("that is stale", |set| set.origin.is_stale).await;
     assert_eq!(addresses(&set), ["10.0.0.1:80"]);
 
     etcd.process = Etcd::spawn(&etcd.folder, etcd.port);
     assert!(etcd.is_ready().await);
     let revision = etcd.put("/services/app/a", r#"{"Addr":"10.0.0.3:80"}"#, None).await;
     etcd.ask("/v3/kv/compaction", &json!({ "revision": revision.to_string() })).await.expect("it compacts");
-    desk.until_servers(&["10.0.0.3:80"]).await;
-    desk.stop().await;
+    followed.until_servers(&["10.0.0.3:80"]).await;
+    followed.stop().await;
 }
 
 #[tokio::test]
@@ -154,10 +154,10 @@ async fn a_login_is_needed_where_etcd_wants_one() {
         etcd.ask(target, &question).await.unwrap_or_else(|| panic!("{target}"));
     }
     let (source, urls) = source(&etcd);
-    let mut desk = Desk::start(source, |config| config.settings.etcd.urls = urls);
-    desk.until_problem("user name is empty").await;
-    desk.config.settings.etcd.login = Some(("root".into(), SourceSecret("hush".into())));
-    desk.configs.as_ref().unwrap().send(desk.config.clone()).unwrap();
-    desk.until_servers(&["10.0.0.1:80"]).await;
-    desk.stop().await;
+    let mut followed = FollowedSource::start(source, |config| config.settings.etcd.urls = urls);
+    followed.until_problem("user name is empty").await;
+    followed.config.settings.etcd.login = Some(("root".into(), SourceSecret("hush".into())));
+    followed.configs.as_ref().unwrap().send(followed.config.clone()).unwrap();
+    followed.until_servers(&["10.0.0.1:80"]).await;
+    followed.stop().await;
 }

@@ -17,15 +17,15 @@ use weir_discovery::{DiscoveryConfig, ServerSet};
 /// Far more than any of these takes, also on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The desk of all sources with one upstream, `app`.
-struct Desk {
+/// All sources, with one upstream, `app`.
+struct FollowedSource {
     configs: Option<UnboundedSender<DiscoveryConfig>>,
     config: DiscoveryConfig,
     sets: UnboundedReceiver<ServerSet>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Desk {
+impl FollowedSource {
     fn start(source: ServerSource, change: impl FnOnce(&mut DiscoveryConfig)) -> Self {
         let mut config =
             DiscoveryConfig { sources: vec![("app".into(), Arc::new(source))], ..DiscoveryConfig::default() };

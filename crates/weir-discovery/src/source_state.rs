@@ -23,7 +23,7 @@ pub(crate) enum SourceReport {
 
 /// The state of one source.
 #[derive(Debug)]
-pub(crate) struct Belief {
+pub(crate) struct SourceState {
     upstream: Box<str>,
     source: Box<str>,
     empty_grace: Duration,
@@ -36,7 +36,7 @@ pub(crate) struct Belief {
     send_at: Option<Instant>,
 }
 
-impl Belief {
+impl SourceState {
     pub(crate) fn new(upstream: Box<str>, source: Box<str>, empty_grace: Duration) -> Self {
         Self {
             upstream,
@@ -162,13 +162,13 @@ mod tests {
     }
 
     struct Source {
-        belief: Belief,
+        state: SourceState,
         start: Instant,
     }
 
     impl Source {
         fn new() -> Self {
-            Self { belief: Belief::new("app".into(), "file x".into(), GRACE), start: crate::clock::now() }
+            Self { state: SourceState::new("app".into(), "file x".into(), GRACE), start: crate::clock::now() }
         }
 
         fn at(&self, millis: u64) -> (Instant, SystemTime) {
@@ -180,18 +180,18 @@ mod tests {
 
         fn say(&mut self, millis: u64, ports: &[u16]) {
             let (now, date) = self.at(millis);
-            self.belief.hear(SourceReport::Said(servers(ports)), now, date);
+            self.state.hear(SourceReport::Said(servers(ports)), now, date);
         }
 
         fn fail(&mut self, millis: u64, why: &str) {
             let (now, date) = self.at(millis);
-            self.belief.hear(SourceReport::Failed(why.into()), now, date);
+            self.state.hear(SourceReport::Failed(why.into()), now, date);
         }
 
         /// Ports, staleness and problem of the set that is sent at this moment.
         fn sent(&mut self, millis: u64) -> Option<(Vec<u16>, bool, Option<String>)> {
             let (now, date) = self.at(millis);
-            let set = self.belief.take(now, date)?;
+            let set = self.state.take(now, date)?;
             let ports = set.servers.iter().map(|server| server.address.port().unwrap()).collect();
             Some((ports, set.origin.is_stale, set.origin.problem.map(String::from)))
         }
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(source.sent(10), Some((vec![1, 2, 3], false, None)));
         source.say(20, &[3, 2, 1, 1]);
         assert_eq!(source.sent(1000), None, "another order and a repetition are no change");
-        assert_eq!(source.belief.due(), None);
+        assert_eq!(source.state.due(), None);
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
     fn what_an_earlier_process_knew_is_sent_at_once() {
         let mut source = Source::new();
         let (now, date) = source.at(0);
-        source.belief.remember(servers(&[7]), date, now);
+        source.state.remember(servers(&[7]), date, now);
         let (ports, is_stale, _) = source.sent(0).unwrap();
         assert_eq!((ports, is_stale), (vec![7], true));
         source.say(50, &[]);
@@ -280,7 +280,7 @@ mod tests {
         let many = (0..=SERVERS_MAX).map(|number| {
             DiscoveredServer::new(format!("10.0.{}.{}:80", number / 256, number % 256).parse().unwrap())
         });
-        source.belief.hear(SourceReport::Said(many.collect()), now, date);
+        source.state.hear(SourceReport::Said(many.collect()), now, date);
         let (ports, is_stale, problem) = source.sent(20).unwrap();
         assert_eq!((ports, is_stale), (vec![1], true));
         assert_eq!(problem.unwrap(), "it names 10001 servers; the most is 10000");
