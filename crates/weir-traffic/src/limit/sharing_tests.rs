@@ -115,7 +115,9 @@ fn after_a_pause_the_largest_debt_counts() {
         // It was sent, and the answer is lost.
         let lost = node.take_untold(SECOND);
         assert_eq!(lost.len(), 1);
-        lost.into_iter().for_each(|told| drop(store.run(told, rate, SECOND)));
+        for told in lost {
+            let _lost = store.run(told, rate, SECOND);
+        }
         node.stop_sharing();
         assert_eq!(passed(node, 3, SECOND), 3);
         assert!(node.take_untold(SECOND).is_empty(), "there is none to tell");
