@@ -52,7 +52,7 @@ impl Backend {
         })
     }
 
-    /// The upstream, without its servers: they come from a [`ServerSet`](crate::ServerSet).
+    /// The upstream, without its servers: they come from a [`UpstreamServers`](crate::UpstreamServers).
     pub(crate) fn upstream(&self) -> Upstream {
         let mut upstream = Upstream::new(&self.name, Vec::new());
         let mut settings = UpstreamSettings { protocol: self.protocol, ..UpstreamSettings::default() };

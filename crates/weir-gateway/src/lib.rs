@@ -30,7 +30,7 @@ mod settings;
 mod store;
 pub mod api;
 
-pub use servers::{ServerSet, ZonedServer};
+pub use servers::{UpstreamServers, ZonedServer};
 pub use settings::{CONTROLLER_NAME, GatewaySettings};
 pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate};
 pub use store::{KubernetesObject, ObjectKey, ObjectKind};

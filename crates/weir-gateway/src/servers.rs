@@ -15,7 +15,7 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
 /// All servers of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerSet {
+pub struct UpstreamServers {
     /// The name of the upstream.
     pub upstream: Box<str>,
     /// The servers in the order of their addresses, which are their names.

@@ -17,7 +17,7 @@ use crate::backends::Backend;
 use crate::compile::{self, CompiledRoute, RouteKind};
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
-use crate::servers::{ServerSet, SlicesByService, service_of};
+use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
@@ -57,7 +57,7 @@ pub struct Translation {
     /// The configuration, if it may be another than the one before.
     pub config: Option<Config>,
     /// The servers of upstreams that are new or whose endpoints have changed.
-    pub servers: Vec<ServerSet>,
+    pub servers: Vec<UpstreamServers>,
     /// The statuses that objects do not have yet. `Programmed` is said of what [`Translation::config`] has: write them once it is applied.
     pub statuses: Vec<StatusUpdate>,
     /// How many routes were translated.
@@ -213,7 +213,7 @@ impl Translator {
         })
     }
 
-    fn collect_servers(&mut self, services: &BTreeSet<ObjectKey>) -> Vec<ServerSet> {
+    fn collect_servers(&mut self, services: &BTreeSet<ObjectKey>) -> Vec<UpstreamServers> {
         let mut backends: BTreeMap<Box<str>, Arc<Backend>> = BTreeMap::new();
         let fresh = self.assembly.take_fresh();
         let of_services = services.iter().flat_map(|service| self.assembly.of_service(service));
@@ -222,7 +222,7 @@ impl Translator {
         }
         let collect = |(upstream, backend): (Box<str>, Arc<Backend>)| {
             let service = backend.service.as_ref()?;
-            Some(ServerSet {
+            Some(UpstreamServers {
                 upstream,
                 servers: self.slices.servers(&self.store, service, &backend.port_name),
             })

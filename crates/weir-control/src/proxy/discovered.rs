@@ -12,18 +12,22 @@ use weir_proxy::state::snapshot::SourceStatement;
 use weir_traffic::{Mode, ServerTier};
 
 use super::{Proxy, ServerChanges};
+use crate::discovery::DiscoveryThread;
 
 /// Names in a log line about servers that came or went.
 const NAMES_LOGGED_MAX: usize = 10;
 
-/// The last servers that each source has named, by upstream.
+/// The last servers that each source has named, by upstream, and who asks the sources.
 #[derive(Debug, Default)]
-pub(super) struct DiscoveredServers(HashMap<Box<str>, Vec<DiscoveredServer>>);
+pub(super) struct DiscoveredServers {
+    known: HashMap<Box<str>, Vec<DiscoveredServer>>,
+    pub(super) thread: Option<DiscoveryThread>,
+}
 
 impl DiscoveredServers {
     /// The servers of an upstream of the config: those that it names, and those of its source.
     fn servers_of(&self, upstream: &Upstream) -> Vec<Server> {
-        let known = self.0.get(&upstream.name).map_or(&[][..], |known| known);
+        let known = self.known.get(&upstream.name).map_or(&[][..], |known| known);
         let mut servers = upstream.servers.clone();
         let mut names: HashSet<Box<str>> = servers.iter().map(|server| server.name.clone()).collect();
         for discovered in known {
@@ -53,7 +57,7 @@ impl DiscoveredServers {
                 .find(|upstream| *upstream.name == *name)
                 .and_then(|it| it.discovery.clone())
         };
-        self.0.retain(|name, _| {
+        self.known.retain(|name, _| {
             let after = source(after, name);
             after.is_some() && after == source(before, name)
         });
@@ -101,7 +105,7 @@ impl Proxy {
                 continue;
             }
             plan.source.tell(statement(&origin));
-            self.discovered.0.insert(name.clone(), servers);
+            self.discovered.known.insert(name.clone(), servers);
             let servers = self.discovered.servers_of(declared);
             if plan.declared().servers != servers {
                 plan.source.count_change();

@@ -34,7 +34,6 @@ use crate::announcements::{self, Announcements};
 use crate::background_tasks::TaskConfig;
 use crate::commands::{CommandSender, FileConfig};
 use crate::credentials::PasswordThreads;
-use crate::discovery::DiscoveryThread;
 use crate::figures::collect;
 use crate::handover::AddressRole;
 use crate::health::ProbeThread;
@@ -91,9 +90,8 @@ pub struct Proxy {
     /// The config as its file has it, and with the changes since.
     file_config: FileConfig,
     in_use: Config,
-    /// What sources of servers have said, and the thread that asks them.
+    /// What sources of servers have said.
     discovered: DiscoveredServers,
-    discovery: Option<DiscoveryThread>,
     commands: CommandSender,
     admin_access: Option<Arc<AdminAccess>>,
     /// The value of [`Proxy::bound_listeners`], for the control thread.

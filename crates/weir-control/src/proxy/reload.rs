@@ -162,11 +162,11 @@ impl Proxy {
     /// Asks the sources of servers that the config names, and no others.
     pub(super) fn follow_sources(&mut self) {
         let config = self.file_config.load();
-        if let Some(discovery) = &self.discovery {
+        if let Some(discovery) = &self.discovered.thread {
             discovery.follow(&config);
         } else {
             let started = DiscoveryThread::start(&config, self.commands.clone());
-            self.discovery = started.unwrap_or_else(|error| {
+            self.discovered.thread = started.unwrap_or_else(|error| {
                 tracing::error!(%error, "sources of servers cannot be asked: the system refuses a thread");
                 None
             });

@@ -139,7 +139,6 @@ impl Proxy {
             file_config: Arc::new(ArcSwap::from_pointee(of_file.clone())),
             in_use: config.clone(),
             discovered: DiscoveredServers::default(),
-            discovery: None,
             commands,
             admin_access: None,
             bound_now: BoundListeners::default(),

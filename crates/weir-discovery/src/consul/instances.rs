@@ -15,7 +15,7 @@ struct Instance {
     #[serde(rename = "Node")]
     node: Node,
     #[serde(rename = "Service")]
-    service: Service,
+    service: InstanceService,
     #[serde(rename = "Checks", default)]
     checks: Vec<Check>,
 }
@@ -31,7 +31,7 @@ struct Node {
 }
 
 #[derive(Deserialize)]
-struct Service {
+struct InstanceService {
     #[serde(rename = "ID", default)]
     id: Box<str>,
     #[serde(rename = "Address", default)]

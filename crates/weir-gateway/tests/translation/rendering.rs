@@ -7,7 +7,7 @@ use weir_config::{
     Upstream, UpstreamIndex, UpstreamSettings,
 };
 use weir_gateway::api::Condition;
-use weir_gateway::{ObjectStatus, ServerSet, StatusUpdate, Translation};
+use weir_gateway::{ObjectStatus, StatusUpdate, Translation, UpstreamServers};
 
 pub(crate) fn render(translation: &Translation) -> String {
     let mut text = String::new();
@@ -111,7 +111,7 @@ fn render_upstream(text: &mut String, upstream: &Upstream) {
     text.push('\n');
 }
 
-fn render_servers(text: &mut String, set: &ServerSet) {
+fn render_servers(text: &mut String, set: &UpstreamServers) {
     writeln!(text, "servers of {}", set.upstream).unwrap();
     for one in &set.servers {
         write!(text, "  {} {:?}", one.server.name, one.server.mode).unwrap();
