@@ -323,7 +323,7 @@ impl HostTask {
         let (host, expires) = (&*self.host, seconds(loaded.not_after));
         match alarm {
             ExpiryAlarm::Expired => {
-                tracing::error!(host, expires, "a certificate has expired: clients refuse it")
+                tracing::error!(host, expires, "a certificate has expired: clients refuse it");
             }
             ExpiryAlarm::Late => {
                 tracing::warn!(host, expires, failed, "a certificate expires soon and has not been renewed");
