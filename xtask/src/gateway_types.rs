@@ -62,8 +62,7 @@ const NAMES: &[(&str, &str)] = &[
     ("HttpRouteRuleBackendRefFilter", "HttpRouteFilter"),
     ("GrpcRouteRuleBackendRefFilter", "GrpcRouteFilter"),
     ("HttpRouteRuleBackendRefFilterRequestRedirectPath", "PathModifier"),
-    ("GatewayAddresse", "TypedValue"),
-    ("GatewayStatusAddresse", "GatewayStatusAddress"),
+    ("GatewayAddress", "TypedValue"),
     ("GatewayClassParametersRef", "ObjectReference"),
     ("GatewayInfrastructureParametersRef", "LocalReference"),
     ("GatewayAllowedListenersNamespaces", "NamespaceRule"),
@@ -292,8 +291,9 @@ fn pascal(name: &str) -> String {
 }
 
 fn singular(path: &str) -> &str {
-    path.strip_suffix("ches")
-        .map_or_else(|| path.strip_suffix('s').unwrap_or(path), |_| &path[..path.len() - 2])
+    let ends =
+        if path.ends_with("ches") || path.ends_with("sses") { 2 } else { usize::from(path.ends_with('s')) };
+    &path[..path.len() - ends]
 }
 
 /// `caCertificateRefs` as `ca_certificate_refs`; a run of capitals is one word.
