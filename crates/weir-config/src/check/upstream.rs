@@ -13,7 +13,7 @@ use super::{
 };
 use crate::config::{
     ConnectionsMax, GrpcStatusName, Interner, PoolSettings, RetrySettings, Server, ServerProtocol,
-    ServerSource, Upstream, UpstreamSettings,
+    ServerSource, Upstream, UpstreamSettings, UpstreamTls,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -61,13 +61,7 @@ pub(crate) fn check(
         ejection,
         panic_threshold: text.value.panic_threshold,
     };
-    let mut tls = tls.map(Box::new);
-    if let (Some(tls), Some(ServerSource::Dns { host, .. })) = (&mut tls, &discovery)
-        && tls.server_name.is_none()
-    {
-        // As for a server that the config names by this name.
-        tls.server_name = ServerName::try_from(host.to_string()).ok();
-    }
+    let tls = tls.map(|tls| Box::new(name_discovered(tls, discovery.as_ref(), text, diagnostics)));
     Upstream {
         name: name.value.clone(),
         servers,
@@ -75,6 +69,28 @@ pub(crate) fn check(
         tls,
         settings: interner.intern(settings),
     }
+}
+
+/// The name in the certificates of servers that are found by DNS: the one that was asked for, as for a server that the text names so.
+fn name_discovered(
+    mut tls: UpstreamTls,
+    source: Option<&ServerSource>,
+    text: &SpannedTable<UpstreamText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> UpstreamTls {
+    match source {
+        _ if tls.server_name.is_some() => {}
+        Some(ServerSource::Dns { host, .. }) => tls.server_name = ServerName::try_from(host.to_string()).ok(),
+        Some(ServerSource::Srv(_)) if tls.authorities.is_some() => {
+            let message =
+                "the certificates of the servers have to be for their addresses: SRV records lead to these";
+            let help = "set `server_name` in `tls` to the name that the certificates are for";
+            let at = text.key_at("tls");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help(help));
+        }
+        _ => {}
+    }
+    tls
 }
 
 /// Connections to servers of FastCGI are not kept unless the config says so: each would hold a process of the server.

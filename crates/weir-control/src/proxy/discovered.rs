@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use weir_config::{Config, Server, ServerDescription, Upstream};
+use weir_config::{Config, Server, ServerDescription, ServerSource, Upstream};
 use weir_discovery::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
 use weir_proxy::state::snapshot::SourceStatement;
 use weir_traffic::{Mode, ServerTier};
@@ -28,40 +28,45 @@ impl DiscoveredServers {
     /// The servers of an upstream of the config: those that it names, and those of its source.
     fn servers_of(&self, upstream: &Upstream) -> Vec<Server> {
         let known = self.known.get(&upstream.name).map_or(&[][..], |known| known);
-        let mut servers = upstream.servers.clone();
-        let mut names: HashSet<Box<str>> = servers.iter().map(|server| server.name.clone()).collect();
-        for discovered in known {
-            let server = server(discovered, upstream);
-            if names.insert(server.name.clone()) {
-                servers.push(server);
-            }
-        }
-        servers
+        joined(&upstream.servers, known.iter().map(|discovered| server(discovered, upstream)))
     }
 
-    /// The config with the servers that sources have named.
-    pub(super) fn complete(&self, config: &Config) -> Config {
+    /// A config that follows `before`, with the servers that sources have named which both have. Where a source has not said
+    /// anything yet, the servers `in_use` stay: a reload leaves no upstream without servers.
+    pub(super) fn complete(&self, config: &Config, before: &Config, in_use: &Config) -> Config {
+        let sources = sources(before);
+        let in_use: HashMap<&str, &Upstream> = in_use.upstreams.iter().map(|it| (&*it.name, &**it)).collect();
         let mut config = config.clone();
         for upstream in config.upstreams.iter_mut().filter(|upstream| upstream.discovery.is_some()) {
-            *upstream = Arc::new(upstream.with_servers(self.servers_of(upstream)));
+            let is_known = self.known.contains_key(&upstream.name)
+                && sources.get(&*upstream.name).copied() == upstream.discovery.as_ref();
+            let servers = match in_use.get(&*upstream.name).filter(|_| !is_known) {
+                Some(in_use) => joined(&upstream.servers, in_use.servers.iter().cloned()),
+                None => self.servers_of(upstream),
+            };
+            *upstream = Arc::new(upstream.with_servers(servers));
         }
         config
     }
 
-    /// Forgets the servers of upstreams whose source another config does not have, or has otherwise.
-    pub(super) fn forget_others(&mut self, before: &Config, after: &Config) {
-        let source = |config: &'_ Config, name: &str| {
-            config
-                .upstreams
-                .iter()
-                .find(|upstream| *upstream.name == *name)
-                .and_then(|it| it.discovery.clone())
-        };
-        self.known.retain(|name, _| {
-            let after = source(after, name);
-            after.is_some() && after == source(before, name)
-        });
+    /// Forgets the servers of upstreams whose source the config that follows `before` does not have, or has otherwise.
+    pub(super) fn forget_others(&mut self, config: &Config, before: &Config) {
+        let (now, before) = (sources(config), sources(before));
+        self.known.retain(|name, _| now.contains_key(&**name) && now.get(&**name) == before.get(&**name));
     }
+}
+
+/// The first servers, and those of the others that have other names.
+fn joined(first: &[Server], others: impl Iterator<Item = Server>) -> Vec<Server> {
+    let mut servers = first.to_vec();
+    let mut names: HashSet<Box<str>> = servers.iter().map(|server| server.name.clone()).collect();
+    servers.extend(others.filter(|server| names.insert(server.name.clone())));
+    servers
+}
+
+/// The sources of a config by upstream.
+fn sources(config: &Config) -> HashMap<&str, &Arc<ServerSource>> {
+    config.upstreams.iter().filter_map(|it| Some((&*it.name, it.discovery.as_ref()?))).collect()
 }
 
 /// A server of an upstream, as its source describes it.

@@ -33,11 +33,12 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or TLS cannot be had; then nothing has changed.
     pub fn reload(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
-        self.discovered.forget_others(&self.file_config.load(), config);
-        let completed = self.discovered.complete(config);
+        let before = self.file_config.load_full();
+        let completed = self.discovered.complete(config, &before, &self.in_use);
         let report = self.apply_config(&completed);
         self.reloads.count(report.is_ok());
         if report.is_ok() {
+            self.discovered.forget_others(config, &before);
             let mut of_file = self.current.load().share(config.clone());
             for (shared, declared) in of_file.upstreams.iter_mut().zip(&config.upstreams) {
                 // Its plan has the servers that its source names, too.

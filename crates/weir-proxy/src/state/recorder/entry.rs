@@ -35,7 +35,7 @@ pub struct Entry {
     pub upstream: u32,
     /// The place of its server in the upstream; [`NONE`] without one.
     pub server: u32,
-    /// The limit or list that has refused or delayed it, as a place in [`Snapshot::rule_names`](crate::state::snapshot::Snapshot::rule_names);
+    /// The limit or list that has refused or delayed it, as a place in [`SnapshotParts::rule_names`](crate::state::snapshot::SnapshotParts::rule_names);
     /// [`NONE`] without one.
     pub stopped_by: u32,
     /// The other end of the client connection.

@@ -106,6 +106,21 @@ fn a_reload_goes_on_with_the_servers_of_a_source() {
 }
 
 #[test]
+fn a_reload_to_a_source_that_is_silent_keeps_the_servers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("servers.json");
+    let [one, two] = ["one", "two"].map(Origin::serving);
+    let source = format!("{{ file = \"{}\" }}", file.display());
+    let named = config(&source, "")
+        .replace(&format!("discovery = {source}"), &format!("servers = [\"{}\"]", one.address()));
+    let weir = Weir::start(&named);
+    weir.reload(&config(&source, ""));
+    assert_eq!(answering(&weir), ["one"], "there is no file yet");
+    name(&file, &[at(&two)]);
+    eventually("the file counts", || answering(&weir) == ["two"]);
+}
+
+#[test]
 fn the_last_known_servers_outlive_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, state) = (folder.path().join("servers.json"), folder.path().join("state.json"));
