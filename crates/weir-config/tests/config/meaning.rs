@@ -218,3 +218,20 @@ fn the_certificates_of_discovered_servers_are_for_the_name_that_was_asked_for() 
     let tls = upstream.with_servers(vec![found]).tls.unwrap();
     assert_eq!(tls.names, ["app.test".try_into().unwrap()]);
 }
+
+#[test]
+fn certificates_of_servers_of_srv_records_need_a_name() {
+    let messages = |tls: &str| {
+        let text = format!(
+            "listener.web = {{ address = \":80\", upstream = \"app\" }}
+            upstream.app = {{ discovery = {{ srv = \"_https._tcp.app.test\" }}, tls = {{ {tls} }} }}"
+        );
+        // With the authorities of the system.
+        Config::parse(&text, "weir.toml").map(|_| ()).unwrap();
+        let checked = weir_config::CheckedConfig::parse(&text, "weir.toml");
+        checked.diagnostics.to_string().contains("have to be for their addresses")
+    };
+    assert!(messages(""));
+    assert!(!messages("server_name = \"app.test\""));
+    assert!(!messages("verify = false"));
+}
