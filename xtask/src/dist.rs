@@ -86,6 +86,8 @@ impl<'a> DistBuild<'a> {
             .arg(self.target)
             .env("RUSTFLAGS", self.flags())
             .env(&format!("CFLAGS_{variable}"), self.remapped("-ffile-prefix-map="))
+            // C libraries may contain the time of their build; compilers take this one.
+            .env("SOURCE_DATE_EPOCH", "0")
             .env("CARGO_INCREMENTAL", "0");
         if self.libc == Libc::Musl {
             cargo = cargo.env(&format!("CC_{variable}"), "musl-gcc");
