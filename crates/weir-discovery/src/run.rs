@@ -252,9 +252,13 @@ fn log(set: &ServerSet) {
     let ServerSet { upstream, servers, origin } = set;
     let (upstream, source, servers) = (&**upstream, &*origin.source, servers.len());
     match &origin.problem {
+        Some(problem) if servers == 0 => {
+            tracing::warn!(upstream, source, %problem, "the source of servers has a problem, and none were known before: it is asked again and again");
+        }
         Some(problem) => {
             tracing::warn!(upstream, source, servers, %problem, "the source of servers has a problem; the last known servers stay in use");
         }
-        None => tracing::info!(upstream, source, servers, "the source has named the servers of an upstream"),
+        // The control plane logs who came and went.
+        None => tracing::debug!(upstream, source, servers, "the source has named the servers of an upstream"),
     }
 }
