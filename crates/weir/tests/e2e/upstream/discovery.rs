@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::dns_names::{same_port, serving};
 use crate::harness::{Client, NameServer, Origin, Weir, eventually};
 
 /// A config whose upstream `app` has its servers from `source`.
@@ -143,15 +144,9 @@ fn the_last_known_servers_outlive_a_restart() {
 
 #[test]
 fn every_address_of_a_name_is_a_server() {
-    let first = Origin::serving("one");
-    let port = first.address().port();
-    let Ok(listener) = std::net::TcpListener::bind(("127.0.0.2", port)) else { return };
-    let second = Origin::listen(listener, |conn| {
-        loop {
-            conn.request()?;
-            conn.send(crate::harness::origin::ok("two"))?;
-        }
-    });
+    let Some([one, two]) = same_port(["127.0.0.1", "127.0.0.2"]) else { return };
+    let [one, _two] = [serving(one, "one"), serving(two, "two")];
+    let port = one.address().port();
     let names = NameServer::start(&["127.0.0.1", "127.0.0.2"]);
     let text = format!(
         "{}dns.ttl_min = \"1s\"\n{}",
@@ -162,5 +157,4 @@ fn every_address_of_a_name_is_a_server() {
     assert_eq!(answering(&weir), ["one", "two"]);
     names.move_to(&["127.0.0.2"]);
     eventually("one address is gone", || answering(&weir) == ["two"]);
-    drop(second);
 }

@@ -56,7 +56,7 @@ fn a_name_without_address() {
 }
 
 /// An origin that answers every request with `body`.
-fn serving(listener: TcpListener, body: &'static str) -> Origin {
+pub(super) fn serving(listener: TcpListener, body: &'static str) -> Origin {
     Origin::listen(listener, move |conn| {
         loop {
             conn.request()?;
@@ -66,7 +66,7 @@ fn serving(listener: TcpListener, body: &'static str) -> Origin {
 }
 
 /// Listeners on the same port of several addresses; `None` when this machine lacks one of the addresses.
-fn same_port<const N: usize>(ips: [&str; N]) -> Option<[TcpListener; N]> {
+pub(super) fn same_port<const N: usize>(ips: [&str; N]) -> Option<[TcpListener; N]> {
     let ips = ips.map(|ip| ip.parse::<IpAddr>().expect("the test gives IP addresses"));
     for ip in ips {
         TcpListener::bind((ip, 0)).ok()?;
