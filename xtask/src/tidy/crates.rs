@@ -23,6 +23,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
     ("weir-discovery", &["weir-config", "weir-http"]),
     ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
+    ("weir-kubernetes", &["weir-config", "weir-gateway"]),
     (
         "weir-proxy",
         &["weir-access", "weir-cache", "weir-config", "weir-http", "weir-observe", "weir-traffic"],
@@ -43,7 +44,18 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-stats", &[]),
     ("weir-sim", &["weir-stats", "weir-traffic"]),
     ("weir-lab", &["weir-observe", "weir-stats"]),
-    ("weir", &["weir-config", "weir-control", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
+    (
+        "weir",
+        &[
+            "weir-config",
+            "weir-control",
+            "weir-http",
+            "weir-kubernetes",
+            "weir-observe",
+            "weir-proxy",
+            "weir-traffic",
+        ],
+    ),
 ];
 
 /// A dependency that would undo what some crates are for.

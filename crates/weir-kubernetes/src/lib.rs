@@ -1,0 +1,3 @@
+//! A client of the Kubernetes API server for Weir.
+
+#![forbid(unsafe_code)]
