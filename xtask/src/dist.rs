@@ -21,7 +21,7 @@ pub(crate) enum Libc {
 /// Where the programs of this processor are built, and how.
 pub(crate) struct DistBuild<'a> {
     workspace: &'a Workspace,
-    target: &'a Path,
+    target: PathBuf,
     libc: Libc,
     triple: String,
 }
@@ -43,7 +43,7 @@ impl Libc {
 }
 
 impl<'a> DistBuild<'a> {
-    /// The build below `target` with `libc`.
+    /// The build below `target` with `libc`: each in a folder of its own, so that both can run at the same time.
     pub(crate) fn new(workspace: &'a Workspace, target: &'a Path, libc: Libc) -> anyhow::Result<Self> {
         let host = host_of(workspace)?;
         let architecture = host.split('-').next().unwrap_or(&host);
@@ -51,6 +51,10 @@ impl<'a> DistBuild<'a> {
         if libc == Libc::Musl {
             require_musl(workspace, &triple)?;
         }
+        let target = match libc {
+            Libc::Gnu => target.to_owned(),
+            Libc::Musl => target.join("musl"),
+        };
         Ok(Self { workspace, target, libc, triple })
     }
 
@@ -83,7 +87,7 @@ impl<'a> DistBuild<'a> {
             .args(["build", "--profile", "dist", "--all-features", "--locked"])
             .args(what)
             .args(["--target", &self.triple, "--target-dir"])
-            .arg(self.target)
+            .arg(&self.target)
             .env("RUSTFLAGS", self.flags())
             .env(&format!("CFLAGS_{variable}"), self.remapped("-ffile-prefix-map="))
             // C libraries may contain the time of their build; compilers take this one.
@@ -109,9 +113,23 @@ impl<'a> DistBuild<'a> {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
         // The last one that fits is taken.
-        let folders = [(self.workspace.root(), "weir"), (self.target, "target"), (&cargo, "cargo")];
+        let folders =
+            [(self.workspace.root(), "weir"), (self.target.as_path(), "target"), (cargo.as_path(), "cargo")];
         folders.map(|(from, to)| format!("{flag}{}=/{to}", from.display())).join(" ")
     }
+}
+
+/// Builds the programs for both C libraries at the same time: optimising a whole program takes minutes of one processor, and the other would
+/// have nothing to do.
+pub(crate) fn run_both(workspace: &Workspace) -> anyhow::Result<()> {
+    let gnu = DistBuild::measured(workspace)?;
+    let musl = DistBuild::new(workspace, workspace.target(), Libc::Musl)?;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| musl.programs());
+        let built = gnu.programs();
+        other.join().expect("a build does not panic").and(built)
+    })?;
+    Ok(())
 }
 
 fn host_of(workspace: &Workspace) -> anyhow::Result<String> {

@@ -97,7 +97,8 @@ impl Generated {
 
 /// How many tests passed in all test programs that ran; `None` when none did.
 fn passed(printed: &str) -> Option<u32> {
-    let counts: Vec<u32> = PASSED.captures_iter(printed).filter_map(|result| result[1].parse().ok()).collect();
+    let counts: Vec<u32> =
+        PASSED.captures_iter(printed).filter_map(|result| result[1].parse().ok()).collect();
     (!counts.is_empty()).then(|| counts.iter().sum())
 }
 
