@@ -2,7 +2,7 @@ package node
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"log"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +17,8 @@ func (agent *Agent) report(ctx context.Context, of *pod) {
 	pods := agent.Client.CoreV1().Pods(of.object.Namespace)
 	for {
 		status := of.status()
-		summary := fmt.Sprint(status.Phase, status.ContainerStatuses)
+		encoded, _ := json.Marshal(status.ContainerStatuses)
+		summary := string(status.Phase) + string(encoded)
 		if summary == of.reported {
 			return
 		}
