@@ -214,7 +214,7 @@ delete table ip weir
 table ip weir {
 %schain lookup { %s }
 chain arriving { type nat hook prerouting priority dstnat; jump lookup; }
-chain local { type nat hook output priority dstnat; jump lookup; }
+chain local { type nat hook output priority -100; jump lookup; }
 chain leaving { type nat hook postrouting priority srcnat; ct status dnat ip saddr %s masquerade; }
 chain forwarded { type filter hook forward priority filter; %s }
 chain sent { type filter hook output priority filter; %s }

@@ -3,6 +3,7 @@ package suite
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,14 +45,17 @@ func Run(ctx context.Context, against *cluster.Cluster, options Options) (*Resul
 		return nil, err
 	}
 	defer output.Close()
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	run := exec.CommandContext(ctx, own, append([]string{"suite"}, options.arguments()...)...)
+	run := exec.CommandContext(limited, own, append([]string{"suite"}, options.arguments()...)...)
 	run.Env = append(os.Environ(), "KUBECONFIG="+against.Kubeconfig())
 	run.Stdout, run.Stderr = output, output
 	began := time.Now()
 	runErr := run.Run()
 	if ctx.Err() != nil {
+		return nil, errors.New("stopped by a signal")
+	}
+	if limited.Err() != nil {
 		return nil, fmt.Errorf("the suite did not end within %s: see %s", limit, options.Output)
 	}
 	result, err := readOutput(options.Output)

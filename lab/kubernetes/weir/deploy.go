@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"text/template"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -20,7 +22,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:serviceaccounts"}]
 `
 
-var objects = template.Must(template.New("").Parse(`apiVersion: apps/v1
+// deployment needs the address of the Service, so it comes second.
+var deployment = template.Must(template.New("").Parse(`apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {{.Name}}-weir
@@ -35,26 +38,12 @@ spec:
       containers:
       - name: weir
         image: weir
-        args: [serve, --config=/etc/weir/weir.toml, --kubernetes={{.Namespace}}/{{.Name}}]
-        readinessProbe: {httpGet: {path: /ready, port: 9900}, periodSeconds: 1}
+        args: [serve, "--kubernetes={{.Namespace}}/{{.Name}}", --gateway-address={{.Addr}}]
+        readinessProbe: {httpGet: {path: /ready, port: 9000}, periodSeconds: 1}
         securityContext: {runAsUser: 65532, runAsGroup: 65532, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-        volumeMounts: [{name: config, mountPath: /etc/weir}, {name: state, mountPath: /var/lib/weir}]
-      volumes:
-      - {name: config, configMap: {name: {{.Name}}-weir}}
-      - {name: state, emptyDir: {}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{.Name}}-weir
-  namespace: {{.Namespace}}
-  ownerReferences: [{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, name: {{.Name}}, uid: {{.UID}}}]
-data:
-  weir.toml: |
-    [admin]
-    listen = "0.0.0.0:9900"
----
-apiVersion: v1
+`))
+
+var service = template.Must(template.New("").Parse(`apiVersion: v1
 kind: Service
 metadata:
   name: {{.Name}}-weir
@@ -90,28 +79,48 @@ func deployAll(ctx context.Context, reader client.Client, applier *cluster.Appli
 		if !ours[each.Spec.GatewayClassName] || deployed[string(each.UID)] == each.Generation || each.DeletionTimestamp != nil {
 			continue
 		}
-		text, err := objectsOf(&each)
+		done, err := deployOne(ctx, reader, applier, &each)
 		if err != nil {
-			return err
-		}
-		if err := applier.Text(ctx, text); err != nil {
 			return fmt.Errorf("Gateway %s/%s: %w", each.Namespace, each.Name, err)
 		}
-		deployed[string(each.UID)] = each.Generation
+		if done {
+			deployed[string(each.UID)] = each.Generation
+		}
 	}
 	return nil
 }
 
-func objectsOf(each *gateway.Gateway) ([]byte, error) {
+// deployOne is not done until the Service has an address.
+func deployOne(ctx context.Context, reader client.Client, applier *cluster.Applier, each *gateway.Gateway) (bool, error) {
+	values := map[string]any{"Name": each.Name, "Namespace": each.Namespace, "UID": each.UID, "Ports": portsOf(each)}
+	if err := applyTemplate(ctx, applier, service, values); err != nil {
+		return false, err
+	}
+	var made corev1.Service
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: each.Namespace, Name: each.Name + "-weir"}, &made); err != nil {
+		return false, err
+	}
+	if len(made.Status.LoadBalancer.Ingress) == 0 {
+		return false, nil
+	}
+	values["Addr"] = made.Status.LoadBalancer.Ingress[0].IP
+	return true, applyTemplate(ctx, applier, deployment, values)
+}
+
+func applyTemplate(ctx context.Context, applier *cluster.Applier, of *template.Template, values map[string]any) error {
+	var text bytes.Buffer
+	if err := of.Execute(&text, values); err != nil {
+		return err
+	}
+	return applier.Text(ctx, text.Bytes())
+}
+
+func portsOf(each *gateway.Gateway) []gateway.PortNumber {
 	var ports []gateway.PortNumber
-	seen := map[gateway.PortNumber]bool{}
 	for _, listener := range each.Spec.Listeners {
-		if !seen[listener.Port] {
-			seen[listener.Port] = true
+		if !slices.Contains(ports, listener.Port) {
 			ports = append(ports, listener.Port)
 		}
 	}
-	var text bytes.Buffer
-	err := objects.Execute(&text, map[string]any{"Name": each.Name, "Namespace": each.Namespace, "UID": each.UID, "Ports": ports})
-	return text.Bytes(), err
+	return ports
 }
