@@ -4,8 +4,8 @@
 
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
-    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusListener, ParentReference,
-    PolicyAncestor, RouteGroupKind, RouteParentStatus, RouteStatus,
+    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
+    ParentReference, PolicyAncestor, RouteGroupKind, RouteParentStatus, RouteStatus,
 };
 use crate::assembly::RouteState;
 use crate::attachment::gateway_of;
@@ -137,7 +137,7 @@ pub(crate) fn of_class(class: &GatewayClass, now: &str) -> Option<GatewayClassSt
 pub(crate) fn of_gateway(
     plan: &GatewayPlan,
     attached: &[i32],
-    settings: &GatewaySettings,
+    addresses: &[GatewayStatusAddress],
     now: &str,
 ) -> Option<GatewayStatus> {
     let gateway: &Gateway = &plan.gateway;
@@ -157,7 +157,7 @@ pub(crate) fn of_gateway(
             "some listeners cannot be used: see their conditions",
         ),
     }
-    let is_usable = |wanted: &str| settings.addresses.iter().any(|address| *address.value == *wanted);
+    let is_usable = |wanted: &str| addresses.iter().any(|address| *address.value == *wanted);
     let unusable = gateway
         .spec
         .addresses
@@ -173,7 +173,7 @@ pub(crate) fn of_gateway(
             "AddressNotUsable",
             &format!("the address `{unusable}` is not one of this process"),
         );
-    } else if settings.addresses.is_empty() {
+    } else if addresses.is_empty() {
         conditions.push("Programmed", false, "AddressNotAssigned", "no address is known yet");
     } else {
         conditions.push("Programmed", true, "Programmed", "");
@@ -184,7 +184,7 @@ pub(crate) fn of_gateway(
         of_listener(listener, *attached, is_open(listener), Conditions::new(before, generation, now))
     });
     let status = GatewayStatus {
-        addresses: settings.addresses.clone().into(),
+        addresses: addresses.into(),
         attached_listener_sets: present.attached_listener_sets,
         listeners: listeners.collect(),
         conditions: conditions.finish(),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use weir_config::Config;
 
+use crate::addresses;
 use crate::api::RouteStatus;
 use crate::assembly::{Assembly, RouteKey, RouteState};
 use crate::attachment::attach;
@@ -125,6 +126,7 @@ impl Translator {
             | KubernetesObject::TcpRoute(_) => self.pending.routes.extend(route_key(object)),
             KubernetesObject::Service(_) => {
                 self.note_users(|service| *service == key);
+                self.pending.other_statuses |= self.settings.published_service.as_ref() == Some(&key);
                 self.pending.services.insert(key);
             }
             KubernetesObject::EndpointSlice(slice) => self.pending.services.extend(service_of(slice)),
@@ -248,8 +250,9 @@ impl Translator {
                 attached[attachment.gateway][one.listener] += 1;
             }
         }
+        let addresses = addresses::published(&self.store, &self.settings);
         for (plan, attached) in self.plans.iter().zip(&attached) {
-            if let Some(status) = status::of_gateway(plan, attached, &self.settings, now) {
+            if let Some(status) = status::of_gateway(plan, attached, &addresses, now) {
                 let status = ObjectStatus::Gateway(status);
                 statuses.push(StatusUpdate { kind: ObjectKind::Gateway, key: plan.key.clone(), status });
             }
