@@ -23,7 +23,7 @@ pub use kubernetes::{
     ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, Namespace, SecretObject,
     Service, ServicePort, ServiceSpec, SliceEndpoint, ZoneHint,
 };
-pub use meta::ObjectMeta;
+pub use meta::{ObjectMeta, ResourceVersion};
 pub use reference_grant::*;
 pub use shared::*;
 pub use tcp_route::*;
