@@ -43,6 +43,14 @@ impl CheckedConfig {
         }
     }
 
+    /// Reads a text as [`CheckedConfig::parse`] does, but of a config whose listeners, routes and upstreams come from elsewhere: it needs no listener.
+    pub fn parse_base(text: &str, file_name: &str) -> Self {
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut loading = Loading::new(&environment, true);
+        loading.needs_listener = false;
+        Self::run(loading, text, file_name)
+    }
+
     /// Reads a text, with the environment of the process. Diagnostics name `file_name`, and `include` is relative to it.
     pub fn parse(text: &str, file_name: &str) -> Self {
         let environment = |name: &str| std::env::var(name).ok();
@@ -56,7 +64,7 @@ impl CheckedConfig {
 
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
-        let Loading { sources, mut diagnostics, reads_files, is_whole, .. } = loading;
+        let Loading { sources, mut diagnostics, reads_files, needs_listener, is_whole, .. } = loading;
         let document = SpannedTable::read(
             &node,
             Bounds::NONE,
@@ -70,7 +78,7 @@ impl CheckedConfig {
             .map(|diagnostic| line(diagnostic.span))
             .collect();
         if broken.is_empty() && is_whole {
-            let checked = Self::finish(document, sources, reads_files, diagnostics);
+            let checked = Self::finish(document, sources, (reads_files, needs_listener), diagnostics);
             return Self { tree: Some(node), ..checked };
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
@@ -90,12 +98,12 @@ impl CheckedConfig {
     fn finish(
         document: SpannedTable<Document>,
         mut sources: SourceMap,
-        may_read: bool,
+        (may_read, needs_listener): (bool, bool),
         mut diagnostics: Vec<Diagnostic>,
     ) -> Self {
         let lists = ListFiles::read(&document.value, &mut sources, may_read, &mut diagnostics);
         let files = Files::new(&sources, may_read).with_lists(lists);
-        let config = check(&document, &files, &mut diagnostics);
+        let config = check(&document, &files, needs_listener, &mut diagnostics);
         let named = files.into_named();
         let diagnostics = Diagnostics::new(sources, diagnostics);
         let works = diagnostics.errors().next().is_none();
@@ -204,7 +212,7 @@ impl Config {
         };
         let mut sources = SourceMap::default();
         sources.add("command line", arguments.text);
-        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, false, diagnostics)
+        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, (false, true), diagnostics)
             .into_result()
     }
 }

@@ -26,6 +26,8 @@ pub struct GatewaySettings {
     pub addresses: Vec<GatewayStatusAddress>,
     /// The authorities of the system, for `wellKnownCACertificates: System`; `None`: it has none.
     pub system_authorities: Option<Arc<Authorities>>,
+    /// Why the process could not apply the last configuration, if so.
+    pub refusal: Option<Box<str>>,
     /// What the configuration has beside listeners and upstreams: process, log, admin listener.
     pub base: Config,
 }
@@ -39,6 +41,7 @@ impl Default for GatewaySettings {
             published_service: None,
             addresses: Vec::new(),
             system_authorities: None,
+            refusal: None,
             base: Config::default(),
         }
     }

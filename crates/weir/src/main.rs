@@ -16,6 +16,7 @@ mod check;
 mod explain;
 mod why;
 mod plan;
+mod controller;
 mod ctl;
 mod report;
 mod connections;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Ctl(arguments) => ctl::run(&arguments),
         Subcommand::Upgrade(arguments) => upgrade::run(&arguments),
+        Subcommand::Kubernetes(arguments) => controller::run(&arguments),
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Why(arguments) => why::run(&arguments),

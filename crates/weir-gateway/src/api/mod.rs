@@ -24,7 +24,7 @@ pub use kubernetes::{
     LoadBalancerStatus, Namespace, SecretObject, Service, ServicePort, ServiceSpec, ServiceStatus,
     SliceEndpoint, ZoneHint,
 };
-pub use meta::ObjectMeta;
+pub use meta::{ObjectMeta, ResourceVersion};
 pub use reference_grant::*;
 pub use shared::*;
 pub use tcp_route::*;
