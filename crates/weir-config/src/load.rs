@@ -29,9 +29,18 @@ pub struct CheckedConfig {
 impl CheckedConfig {
     /// Reads a file and all that it includes, with the environment of the process.
     pub fn load(path: &Path) -> Self {
+        Self::load_by(path, Self::parse)
+    }
+
+    /// Reads a file as [`CheckedConfig::parse_base`] reads a text.
+    pub fn load_base(path: &Path) -> Self {
+        Self::load_by(path, Self::parse_base)
+    }
+
+    fn load_by(path: &Path, parse: fn(&str, &str) -> Self) -> Self {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &name),
+            Ok(text) => parse(&text, &name),
             Err(error) => {
                 let mut sources = SourceMap::default();
                 let file = sources.add(name, "");
@@ -126,6 +135,17 @@ impl CheckedConfig {
     ) -> Self {
         let written = self.tree.as_ref().and_then(|root| root.entry(section)?.node.entry(key));
         if let Some(entry) = written {
+            let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
+            self.diagnostics.push(diagnostic);
+            self.config = None;
+        }
+        self
+    }
+
+    /// Adds an error for a table at the top of the file, as [`CheckedConfig::reject_key`] does for a key in one.
+    #[must_use]
+    pub fn reject_table(mut self, table: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        if let Some(entry) = self.tree.as_ref().and_then(|root| root.entry(table)) {
             let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
             self.diagnostics.push(diagnostic);
             self.config = None;

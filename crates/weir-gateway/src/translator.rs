@@ -79,6 +79,12 @@ impl Translator {
         self.pending.routes.extend(self.routes.keys().cloned());
     }
 
+    /// Another configuration beside listeners and upstreams.
+    pub fn set_base(&mut self, base: Config) {
+        self.settings.base = base;
+        self.pending.gateways = true;
+    }
+
     /// Takes the latest form of an object.
     pub fn upsert(&mut self, object: &KubernetesObject) {
         let before = self.store.upsert(object);

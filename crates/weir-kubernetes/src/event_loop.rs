@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc::{Receiver, UnboundedSender};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weir_config::Config;
@@ -34,6 +34,7 @@ pub(crate) struct EventLoop {
     updates: UpdateSender,
     statuses: UnboundedSender<StatusMessage>,
     leads: watch::Receiver<bool>,
+    bases: UnboundedReceiver<Config>,
     /// A configuration that was refused, and when it is tried again.
     refused: Option<(Config, Instant)>,
 }
@@ -45,6 +46,7 @@ impl EventLoop {
         updates: UpdateSender,
         statuses: UnboundedSender<StatusMessage>,
         leads: watch::Receiver<bool>,
+        bases: UnboundedReceiver<Config>,
         state: SourceState,
     ) -> Self {
         let progress = SourceProgress::new(state, scopes.len());
@@ -56,6 +58,7 @@ impl EventLoop {
             updates,
             statuses,
             leads,
+            bases,
             refused: None,
         }
     }
@@ -75,6 +78,10 @@ impl EventLoop {
                         return;
                     }
                     self.follow_leadership();
+                }
+                base = self.bases.recv() => {
+                    let Some(base) = base else { return };
+                    self.translator.set_base(base);
                 }
                 () = tokio::time::sleep_until(retry_at) => {}
             }

@@ -1,11 +1,14 @@
 //! The thread that follows the API server.
 
 use std::io;
+use std::net::IpAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kube::{Client, Config as ClientConfig};
 use tokio::sync::{mpsc, watch};
+use weir_config::Config;
+use weir_gateway::api::GatewayStatusAddress;
 use weir_gateway::{GatewaySettings, Translator};
 
 use crate::backoff::Backoff;
@@ -27,6 +30,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 pub struct SourceSettings {
     /// Of the translation.
     pub gateway: GatewaySettings,
+    /// The addresses and names by which clients reach the Gateways.
+    pub addresses: Vec<Box<str>>,
     /// The namespaces that are watched; empty: all.
     pub namespaces: Vec<Box<str>>,
     /// Who writes statuses; `None`: this process does not.
@@ -38,6 +43,7 @@ pub struct SourceSettings {
 pub struct KubernetesSource {
     state: SourceState,
     stop: watch::Sender<bool>,
+    bases: mpsc::UnboundedSender<Config>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -50,10 +56,16 @@ impl KubernetesSource {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (state, (stop, stopped)) = (SourceState::default(), watch::channel(false));
         let shared = state.clone();
+        let (bases, next_bases) = mpsc::unbounded_channel();
         let thread = std::thread::Builder::new().name("weir-kubernetes".into()).spawn(move || {
-            runtime.block_on(follow(settings, updates, shared, stopped));
+            runtime.block_on(follow(settings, updates, (shared, next_bases), stopped));
         })?;
-        Ok(Self { state, stop, thread: Some(thread) })
+        Ok(Self { state, stop, bases, thread: Some(thread) })
+    }
+
+    /// Other settings of the process, log and admin listener.
+    pub fn set_base(&self, base: Config) {
+        let _ended = self.bases.send(base);
     }
 
     /// What is known about it.
@@ -75,7 +87,7 @@ impl Drop for KubernetesSource {
 async fn follow(
     settings: SourceSettings,
     updates: UpdateSender,
-    state: SourceState,
+    (state, bases): (SourceState, mpsc::UnboundedReceiver<Config>),
     mut stop: watch::Receiver<bool>,
 ) {
     let client = tokio::select! {
@@ -94,8 +106,9 @@ async fn follow(
             None => drop(stop.clone().wait_for(|stop| *stop).await),
         }
     };
-    let translator = Translator::new(settings.gateway);
-    let follower = EventLoop::new(translator, scopes, updates, statuses, leadership, state);
+    let addresses = settings.addresses.iter().map(|text| status_address(text)).collect();
+    let translator = Translator::new(GatewaySettings { addresses, ..settings.gateway });
+    let follower = EventLoop::new(translator, scopes, updates, statuses, leadership, bases, state);
     // The election ends last: it gives up the lease.
     tokio::pin!(election);
     tokio::select! {
@@ -104,6 +117,11 @@ async fn follow(
         }
         () = &mut election => {}
     }
+}
+
+fn status_address(text: &str) -> GatewayStatusAddress {
+    let kind = if text.parse::<IpAddr>().is_ok() { "IPAddress" } else { "Hostname" };
+    GatewayStatusAddress { r#type: Some(kind.into()), value: text.into() }
 }
 
 /// The client by the usual rules: `KUBECONFIG`, `~/.kube/config`, the service account of the pod.

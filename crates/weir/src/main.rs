@@ -4,6 +4,7 @@ mod command_line;
 
 mod serve;
 mod upgrade;
+mod kubernetes;
 mod reload;
 mod upgrading;
 mod events;
