@@ -34,6 +34,8 @@ pub struct SourceSettings {
     pub addresses: Vec<Box<str>>,
     /// The namespaces that are watched; empty: all.
     pub namespaces: Vec<Box<str>>,
+    /// The namespaces whose Secrets are read; empty: those of all that are watched.
+    pub secrets_namespaces: Vec<Box<str>>,
     /// Who writes statuses; `None`: this process does not.
     pub election: Option<ElectionSettings>,
 }
@@ -97,7 +99,7 @@ async fn follow(
     let (messages, events) = mpsc::channel(EVENTS_MAX);
     let (statuses, to_write) = mpsc::unbounded_channel();
     let (leads, leadership) = watch::channel(false);
-    let scopes = watching::start(&client, &settings.namespaces, &messages);
+    let scopes = watching::start(&client, (&settings.namespaces, &settings.secrets_namespaces), &messages);
     drop(messages);
     tokio::spawn(status_writer::run(client.clone(), to_write));
     let election = async {

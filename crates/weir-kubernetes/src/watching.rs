@@ -59,13 +59,14 @@ pub(crate) enum WatchMessage {
     Alive(WatchIndex),
 }
 
-/// Starts all watches on the event loop of this thread; returns what they watch, by their numbers.
+/// Starts all watches on the event loop of this thread; returns what they watch, by their numbers. Secrets may be read in fewer namespaces
+/// than other objects; an empty list stands for all.
 pub(crate) fn start(
     client: &Client,
-    namespaces: &[Box<str>],
+    (namespaces, of_secrets): (&[Box<str>], &[Box<str>]),
     messages: &Sender<WatchMessage>,
 ) -> Vec<WatchScope> {
-    let mut starter = WatchStarter { client, namespaces, messages, scopes: Vec::new() };
+    let mut starter = WatchStarter { client, namespaces, of_secrets, messages, scopes: Vec::new() };
     for_each_kind(&mut starter);
     starter.scopes
 }
@@ -73,17 +74,21 @@ pub(crate) fn start(
 struct WatchStarter<'a> {
     client: &'a Client,
     namespaces: &'a [Box<str>],
+    of_secrets: &'a [Box<str>],
     messages: &'a Sender<WatchMessage>,
     scopes: Vec<WatchScope>,
 }
 
 impl KindVisitor for WatchStarter<'_> {
     fn visit<T: WatchedKind>(&mut self) {
-        if !T::IS_NAMESPACED || self.namespaces.is_empty() {
+        let is_secret = T::KIND == ObjectKind::Secret;
+        let namespaces =
+            if is_secret && !self.of_secrets.is_empty() { self.of_secrets } else { self.namespaces };
+        if !T::IS_NAMESPACED || namespaces.is_empty() {
             self.begin::<T>(None);
             return;
         }
-        for namespace in self.namespaces {
+        for namespace in namespaces {
             self.begin::<T>(Some(namespace.clone()));
         }
     }

@@ -53,12 +53,15 @@ pub(crate) struct ControllerArguments {
     /// GatewayClasses with this `controllerName` are served.
     #[arg(long, value_name = "NAME", default_value = "weir.dev/gateway")]
     controller_name: String,
-    /// The ClusterRole that the account of a Gateway has in its own namespace: Secrets, ConfigMaps, Leases.
+    /// The ClusterRole that the account of a Gateway has in its own namespace: Secrets and Leases.
     #[arg(long, value_name = "NAME", default_value = "weir-gateway-namespace")]
     namespace_role: String,
     /// The ClusterRoleBinding that lets the accounts of all Gateways read routes and services. It must exist; the controller keeps its subjects.
     #[arg(long, value_name = "NAME", default_value = "weir-gateway")]
     accounts_binding: String,
+    /// Let the pods read the Secrets of all namespaces, for listeners whose certificates are in other namespaces. Their ClusterRole must permit it.
+    #[arg(long)]
+    all_secrets: bool,
 }
 
 #[cfg(feature = "kubernetes")]
@@ -69,11 +72,12 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, CommandError
     let ClusterCommand::Controller(arguments) = &arguments.command;
     crate::log::start(&weir_config::LogSettings::default());
     let settings = ControllerSettings {
-        controller_name: arguments.controller_name.as_str().into(),
         pods: GatewayPods {
+            controller_name: arguments.controller_name.as_str().into(),
             image: arguments.image.as_str().into(),
             pull_secrets: arguments.image_pull_secret.iter().map(|name| name.as_str().into()).collect(),
             namespace_role: arguments.namespace_role.as_str().into(),
+            has_all_secrets: arguments.all_secrets,
         },
         accounts_binding: arguments.accounts_binding.as_str().into(),
     };

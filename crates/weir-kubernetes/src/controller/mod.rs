@@ -29,8 +29,6 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// What the controller makes.
 #[derive(Debug, Clone)]
 pub struct ControllerSettings {
-    /// GatewayClasses with this `controllerName` are Weir's.
-    pub controller_name: Box<str>,
     /// What the pods of all Gateways have in common.
     pub pods: GatewayPods,
     /// The ClusterRoleBinding whose subjects are the accounts of all Gateways; it exists, the controller keeps its subjects.
@@ -62,7 +60,7 @@ pub async fn run(
 pub(crate) async fn run_with(client: Client, settings: ControllerSettings, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
     let mut events = std::pin::pin!(watches::all(&client));
-    let mut cluster = KnownCluster::new(&settings.controller_name);
+    let mut cluster = KnownCluster::new(&settings.pods.controller_name);
     let mut reconciler = Reconciler::new(client, settings);
     let mut retry_pause = RETRY_PAUSE_MIN;
     let mut has_failed = false;

@@ -68,12 +68,17 @@ pub(crate) struct OwnedObject {
 /// What the objects of all Gateways have in common.
 #[derive(Debug, Clone)]
 pub struct GatewayPods {
+    /// Of the GatewayClasses that they serve.
+    pub controller_name: Box<str>,
     /// The image of Weir.
     pub image: Box<str>,
     /// The names of Secrets with which it is pulled.
     pub pull_secrets: Vec<Box<str>>,
-    /// The ClusterRole that a Gateway's account has in the namespace of the Gateway: Secrets, ConfigMaps, Leases.
+    /// The ClusterRole that a Gateway's account has in the namespace of the Gateway: Secrets and Leases.
     pub namespace_role: Box<str>,
+    /// Whether pods read the Secrets of all namespaces, for listeners that refer to other ones. Any pod in the namespace of a Gateway can have
+    /// the rights of its account, so that this suits clusters whose tenants trust each other.
+    pub has_all_secrets: bool,
 }
 
 /// A Gateway, and what is wanted beside it.
@@ -242,3 +247,7 @@ impl GatewayRequest<'_> {
 pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: &str) -> bool {
     meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

@@ -111,16 +111,21 @@ fn container(request: &GatewayRequest<'_>) -> Value {
             "timeoutSeconds": 2,
         })
     };
+    let mut args = vec![
+        "serve".to_owned(),
+        "/etc/weir/weir.toml".to_owned(),
+        format!("--kubernetes={namespace}/{}", request.gateway.metadata.name),
+        format!("--controller-name={}", request.settings.controller_name),
+        format!("--publish-service={namespace}/{name}"),
+    ];
+    if !request.settings.has_all_secrets {
+        args.push(format!("--secrets-namespace={namespace}"));
+    }
     let default_resources = || json!({ "requests": { "cpu": "100m", "memory": "128Mi" } });
     json!({
         "name": "weir",
         "image": request.settings.image,
-        "args": [
-            "serve",
-            "/etc/weir/weir.toml",
-            format!("--kubernetes={namespace}/{}", request.gateway.metadata.name),
-            format!("--publish-service={namespace}/{name}"),
-        ],
+        "args": args,
         "env": [
             { "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
             { "name": "POD_NAMESPACE", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } },

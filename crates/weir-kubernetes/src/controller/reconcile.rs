@@ -200,7 +200,7 @@ impl Reconciler {
     }
 
     fn translator(&self, served: Option<ObjectKey>) -> Translator {
-        let controller_name = self.settings.controller_name.clone();
+        let controller_name = self.settings.pods.controller_name.clone();
         Translator::new(GatewaySettings { controller_name, served, ..GatewaySettings::default() })
     }
 

@@ -19,7 +19,10 @@ pub(crate) use routes::{KubernetesRoutes, RoutesUpdate};
 
 /// The options of `weir serve --kubernetes`.
 #[derive(Debug, Clone, Args)]
-#[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "this build does not have what they control"))]
+#[cfg_attr(
+    not(feature = "kubernetes"),
+    expect(dead_code, reason = "this build does not have what they control")
+)]
 pub(crate) struct KubernetesArguments {
     /// Serve the Gateways of a Kubernetes cluster, all of the GatewayClasses of Weir or one. The file then has only what is beside listeners,
     /// routes and upstreams; without a file, the admin listener is at port 9000 of all addresses, and a stop takes 10 s in which `/ready` fails.
@@ -49,6 +52,12 @@ pub(crate) struct KubernetesArguments {
     /// An address or name by which clients reach the Gateways, for their status. Can be given several times.
     #[arg(long, value_name = "ADDRESS", requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) gateway_address: Vec<String>,
+    /// The Service in front of this process: its addresses are those of the Gateways, for their status.
+    #[arg(long, value_name = "NAMESPACE/SERVICE", requires = "kubernetes", value_parser = parse_key, help_heading = "Kubernetes")]
+    pub(crate) publish_service: Option<(String, String)>,
+    /// Read Secrets of this namespace only. Can be given several times.
+    #[arg(long, value_name = "NAMESPACE", requires = "kubernetes", help_heading = "Kubernetes")]
+    pub(crate) secrets_namespace: Vec<String>,
     /// The address at which the listeners of Gateways accept connections; without it, all of the machine.
     #[arg(long, value_name = "IP", requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) bind: Option<IpAddr>,
@@ -86,7 +95,8 @@ fn parse_lease(text: &str) -> Result<LeaseChoice, String> {
 
 fn parse_key(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
-        let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        let is_allowed =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
         !name.is_empty() && name.len() <= 253 && name.bytes().all(is_allowed)
     };
     match text.split_once('/') {
