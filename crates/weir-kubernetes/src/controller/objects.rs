@@ -138,7 +138,7 @@ impl GatewayRequest<'_> {
         match self.parameters.config.as_deref() {
             Some(config) => config.to_owned(),
             None => format!(
-                "[process]\nstop_delay = \"{}s\"\nstop_grace = \"{}s\"\n\n[admin]\naddress = \":{}\"\n",
+                "[process]\nstop_delay = \"{}s\"\nstop_grace = \"{}s\"\n\n[admin]\naddress = \"0.0.0.0:{}\"\n",
                 pods::STOP_DELAY_SECONDS,
                 pods::STOP_GRACE_SECONDS,
                 self.admin_port()
