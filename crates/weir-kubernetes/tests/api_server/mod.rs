@@ -228,7 +228,8 @@ impl ApiServer {
             if is_outdated {
                 lines = format!("{}\n", json!({ "type": "ERROR", "object": status(410) }));
             }
-            for (version, event, plural, object) in cluster.events.iter().filter(|(version, ..)| *version > since) {
+            let seen = since;
+            for (version, event, plural, object) in cluster.events.iter().filter(|(version, ..)| *version > seen) {
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
                 if *plural == place.0 && (place.1.is_empty() || place.1 == namespace) {
                     lines.push_str(&format!("{}\n", json!({ "type": event, "object": object })));
