@@ -167,7 +167,7 @@ fn endpoints_change_servers_and_no_route() {
     server.apply("endpointslices", slice(&["10.0.0.1", "10.0.0.2"]));
     let (change, outcome) = following.next();
     outcome.send(Ok(())).expect("it is waited for");
-    let KubernetesChange::Servers(sets) = change else { panic!("{change:?}") };
+    let KubernetesChange::Servers(sets) = change else { panic!("it is a whole configuration") };
     assert_eq!(sets.len(), 1);
     assert_eq!((&*sets[0].0, sets[0].1.len()), ("infra.app.80", 2));
     // The next configuration has them, too.

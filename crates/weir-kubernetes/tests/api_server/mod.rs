@@ -39,14 +39,14 @@ struct Cluster {
 
 /// The running server.
 #[derive(Clone)]
-pub struct ApiServer {
+pub(crate) struct ApiServer {
     address: SocketAddr,
     cluster: Arc<(Mutex<Cluster>, Condvar)>,
 }
 
 impl ApiServer {
     /// Without objects.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
         let server = Self { address, cluster: Arc::default() };
@@ -67,7 +67,7 @@ impl ApiServer {
     }
 
     /// A file by which clients find it, in a folder.
-    pub fn kubeconfig(&self, folder: &std::path::Path) -> PathBuf {
+    pub(crate) fn kubeconfig(&self, folder: &std::path::Path) -> PathBuf {
         let path = folder.join("kubeconfig");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
@@ -96,12 +96,12 @@ impl ApiServer {
     }
 
     /// Creates or changes an object.
-    pub fn apply(&self, plural: &str, object: Value) {
+    pub(crate) fn apply(&self, plural: &str, object: Value) {
         self.edit(|cluster| cluster.put(plural, object));
     }
 
     /// Deletes an object.
-    pub fn delete(&self, plural: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete(&self, plural: &str, namespace: &str, name: &str) {
         self.edit(|cluster| {
             let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
             let mut object = cluster.objects.remove(&place).expect("there is one");
@@ -112,12 +112,12 @@ impl ApiServer {
     }
 
     /// An object as it is now.
-    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+    pub(crate) fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         self.lock().objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// Waits until an object is as it should be.
-    pub fn wait_for(&self, plural: &str, namespace: &str, name: &str, check: impl Fn(&Value) -> bool) {
+    pub(crate) fn wait_for(&self, plural: &str, namespace: &str, name: &str, check: impl Fn(&Value) -> bool) {
         let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         self.wait(&format!("{plural} {namespace}/{name}"), |cluster| {
             cluster.objects.get(&place).is_some_and(&check)
@@ -125,7 +125,7 @@ impl ApiServer {
     }
 
     /// Does not know a kind, or does.
-    pub fn set_absent(&self, plural: &str, is_absent: bool) {
+    pub(crate) fn set_absent(&self, plural: &str, is_absent: bool) {
         self.edit(|cluster| match is_absent {
             true => cluster.absent.insert(plural.to_owned()),
             false => cluster.absent.remove(plural),
@@ -133,7 +133,7 @@ impl ApiServer {
     }
 
     /// Does not answer lists of a kind, or does.
-    pub fn set_held(&self, plural: &str, is_held: bool) {
+    pub(crate) fn set_held(&self, plural: &str, is_held: bool) {
         self.edit(|cluster| match is_held {
             true => cluster.held.insert(plural.to_owned()),
             false => cluster.held.remove(plural),
@@ -141,7 +141,7 @@ impl ApiServer {
     }
 
     /// Ends all connections and takes no new ones, or does again.
-    pub fn set_down(&self, is_down: bool) {
+    pub(crate) fn set_down(&self, is_down: bool) {
         self.edit(|cluster| {
             cluster.is_down = is_down;
             for connection in cluster.connections.drain(..) {
@@ -151,7 +151,7 @@ impl ApiServer {
     }
 
     /// Forgets what has happened so far: watches have to list anew.
-    pub fn forget_events(&self) {
+    pub(crate) fn forget_events(&self) {
         self.edit(|cluster| {
             cluster.version += 1;
             cluster.forgotten = cluster.version;
@@ -160,17 +160,17 @@ impl ApiServer {
     }
 
     /// Refuses so many writes of statuses as conflicts.
-    pub fn refuse_writes(&self, count: usize) {
+    pub(crate) fn refuse_writes(&self, count: usize) {
         self.edit(|cluster| cluster.conflicts = count);
     }
 
     /// The writes so far of paths that contain this, with the answers.
-    pub fn writes(&self, part: &str) -> Vec<(String, u16)> {
+    pub(crate) fn writes(&self, part: &str) -> Vec<(String, u16)> {
         self.lock().writes.iter().filter(|(path, _)| path.contains(part)).cloned().collect()
     }
 
     /// Waits until so many lists were asked for.
-    pub fn wait_for_lists(&self, count: usize) {
+    pub(crate) fn wait_for_lists(&self, count: usize) {
         self.wait("lists", |cluster| cluster.lists >= count);
     }
 
