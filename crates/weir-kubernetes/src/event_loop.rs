@@ -3,6 +3,7 @@
 //! Nothing is translated before every kind was listed, so that a restart does not close what only is not known yet. Changes that come
 //! together are translated together. A status is written when the workers have what it says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender};
@@ -35,6 +36,8 @@ pub(crate) struct EventLoop {
     statuses: UnboundedSender<StatusMessage>,
     leads: watch::Receiver<bool>,
     bases: UnboundedReceiver<Config>,
+    /// The configuration in use, as the translation has it; forgotten when what is beside its listeners and upstreams changes.
+    applied: Option<Config>,
     /// A configuration that was refused, and when it is tried again.
     refused: Option<(Config, Instant)>,
 }
@@ -59,6 +62,7 @@ impl EventLoop {
             statuses,
             leads,
             bases,
+            applied: None,
             refused: None,
         }
     }
@@ -82,6 +86,7 @@ impl EventLoop {
                 base = self.bases.recv() => {
                     let Some(base) = base else { return };
                     self.translator.set_base(base);
+                    self.applied = None;
                 }
                 () = tokio::time::sleep_until(retry_at) => {}
             }
@@ -150,6 +155,8 @@ impl EventLoop {
     async fn turn(&mut self) -> Option<()> {
         let Translation { config, servers, statuses, .. } = self.translator.translate(&now());
         let changed = self.servers.take(servers);
+        // The echo of a status gives the same again.
+        let config = config.filter(|config| self.refused.is_some() || !self.is_applied(config));
         let retried = || {
             let (config, at) = self.refused.take()?;
             if at > Instant::now() {
@@ -179,6 +186,11 @@ impl EventLoop {
         Some(())
     }
 
+    fn is_applied(&self, config: &Config) -> bool {
+        let Some(applied) = &self.applied else { return false };
+        are_same(&applied.listeners, &config.listeners) && are_same(&applied.upstreams, &config.upstreams)
+    }
+
     /// Has a configuration applied; whether statuses that were made with it are outdated.
     async fn apply(&mut self, declared: Config) -> Option<bool> {
         let mut config = declared.clone();
@@ -187,7 +199,7 @@ impl EventLoop {
         self.progress.refused(outcome.as_ref().err().map(|why| &**why));
         Some(match outcome {
             Ok(()) => {
-                self.refused = None;
+                (self.refused, self.applied) = (None, Some(declared));
                 self.progress.applied();
                 self.translator.set_refusal(None)
             }
@@ -197,6 +209,10 @@ impl EventLoop {
             }
         })
     }
+}
+
+fn are_same<T>(some: &[Arc<T>], others: &[Arc<T>]) -> bool {
+    some.len() == others.len() && some.iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 fn far_away() -> Instant {

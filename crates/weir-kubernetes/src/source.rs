@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config as ClientConfig};
 use tokio::sync::{mpsc, watch};
 use weir_config::Config;
@@ -32,6 +34,8 @@ pub struct SourceSettings {
     pub gateway: GatewaySettings,
     /// The addresses and names by which clients reach the Gateways.
     pub addresses: Vec<Box<str>>,
+    /// How the API server is found; `None`: by the usual rules, which are `KUBECONFIG`, `~/.kube/config` and the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
     /// The namespaces that are watched; empty: all.
     pub namespaces: Vec<Box<str>>,
     /// The namespaces whose Secrets are read; empty: those of all that are watched.
@@ -93,7 +97,7 @@ async fn follow(
     mut stop: watch::Receiver<bool>,
 ) {
     let client = tokio::select! {
-        client = connect() => client,
+        client = connect(settings.kubeconfig.as_deref()) => client,
         _ = stop.wait_for(|stop| *stop) => return,
     };
     let (messages, events) = mpsc::channel(EVENTS_MAX);
@@ -126,12 +130,12 @@ fn status_address(text: &str) -> GatewayStatusAddress {
     GatewayStatusAddress { r#type: Some(kind.into()), value: text.into() }
 }
 
-/// The client by the usual rules: `KUBECONFIG`, `~/.kube/config`, the service account of the pod.
-async fn connect() -> Client {
+/// The client. It is tried again: a file that is not there yet may come.
+async fn connect(kubeconfig: Option<&Path>) -> Client {
     let mut backoff = Backoff::default();
     let mut told = String::new();
     loop {
-        let found = ClientConfig::infer().await.map_err(|error| error.to_string()).and_then(|mut config| {
+        let found = find_server(kubeconfig).await.and_then(|mut config| {
             config.connect_timeout = Some(CONNECT_TIME);
             Client::try_from(config).map_err(|error| error.to_string())
         });
@@ -141,7 +145,7 @@ async fn connect() -> Client {
                 if told != why {
                     tracing::error!(
                         why,
-                        "no access to an API server of Kubernetes: set KUBECONFIG, or run in a pod with a service account"
+                        "no access to an API server of Kubernetes: name a file with `--kubeconfig` or KUBECONFIG, or run in a pod with a service account"
                     );
                     told = why;
                 }
@@ -149,4 +153,13 @@ async fn connect() -> Client {
             }
         }
     }
+}
+
+async fn find_server(kubeconfig: Option<&Path>) -> Result<ClientConfig, String> {
+    let Some(path) = kubeconfig else {
+        return ClientConfig::infer().await.map_err(|error| error.to_string());
+    };
+    let file = Kubeconfig::read_from(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let options = KubeConfigOptions::default();
+    ClientConfig::from_custom_kubeconfig(file, &options).await.map_err(|error| error.to_string())
 }

@@ -9,6 +9,7 @@ mod routes;
 mod left_out;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -37,6 +38,9 @@ pub(crate) struct KubernetesArguments {
         help_heading = "Kubernetes"
     )]
     pub(crate) kubernetes: Option<ServedGateway>,
+    /// How the API server is found. Without it: by `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
+    #[arg(long, value_name = "FILE", requires = "kubernetes", help_heading = "Kubernetes")]
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// GatewayClasses with this `controllerName` are served.
     #[arg(
         long,

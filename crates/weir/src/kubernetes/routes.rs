@@ -128,6 +128,7 @@ impl KubernetesRoutes {
                 ..GatewaySettings::default()
             },
             addresses: arguments.gateway_address.iter().map(|text| text.as_str().into()).collect(),
+            kubeconfig: arguments.kubeconfig.clone(),
             namespaces: arguments.watch_namespace.iter().map(|name| name.as_str().into()).collect(),
             secrets_namespaces: arguments.secrets_namespace.iter().map(|name| name.as_str().into()).collect(),
             election,
