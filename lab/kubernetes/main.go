@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -13,12 +14,13 @@ import (
 
 	"weir.dev/lab/kubernetes/cluster"
 	"weir.dev/lab/kubernetes/suite"
+	"weir.dev/lab/kubernetes/trial"
 	"weir.dev/lab/kubernetes/weir"
 )
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: weir-kubernetes conformance [OPTION...] | keep [OPTION...]")
+		fmt.Fprintln(os.Stderr, "usage: weir-kubernetes conformance [OPTION...] | trial [OPTION...] | keep [OPTION...]")
 		os.Exit(2)
 	}
 	switch os.Args[1] {
@@ -26,7 +28,7 @@ func main() {
 		os.Exit(cluster.RunProgram(os.Args[2], os.Args[3:]))
 	case "suite":
 		suite.RunHere(os.Args[2:])
-	case "conformance", "keep":
+	case "conformance", "keep", "trial":
 		if os.Getenv(insideVariable) == "" {
 			os.Exit(enclose())
 		}
@@ -52,11 +54,16 @@ func run(command string, arguments []string) error {
 	tools := filepath.Dir(own)
 	flags := flag.NewFlagSet(command, flag.ExitOnError)
 	settings := cluster.Settings{
-		Folder: "/run/weir-kubernetes", PodProgram: filepath.Join(tools, "weir-pod"),
-		Images: map[string]string{"echo-basic": filepath.Join(tools, "echo-basic"), "weir-lab-echo": filepath.Join(tools, "weir-pod")},
+		Folder: "/run/weir-kubernetes", PodProgram: filepath.Join(tools, "pod"),
+		Images: map[string]string{"echo-basic": filepath.Join(tools, "echo-basic"), "lab-echo": filepath.Join(tools, "pod")},
 	}
 	setup := weir.Setup{Definitions: filepath.Join(tools, "crds")}
 	options := suite.Options{}
+	trials := trial.Options{}
+	flags.StringVar(&trials.Name, "name", "rollout", "trial: rollout or scale")
+	flags.IntVar(&trials.PerSecond, "rate", 2000, "requests per second of a trial")
+	flags.IntVar(&trials.Times, "times", 10, "how often pods are replaced")
+	flags.IntVar(&trials.Pods, "pods", 10, "pods of a trial")
 	flags.StringVar(&settings.Logs, "logs", "kubernetes-logs", "folder for what each program writes")
 	flags.StringVar(&setup.Program, "weir", "", "Weir's program; without one, everything is accepted by a stub")
 	flags.StringVar(&setup.Manifests, "manifests", "", "folder of manifests with Weir's controller; without it, one Deployment per Gateway is made here")
@@ -73,8 +80,6 @@ func run(command string, arguments []string) error {
 	defer stop()
 	if setup.Program != "" {
 		settings.Images["weir"] = setup.Program
-		delete(settings.Images, "weir-lab-echo")
-		settings.Images["lab-echo"] = filepath.Join(tools, "weir-pod")
 	}
 	begun, err := cluster.Start(ctx, settings)
 	if err != nil {
@@ -87,6 +92,9 @@ func run(command string, arguments []string) error {
 		fmt.Printf("The cluster runs. From another terminal: nsenter -t %s -n -m -p, KUBECONFIG=%s. It ends on SIGTERM.\n", os.Getenv(insideVariable), begun.Kubeconfig())
 		<-ctx.Done()
 		return nil
+	}
+	if command == "trial" {
+		return errors.Join(trial.Run(ctx, begun, trials), begun.WriteLogs(setup.Namespaces()))
 	}
 	options.Output = filepath.Join(settings.Logs, "suite.log")
 	result, err := suite.Run(ctx, begun, options)
