@@ -11,7 +11,9 @@ use crate::clock::Stopwatch;
 use crate::process::ProgramRun;
 use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
-use crate::{bench, deny, features, fuzz, generate, instructions, kubernetes, package, setup, test, tidy, typos};
+use crate::{
+    bench, deny, features, fuzz, generate, instructions, kubernetes, package, setup, test, tidy, typos,
+};
 
 #[derive(Args)]
 pub(crate) struct CiArguments {
