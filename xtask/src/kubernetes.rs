@@ -31,7 +31,7 @@ const PROFILES_CI: &str = "GATEWAY-HTTP,GATEWAY-TLS,GATEWAY-GRPC";
 const PROFILES_ALL: &str = "GATEWAY-HTTP,GATEWAY-TLS,GATEWAY-GRPC,GATEWAY-TCP";
 
 #[derive(Args, Default)]
-pub(crate) struct ClusterArguments {
+pub(crate) struct ConformanceArguments {
     /// Also the profiles that `ci` leaves out
     #[arg(long)]
     all: bool,
@@ -49,10 +49,10 @@ pub(crate) fn step(workspace: &Workspace) -> anyhow::Result<()> {
         println!("Left out: Go builds the API server (apt-get install golang).");
         return Ok(());
     }
-    run(workspace, &ClusterArguments::default())
+    run(workspace, &ConformanceArguments::default())
 }
 
-pub(crate) fn run(workspace: &Workspace, arguments: &ClusterArguments) -> anyhow::Result<()> {
+pub(crate) fn run(workspace: &Workspace, arguments: &ConformanceArguments) -> anyhow::Result<()> {
     let programs = ready(workspace)?;
     if arguments.build {
         println!("{}", programs.display());

@@ -64,7 +64,7 @@ enum XtaskCommand {
     /// Make what people install, under target/package: Debian packages, a static tarball, a container image, a bill of materials
     Package(package::PackageArguments),
     /// Run Weir in a real Kubernetes on this machine and judge it by the conformance suite of the Gateway API; needs Go, nftables and root
-    Kubernetes(kubernetes::ClusterArguments),
+    Kubernetes(kubernetes::ConformanceArguments),
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
     /// Write the types of the Gateway API anew, from the definitions of its release; needs Go
