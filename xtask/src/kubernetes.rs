@@ -38,6 +38,9 @@ pub(crate) struct ConformanceArguments {
     /// Run one test of the suite, by its name
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
+    /// Install Weir by its manifests, whose controller makes a Deployment for each Gateway, instead of making them here
+    #[arg(long)]
+    controller: bool,
     /// Build the programs and stop
     #[arg(long)]
     build: bool,
@@ -75,6 +78,9 @@ pub(crate) fn run(workspace: &Workspace, arguments: &ConformanceArguments) -> an
         .args(["--version", env!("CARGO_PKG_VERSION")])
         .args(["--profiles", if arguments.all { PROFILES_ALL } else { PROFILES_CI }])
         .limit(RUN_LIMIT);
+    if arguments.controller {
+        conformance = conformance.arg("--manifests").arg(workspace.root().join("packaging/kubernetes"));
+    }
     if let Some(name) = &arguments.test {
         conformance = conformance.args(["--test", name]);
     }

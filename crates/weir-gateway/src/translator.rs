@@ -272,7 +272,11 @@ impl Translator {
     /// The statuses of classes, Gateways and policies.
     fn push_statuses(&self, now: &str, statuses: &mut Vec<StatusUpdate>) {
         let is_ours = |name: &str| *name == *self.settings.controller_name;
-        for (key, class) in &self.store.gateway_classes {
+        // A process behind a Service of its own was made by the controller, which tells the statuses of classes: another version of it has
+        // other features, and the two would write in turn.
+        let of_controller = self.settings.served.is_some() && self.settings.published_service.is_some();
+        let classes = self.store.gateway_classes.iter().filter(|_| !of_controller);
+        for (key, class) in classes {
             if let Some(status) =
                 is_ours(&class.spec.controller_name).then(|| status::of_class(class, now)).flatten()
             {

@@ -101,3 +101,22 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, CommandError
 pub(crate) fn run(_: &ClusterArguments) -> Result<ExitCode, CommandError> {
     Err(CommandError::without_feature("`weir kubernetes controller`", crate::features::KUBERNETES))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::command_line::CommandLine;
+
+    const MANIFESTS: &str = include_str!("../../../packaging/kubernetes/weir.yaml");
+
+    #[test]
+    fn the_manifests_start_a_controller_that_understands_its_options() {
+        let after = MANIFESTS.split("args:\n").nth(1).expect("a container with arguments");
+        let arguments: Vec<&str> = after.lines().map_while(|line| line.trim().strip_prefix("- ")).collect();
+        assert!(arguments.contains(&"controller"), "{arguments:?}");
+        if let Err(error) = CommandLine::try_parse_from(std::iter::once("weir").chain(arguments)) {
+            panic!("{error}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod watches;
 mod known;
 mod objects;
 mod pods;
+mod request;
 mod names;
 
 use std::time::Duration;
@@ -16,8 +17,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use kube::Client;
 
 use known::KnownCluster;
-pub use objects::GatewayPods;
 use reconcile::Reconciler;
+pub use request::GatewayPods;
 
 /// Events that come together are taken together.
 const SETTLING_TIME: Duration = Duration::from_millis(20);

@@ -12,6 +12,7 @@ use weir_gateway::GatewayParameters;
 use weir_gateway::api::Gateway;
 
 use super::*;
+use crate::controller::request::{GATEWAY_LABEL, GatewayPods, MANAGER, MANAGER_LABEL};
 
 fn gateway(fields: Value) -> Gateway {
     let mut spec = json!({

@@ -6,13 +6,7 @@
 use serde_json::{Value, json};
 
 use super::names;
-use super::objects::GatewayRequest;
-
-/// How long a pod serves after the signal to stop, until no other node sends it connections.
-pub(crate) const STOP_DELAY_SECONDS: u32 = 5;
-
-/// How long running exchanges may continue after that.
-pub(crate) const STOP_GRACE_SECONDS: u32 = 30;
+use super::request::{GatewayRequest, STOP_DELAY_SECONDS, STOP_GRACE_SECONDS};
 
 /// What the kubelet waits beyond both before it kills the pod.
 const STOP_RESERVE_SECONDS: u32 = 10;

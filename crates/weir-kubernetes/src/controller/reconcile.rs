@@ -14,18 +14,19 @@ use weir_gateway::{
 
 use super::ControllerSettings;
 use super::known::{KnownCluster, KnownGateway};
-use super::objects::{GatewayRequest, MANAGER, OwnedKind, OwnedObject, is_owned_by};
+use super::objects::{OwnedKind, OwnedObject, is_owned_by};
+use super::request::{GatewayRequest, MANAGER};
 use super::watches::{class_resource, gateway_resource, resource};
 
 /// What went wrong with one object; it is tried again.
-type Failure = String;
+type ReconcileFailure = String;
 
 /// The I/O of the controller.
 pub(crate) struct Reconciler {
     client: Client,
     settings: ControllerSettings,
     /// What was logged last of each Gateway, so that a failure that lasts is logged once.
-    logged: std::collections::BTreeMap<ObjectKey, Failure>,
+    logged: std::collections::BTreeMap<ObjectKey, ReconcileFailure>,
 }
 
 impl Reconciler {
@@ -55,7 +56,7 @@ impl Reconciler {
         cluster.due_classes.is_empty() && cluster.due_gateways.is_empty() && !cluster.are_accounts_due
     }
 
-    fn note(&mut self, kind: &str, key: &ObjectKey, outcome: Result<(), Failure>) -> bool {
+    fn note(&mut self, kind: &str, key: &ObjectKey, outcome: Result<(), ReconcileFailure>) -> bool {
         match outcome {
             Ok(()) => {
                 if self.logged.remove(key).is_some() {
@@ -78,7 +79,7 @@ impl Reconciler {
     }
 
     /// Makes the objects of a Gateway as they are to be.
-    async fn apply_gateway(&self, cluster: &KnownCluster, key: &ObjectKey) -> Result<(), Failure> {
+    async fn apply_gateway(&self, cluster: &KnownCluster, key: &ObjectKey) -> Result<(), ReconcileFailure> {
         let Some(known) = cluster.served(key) else { return Ok(()) };
         let map = self.parameters_of(&known.gateway).await?;
         let parameters = match GatewayParameters::of(&known.gateway, |_| map.as_ref()) {
@@ -104,7 +105,7 @@ impl Reconciler {
         gateway: &ObjectKey,
         uid: &str,
         object: &OwnedObject,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ReconcileFailure> {
         let kind_name = object.kind.names()[2];
         let api = self.api(object.kind, &gateway.namespace);
         let failed = |error: kube::Error| format!("{kind_name} {}: {error}", object.name);
@@ -127,7 +128,7 @@ impl Reconciler {
     }
 
     /// The ConfigMap that a Gateway refers to, if it is there.
-    async fn parameters_of(&self, gateway: &Gateway) -> Result<Option<ConfigMap>, Failure> {
+    async fn parameters_of(&self, gateway: &Gateway) -> Result<Option<ConfigMap>, ReconcileFailure> {
         let wanted = gateway.spec.infrastructure.as_deref();
         let Some(reference) = wanted.and_then(|wanted| wanted.parameters_ref.as_deref()) else {
             return Ok(None);
@@ -154,7 +155,7 @@ impl Reconciler {
         key: &ObjectKey,
         known: &KnownGateway,
         map: Option<ConfigMap>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ReconcileFailure> {
         let name = super::names::of_objects(&key.name, &known.gateway.spec.gateway_class_name);
         if cluster.mark(OwnedKind::Deployment, &ObjectKey::new(&key.namespace, &name)).is_some() {
             return Ok(());
@@ -186,7 +187,11 @@ impl Reconciler {
         Ok(())
     }
 
-    async fn write_class_status(&self, cluster: &KnownCluster, key: &ObjectKey) -> Result<(), Failure> {
+    async fn write_class_status(
+        &self,
+        cluster: &KnownCluster,
+        key: &ObjectKey,
+    ) -> Result<(), ReconcileFailure> {
         let Some(class) = cluster.classes.get(key) else { return Ok(()) };
         let mut translator = self.translator(None);
         translator.upsert(&KubernetesObject::GatewayClass(class.clone()));
@@ -205,7 +210,7 @@ impl Reconciler {
     }
 
     /// Gives the accounts of all Gateways the right to read routes, and takes it from those that are gone.
-    async fn bind_accounts(&self, cluster: &KnownCluster) -> Result<(), Failure> {
+    async fn bind_accounts(&self, cluster: &KnownCluster) -> Result<(), ReconcileFailure> {
         let accounts: BTreeSet<(Box<str>, String)> = cluster
             .all_served()
             .map(|known| {
@@ -229,7 +234,7 @@ impl Reconciler {
     }
 }
 
-async fn write_status(api: &Api<DynamicObject>, name: &str, status: Value) -> Result<(), Failure> {
+async fn write_status(api: &Api<DynamicObject>, name: &str, status: Value) -> Result<(), ReconcileFailure> {
     let change = json!({ "status": status });
     let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&change)).await;
     written.map(drop).map_err(|error| format!("its status cannot be written: {error}"))

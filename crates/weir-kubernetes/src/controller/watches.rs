@@ -16,7 +16,8 @@ use weir_gateway::ObjectKey;
 use weir_gateway::api::{GROUP, Gateway, GatewayClass};
 
 use super::known::{ClusterEvent, KnownGateway, OwnedMark, WatchedList};
-use super::objects::{MANAGER, MANAGER_LABEL, OwnedKind};
+use super::objects::OwnedKind;
+use super::request::{MANAGER, MANAGER_LABEL};
 
 /// What a stream yields: an event, or why a watch does not work at the moment.
 pub(crate) type WatchedEvent = Result<ClusterEvent, String>;
