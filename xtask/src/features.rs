@@ -6,8 +6,13 @@ use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 /// Each feature of the package `weir` alone, and none.
-const CHOICES: [&[&str]; 4] =
-    [&["--features", "weir/profiler"], &["--features", "weir/top"], &["--features", "weir/traces"], &[]];
+const CHOICES: [&[&str]; 5] = [
+    &["--features", "weir/kubernetes"],
+    &["--features", "weir/profiler"],
+    &["--features", "weir/top"],
+    &["--features", "weir/traces"],
+    &[],
+];
 
 /// The packages that have the features.
 const PACKAGES: [&str; 4] = ["--package", "weir", "--package", "weir-control"];

@@ -29,9 +29,18 @@ pub struct CheckedConfig {
 impl CheckedConfig {
     /// Reads a file and all that it includes, with the environment of the process.
     pub fn load(path: &Path) -> Self {
+        Self::load_by(path, Self::parse)
+    }
+
+    /// Reads a file as [`CheckedConfig::parse_base`] reads a text.
+    pub fn load_base(path: &Path) -> Self {
+        Self::load_by(path, Self::parse_base)
+    }
+
+    fn load_by(path: &Path, parse: fn(&str, &str) -> Self) -> Self {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &name),
+            Ok(text) => parse(&text, &name),
             Err(error) => {
                 let mut sources = SourceMap::default();
                 let file = sources.add(name, "");
@@ -41,6 +50,14 @@ impl CheckedConfig {
                 Self { diagnostics: Diagnostics::new(sources, vec![diagnostic]), ..Self::default() }
             }
         }
+    }
+
+    /// Reads a text as [`CheckedConfig::parse`] does, but of a config whose listeners, routes and upstreams come from elsewhere: it needs no listener.
+    pub fn parse_base(text: &str, file_name: &str) -> Self {
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut loading = Loading::new(&environment, true);
+        loading.needs_listener = false;
+        Self::run(loading, text, file_name)
     }
 
     /// Reads a text, with the environment of the process. Diagnostics name `file_name`, and `include` is relative to it.
@@ -56,7 +73,7 @@ impl CheckedConfig {
 
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
-        let Loading { sources, mut diagnostics, reads_files, is_whole, .. } = loading;
+        let Loading { sources, mut diagnostics, reads_files, needs_listener, is_whole, .. } = loading;
         let document = SpannedTable::read(
             &node,
             Bounds::NONE,
@@ -70,7 +87,7 @@ impl CheckedConfig {
             .map(|diagnostic| line(diagnostic.span))
             .collect();
         if broken.is_empty() && is_whole {
-            let checked = Self::finish(document, sources, reads_files, diagnostics);
+            let checked = Self::finish(document, sources, (reads_files, needs_listener), diagnostics);
             return Self { tree: Some(node), ..checked };
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
@@ -90,12 +107,12 @@ impl CheckedConfig {
     fn finish(
         document: SpannedTable<Document>,
         mut sources: SourceMap,
-        may_read: bool,
+        (may_read, needs_listener): (bool, bool),
         mut diagnostics: Vec<Diagnostic>,
     ) -> Self {
         let lists = ListFiles::read(&document.value, &mut sources, may_read, &mut diagnostics);
         let files = Files::new(&sources, may_read).with_lists(lists);
-        let config = check(&document, &files, &mut diagnostics);
+        let config = check(&document, &files, needs_listener, &mut diagnostics);
         let named = files.into_named();
         let diagnostics = Diagnostics::new(sources, diagnostics);
         let works = diagnostics.errors().next().is_none();
@@ -118,6 +135,17 @@ impl CheckedConfig {
     ) -> Self {
         let written = self.tree.as_ref().and_then(|root| root.entry(section)?.node.entry(key));
         if let Some(entry) = written {
+            let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
+            self.diagnostics.push(diagnostic);
+            self.config = None;
+        }
+        self
+    }
+
+    /// Adds an error for a table at the top of the file, as [`CheckedConfig::reject_key`] does for a key in one.
+    #[must_use]
+    pub fn reject_table(mut self, table: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        if let Some(entry) = self.tree.as_ref().and_then(|root| root.entry(table)) {
             let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
             self.diagnostics.push(diagnostic);
             self.config = None;
@@ -204,7 +232,7 @@ impl Config {
         };
         let mut sources = SourceMap::default();
         sources.add("command line", arguments.text);
-        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, false, diagnostics)
+        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, (false, true), diagnostics)
             .into_result()
     }
 }

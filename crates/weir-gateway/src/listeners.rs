@@ -15,6 +15,7 @@ use weir_traffic::route::HostPattern;
 use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, NamespaceRule, SecretReference};
 use crate::compile::RouteKind;
 use crate::hosts::{covers, hostname};
+use crate::parameters::GatewayParameters;
 use crate::policies::{age, load_authorities};
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
@@ -101,7 +102,7 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
     gateways.sort_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
     let mut plans: Vec<GatewayPlan> = Vec::new();
     for gateway in gateways {
-        let mut plan = plan_gateway(gateway, store);
+        let mut plan = plan_gateway(gateway, store, settings);
         // Gateways that one process serves share its ports.
         for listener in &mut plan.listeners {
             let has_it = |other: &&GatewayPlan| {
@@ -121,7 +122,7 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
     plans
 }
 
-fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore) -> GatewayPlan {
+fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewaySettings) -> GatewayPlan {
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| plan_listener(gateway, listener, store)).collect();
     mark_conflicts(&mut listeners);
@@ -129,17 +130,15 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore) -> GatewayPlan {
     GatewayPlan {
         key: ObjectKey::of(&gateway.metadata),
         gateway: Arc::clone(gateway),
-        accepted: check_gateway(gateway),
+        accepted: check_gateway(gateway, store, settings),
         listeners,
     }
 }
 
 /// What a Gateway wants as a whole and Weir cannot do.
-fn check_gateway(gateway: &Gateway) -> Result<(), Refusal> {
-    if gateway.spec.infrastructure.as_deref().is_some_and(|wanted| wanted.parameters_ref.is_some()) {
-        let message = "infrastructure.parametersRef: no kind of parameters is supported";
-        return Err(Refusal::new("InvalidParameters", message));
-    }
+fn check_gateway(gateway: &Gateway, store: &ObjectStore, settings: &GatewaySettings) -> Result<(), Refusal> {
+    check_parameters(gateway, store, settings)
+        .map_err(|message| Refusal::new("InvalidParameters", message))?;
     let backend = gateway.spec.tls.as_deref().and_then(|tls| tls.backend.as_deref());
     if backend.is_some_and(|backend| backend.client_certificate_ref.is_some()) {
         let message = "tls.backend.clientCertificateRef: certificates for servers are not supported yet";
@@ -150,6 +149,25 @@ fn check_gateway(gateway: &Gateway) -> Result<(), Refusal> {
         Some(_) => Err(Refusal::new("UnsupportedAddress", "addresses: only the type IPAddress is supported")),
         None => Ok(()),
     }
+}
+
+/// Parameters are for the Deployment that is made for one Gateway; a process that serves all of them has none of its own.
+fn check_parameters(
+    gateway: &Gateway,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+) -> Result<(), String> {
+    let has_parameters =
+        gateway.spec.infrastructure.as_deref().is_some_and(|wanted| wanted.parameters_ref.is_some());
+    if has_parameters && settings.served.is_none() {
+        return Err(
+            "infrastructure.parametersRef: this process serves all Gateways; parameters need a Deployment for each of them, see `weir kubernetes controller`"
+                .to_owned(),
+        );
+    }
+    let namespace = &gateway.metadata.namespace;
+    let find = |name: &str| store.config_maps.get(&ObjectKey::new(namespace, name)).map(|found| &**found);
+    GatewayParameters::of(gateway, find).map(drop)
 }
 
 fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectStore) -> GatewayListenerPlan {
