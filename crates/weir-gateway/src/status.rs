@@ -185,7 +185,13 @@ pub(crate) fn of_gateway(
     let listeners = plan.listeners.iter().zip(attached).map(|(listener, attached)| {
         let before = present.listeners.iter().find(|known| known.name == listener.name);
         let before = before.map_or(&[][..], |known| &known.conditions);
-        of_listener(listener, *attached, is_open(listener), settings, Conditions::new(before, generation, now))
+        of_listener(
+            listener,
+            *attached,
+            is_open(listener),
+            settings,
+            Conditions::new(before, generation, now),
+        )
     });
     let status = GatewayStatus {
         addresses: settings.addresses.clone().into(),

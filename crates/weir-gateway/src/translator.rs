@@ -275,7 +275,12 @@ impl Translator {
                 is_ours(&class.spec.controller_name).then(|| status::of_class(class, now)).flatten()
             {
                 let status = ObjectStatus::GatewayClass(status);
-                statuses.push(StatusUpdate { kind: ObjectKind::GatewayClass, key: key.clone(), version: ResourceVersion::default(), status });
+                statuses.push(StatusUpdate {
+                    kind: ObjectKind::GatewayClass,
+                    key: key.clone(),
+                    version: ResourceVersion::default(),
+                    status,
+                });
             }
         }
         let mut attached: Vec<Vec<i32>> =
@@ -288,7 +293,12 @@ impl Translator {
         for (plan, attached) in self.plans.iter().zip(&attached) {
             if let Some(status) = status::of_gateway(plan, attached, &self.settings, now) {
                 let status = ObjectStatus::Gateway(status);
-                statuses.push(StatusUpdate { kind: ObjectKind::Gateway, key: plan.key.clone(), version: ResourceVersion::default(), status });
+                statuses.push(StatusUpdate {
+                    kind: ObjectKind::Gateway,
+                    key: plan.key.clone(),
+                    version: ResourceVersion::default(),
+                    status,
+                });
             }
         }
         for (key, policy) in &self.store.backend_tls_policies {
@@ -305,7 +315,12 @@ impl Translator {
             let is_in_effect = policies::is_in_effect(policy, &self.store);
             let status = status::of_policy(policy, &verdict, is_in_effect, &gateways, &self.settings, now);
             if let Some(status) = status.map(ObjectStatus::Policy) {
-                statuses.push(StatusUpdate { kind: ObjectKind::BackendTlsPolicy, key: key.clone(), version: ResourceVersion::default(), status });
+                statuses.push(StatusUpdate {
+                    kind: ObjectKind::BackendTlsPolicy,
+                    key: key.clone(),
+                    version: ResourceVersion::default(),
+                    status,
+                });
             }
         }
     }

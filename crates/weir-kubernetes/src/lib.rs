@@ -19,5 +19,5 @@ mod backoff;
 pub use election::ElectionSettings;
 pub use source::{KubernetesSource, SourceSettings};
 pub use source_state::{SourceReport, SourceState};
-pub use weir_gateway::{GatewaySettings, ObjectKey};
 pub use update::{KubernetesChange, KubernetesUpdate, UpdateSender};
+pub use weir_gateway::{GatewaySettings, ObjectKey};

@@ -25,7 +25,8 @@ impl ServerTable {
     pub(crate) fn take(&mut self, sets: Vec<UpstreamServers>) -> Vec<(Box<str>, Vec<Server>)> {
         let mut changed = Vec::new();
         for UpstreamServers { upstream, servers } in sets {
-            let servers: Vec<Server> = servers.into_iter().map(weir_gateway::ZonedServer::into_server).collect();
+            let servers: Vec<Server> =
+                servers.into_iter().map(weir_gateway::ZonedServer::into_server).collect();
             let known = self.0.entry(upstream.clone()).or_default();
             if known.servers != servers {
                 known.servers.clone_from(&servers);

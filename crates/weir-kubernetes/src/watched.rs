@@ -13,7 +13,9 @@ use weir_gateway::api;
 use weir_gateway::{KubernetesObject, ObjectKind};
 
 /// A kind that is watched.
-pub(crate) trait WatchedKind: Into<KubernetesObject> + DeserializeOwned + Clone + Debug + Send + Sync + 'static {
+pub(crate) trait WatchedKind:
+    Into<KubernetesObject> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
+{
     /// The kind.
     const KIND: ObjectKind;
     /// The group, the version, the kind and its plural as the API server names them.

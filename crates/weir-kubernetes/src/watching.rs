@@ -60,7 +60,11 @@ pub(crate) enum WatchMessage {
 }
 
 /// Starts all watches on the event loop of this thread; returns what they watch, by their numbers.
-pub(crate) fn start(client: &Client, namespaces: &[Box<str>], messages: &Sender<WatchMessage>) -> Vec<WatchScope> {
+pub(crate) fn start(
+    client: &Client,
+    namespaces: &[Box<str>],
+    messages: &Sender<WatchMessage>,
+) -> Vec<WatchScope> {
     let mut starter = WatchStarter { client, namespaces, messages, scopes: Vec::new() };
     for_each_kind(&mut starter);
     starter.scopes

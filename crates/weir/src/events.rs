@@ -150,9 +150,7 @@ impl ServeEvents {
     /// Waits for what comes next, until `end`.
     pub(crate) fn next_until(&self, end: std::time::Instant) -> Option<ServeEvent> {
         let deferred = self.deferred.borrow_mut().pop_front();
-        deferred.or_else(|| {
-            self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())).ok()
-        })
+        deferred.or_else(|| self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())).ok())
     }
 
     /// Events that are not handled yet.

@@ -262,7 +262,9 @@ impl Serving<'_> {
             match self.events.next() {
                 ServeEvent::Signal(SIGUSR1) => self.proxy.reopen_logs(),
                 ServeEvent::Routes(update) => drop(update.apply(&mut self.proxy)),
-                ServeEvent::Signal(SIGUSR2) if self.is_of_cluster() => tracing::warn!("no upgrade: {CLUSTER_UPGRADE}"),
+                ServeEvent::Signal(SIGUSR2) if self.is_of_cluster() => {
+                    tracing::warn!("no upgrade: {CLUSTER_UPGRADE}")
+                }
                 ServeEvent::Signal(SIGUSR2) => {
                     self.upgrade.begin(&self.proxy, &self.events, "SIGUSR2", None);
                 }

@@ -20,7 +20,10 @@ pub(crate) use routes::{KubernetesRoutes, RoutesUpdate};
 
 /// The options of `weir serve --kubernetes`.
 #[derive(Debug, Clone, Args)]
-#[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "this build does not have what they control"))]
+#[cfg_attr(
+    not(feature = "kubernetes"),
+    expect(dead_code, reason = "this build does not have what they control")
+)]
 pub(crate) struct KubernetesArguments {
     /// Serve the Gateways of a Kubernetes cluster, all of the GatewayClasses of Weir or one. The file then has only what is beside listeners,
     /// routes and upstreams; without a file, the admin listener is at port 9000 of all addresses, and a stop takes 10 s in which `/ready` fails.
@@ -90,7 +93,8 @@ fn parse_lease(text: &str) -> Result<LeaseChoice, String> {
 
 fn parse_key(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
-        let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        let is_allowed =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
         !name.is_empty() && name.len() <= 253 && name.bytes().all(is_allowed)
     };
     match text.split_once('/') {

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use weir_config::{CheckedConfig, Config, Diagnostics};
 use weir_control::{Proxy, ServerChanges};
 use weir_kubernetes::{
-    ElectionSettings, GatewaySettings, KubernetesChange, KubernetesSource, KubernetesUpdate,
-    ObjectKey, SourceSettings, UpdateSender,
+    ElectionSettings, GatewaySettings, KubernetesChange, KubernetesSource, KubernetesUpdate, ObjectKey,
+    SourceSettings, UpdateSender,
 };
 
 use super::{KubernetesArguments, LeaseChoice, ServedGateway};
@@ -108,7 +108,8 @@ impl KubernetesRoutes {
             Some(LeaseChoice::Off) => None,
             Some(LeaseChoice::At(namespace, name)) => Some(ObjectKey::new(namespace, name)),
             None => {
-                let name = served.as_ref().map_or_else(|| "weir".to_owned(), |key| format!("weir-{}", key.name));
+                let name =
+                    served.as_ref().map_or_else(|| "weir".to_owned(), |key| format!("weir-{}", key.name));
                 Some(ObjectKey::new(&pod_namespace(), &name))
             }
         };
@@ -164,7 +165,10 @@ fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), String> {
         Err(error) => {
             let help = start::help(&error, Origin::Kubernetes).map(|help| format!(" ({help})"));
             let why = format!("{error}{}", help.unwrap_or_default());
-            tracing::error!(why, "the routes of Kubernetes could not be applied: those of before stay in use");
+            tracing::error!(
+                why,
+                "the routes of Kubernetes could not be applied: those of before stay in use"
+            );
             Err(why)
         }
     }
@@ -174,7 +178,10 @@ fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), String> {
 fn pod_namespace() -> String {
     let of_account = || std::fs::read_to_string(POD_NAMESPACE_FILE).ok();
     let found = std::env::var("POD_NAMESPACE").ok().or_else(of_account);
-    found.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).unwrap_or_else(|| "default".to_owned())
+    found
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(|| "default".to_owned())
 }
 
 /// A name that no other process has: that of the pod or the machine, and a random part.
