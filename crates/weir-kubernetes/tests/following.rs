@@ -37,7 +37,8 @@ fn follow(server: &ApiServer, identity: &str) -> Following {
             identity: identity.into(),
         }),
     };
-    let source = KubernetesSource::start(settings, UpdateSender::new(move |update| sender.send(update).is_ok()));
+    let source =
+        KubernetesSource::start(settings, UpdateSender::new(move |update| sender.send(update).is_ok()));
     Following { source: source.expect("a thread can be started"), updates, _folder: folder }
 }
 
@@ -66,7 +67,10 @@ impl Following {
             if check(&self.source.state().report()) {
                 return;
             }
-            let _nothing = self.updates.recv_timeout(Duration::from_millis(10)).map(|update| update.outcome.send(Ok(())));
+            let _nothing = self
+                .updates
+                .recv_timeout(Duration::from_millis(10))
+                .map(|update| update.outcome.send(Ok(())));
         }
         panic!("{:?}", self.source.state().report());
     }
@@ -151,7 +155,8 @@ fn nothing_is_applied_before_every_kind_was_listed() {
     server.set_held("endpointslices", false);
     let config = following.apply_until(|_| true);
     assert!(has_route(&config, "one"));
-    let upstream = config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it has the upstream");
+    let upstream =
+        config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it has the upstream");
     assert_eq!(upstream.servers.len(), 1);
     assert_eq!(upstream.servers[0].address.to_string(), "10.0.0.1:8080");
     let report = following.source.state().report();
@@ -173,7 +178,8 @@ fn endpoints_change_servers_and_no_route() {
     // The next configuration has them, too.
     server.apply("httproutes", route("two"));
     let config = following.apply_until(|config| has_route(config, "two"));
-    let upstream = config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it has the upstream");
+    let upstream =
+        config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it has the upstream");
     assert_eq!(upstream.servers.len(), 2);
 }
 
@@ -252,7 +258,12 @@ fn the_leader_writes_its_own_entries_once() {
     following.apply_until(|config| has_route(config, "two"));
     server.wait_for("httproutes", "infra", "two", |route| !route["status"].is_null());
     let after: Vec<_> = server.writes("/status").split_off(before);
-    assert!(after.iter().all(|(path, code)| *code == 409 || path.contains("/two/") || path.contains("/gateways/web/")), "{after:?}");
+    assert!(
+        after
+            .iter()
+            .all(|(path, code)| *code == 409 || path.contains("/two/") || path.contains("/gateways/web/")),
+        "{after:?}"
+    );
     let conflicts = server.writes("/status").iter().filter(|(_, code)| *code == 409).count();
     assert!(conflicts >= 3, "{conflicts}");
 }
@@ -284,7 +295,10 @@ fn another_process_leads_when_the_leader_stops() {
     server.wait_for("gateways", "infra", "web", is_programmed);
     let second = follow(&server, "second");
     second.apply_until(|_| true);
-    assert_eq!(server.object("leases", "infra", "weir").expect("there is one")["spec"]["holderIdentity"], "first");
+    assert_eq!(
+        server.object("leases", "infra", "weir").expect("there is one")["spec"]["holderIdentity"],
+        "first"
+    );
     drop(first);
     server.wait_for("leases", "infra", "weir", |lease| lease["spec"]["holderIdentity"] == "second");
     // A status that was lost meanwhile is written anew.

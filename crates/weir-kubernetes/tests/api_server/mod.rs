@@ -208,7 +208,10 @@ impl ApiServer {
         }
         let items: Vec<&Value> = cluster.of(place).collect();
         let version = cluster.version.to_string();
-        (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": version }, "items": items }))
+        (
+            200,
+            json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": version }, "items": items }),
+        )
     }
 
     fn watch(&self, mut stream: &TcpStream, place: &ObjectPlace, query: &str) {
@@ -229,7 +232,9 @@ impl ApiServer {
                 lines = format!("{}\n", json!({ "type": "ERROR", "object": status(410) }));
             }
             let seen = since;
-            for (version, event, plural, object) in cluster.events.iter().filter(|(version, ..)| *version > seen) {
+            for (version, event, plural, object) in
+                cluster.events.iter().filter(|(version, ..)| *version > seen)
+            {
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
                 if *plural == place.0 && (place.1.is_empty() || place.1 == namespace) {
                     lines.push_str(&format!("{}\n", json!({ "type": event, "object": object })));
@@ -354,6 +359,9 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<(String, String, V
 
 fn respond(mut stream: &TcpStream, code: u16, body: &Value) {
     let body = body.to_string();
-    let head = format!("HTTP/1.1 {code} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {code} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     let _gone = stream.write_all(format!("{head}{body}").as_bytes());
 }

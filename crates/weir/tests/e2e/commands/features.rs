@@ -28,7 +28,12 @@ const HAS_TRACES: bool = cfg!(feature = "traces");
 
 #[test]
 fn the_version_lists_the_features() {
-    let all = [("kubernetes", HAS_KUBERNETES), ("profiler", HAS_PROFILER), ("top", HAS_TOP), ("traces", HAS_TRACES)];
+    let all = [
+        ("kubernetes", HAS_KUBERNETES),
+        ("profiler", HAS_PROFILER),
+        ("top", HAS_TOP),
+        ("traces", HAS_TRACES),
+    ];
     let mut expected = run(&["-V"]).stdout;
     for (title, has) in [("features", true), ("left out", false)] {
         let names: Vec<&str> =

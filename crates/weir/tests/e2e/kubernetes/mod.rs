@@ -42,14 +42,20 @@ fn slice(server: SocketAddr) -> Value {
 /// A cluster with one Gateway on this port, and one route to the origin.
 fn cluster(port: u16, origin: &Origin) -> ApiServer {
     let api = ApiServer::start();
-    api.apply("namespaces", json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "infra" } }));
+    api.apply(
+        "namespaces",
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "infra" } }),
+    );
     let class = json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": { "name": "weir" },
         "spec": { "controllerName": "weir.dev/gateway" },
     });
     api.apply("gatewayclasses", class);
     let listeners = json!([{ "name": "http", "port": port, "protocol": "HTTP" }]);
-    api.apply("gateways", object("Gateway", "web", json!({ "gatewayClassName": "weir", "listeners": listeners })));
+    api.apply(
+        "gateways",
+        object("Gateway", "web", json!({ "gatewayClassName": "weir", "listeners": listeners })),
+    );
     api.apply("services", object("Service", "app", json!({ "ports": [{ "name": "http", "port": 80 }] })));
     api.apply("endpointslices", slice(origin.address()));
     api.apply("httproutes", route("/"));
@@ -79,7 +85,8 @@ fn objects_of_a_cluster_are_served() {
     let folder = temporary_folder();
     let kubeconfig = api.kubeconfig(folder.path());
     let base = folder.path().join("base.toml");
-    std::fs::write(&base, format!("admin.address = \"{admin_address}\"\n")).expect("the folder can be written");
+    std::fs::write(&base, format!("admin.address = \"{admin_address}\"\n"))
+        .expect("the folder can be written");
     let arguments = [
         "serve",
         "--kubernetes=infra/web",
@@ -98,7 +105,8 @@ fn objects_of_a_cluster_are_served() {
     assert_eq!(Client::connect(web.address()).fetch("/").text(), "first");
     api.wait_for("gateways", "infra", "web", |gateway| {
         let conditions = gateway["status"]["conditions"].as_array();
-        conditions.is_some_and(|all| all.iter().any(|it| it["type"] == "Programmed" && it["status"] == "True"))
+        conditions
+            .is_some_and(|all| all.iter().any(|it| it["type"] == "Programmed" && it["status"] == "True"))
     });
     // Other servers, then another route.
     api.apply("endpointslices", slice(second.address()));
@@ -123,7 +131,8 @@ fn objects_of_a_cluster_are_served() {
 fn listeners_have_no_place_in_the_base() {
     let folder = temporary_folder();
     let base = folder.path().join("base.toml");
-    std::fs::write(&base, "[upstream.app]\nservers = [\"127.0.0.1:1\"]\n").expect("the folder can be written");
+    std::fs::write(&base, "[upstream.app]\nservers = [\"127.0.0.1:1\"]\n")
+        .expect("the folder can be written");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["serve", "--kubernetes"])
         .arg(&base)
