@@ -59,13 +59,13 @@ fn split(
         let Some(name) = &part.value.upstream else { continue };
         let found = diagnostics.len();
         let upstream = upstreams.find(name, diagnostics);
-        if diagnostics.len() == found && split.iter().any(|other| other.upstream == upstream) {
+        if diagnostics.len() == found && split.iter().any(|other| other.upstream() == Some(upstream)) {
             let message = format!("`{}` appears twice in the split", name.value);
             diagnostics.push(
                 Diagnostic::new(DiagnosticKind::Duplicate, name.span, message).help("add the weights up"),
             );
         }
-        split.push(SplitTarget { upstream, weight: part.value.weight.unwrap_or(0) });
+        split.push(SplitTarget::to_upstream(upstream, part.value.weight.unwrap_or(0)));
     }
     let all_sound = parts.iter().all(|part| part.is_sound);
     if let Some(first) = parts.first().filter(|_| all_sound && split.iter().all(|part| part.weight == 0)) {
@@ -92,7 +92,7 @@ fn redirect(
         templates::warn_of_variables(&to.value.0, to.span, diagnostics);
         to.value.0.clone()
     });
-    Redirect { to: to.unwrap_or_default(), status }
+    Redirect { to: to.unwrap_or_default(), status, rewrite: None }
 }
 
 fn respond(

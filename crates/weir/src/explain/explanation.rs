@@ -183,7 +183,8 @@ fn disposition<'a>(
         RouteAction::Upstream(upstream) => vec![(*upstream, 100.0)],
         RouteAction::Split(parts) => {
             let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();
-            parts.iter().map(|part| (part.upstream, percent(part.weight.into(), total))).collect()
+            let share = |part: &SplitTarget| Some((part.upstream()?, percent(part.weight.into(), total)));
+            parts.iter().filter_map(share).collect()
         }
     };
     let destination =
