@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{Config, Listener, ListenerProtocol, Route, RouteAction, Upstream, UpstreamIndex};
+use crate::config::{Config, Listener, ListenerProtocol, Route, Upstream};
 
 /// So many requests at once are few for one server.
 const FEW_REQUESTS: u32 = 16;

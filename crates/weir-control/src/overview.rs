@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
+use weir_config::{
+    HealthCheck, HealthProbe, ListenerProtocol, Mirror, Redirect, Route, RouteAction, SplitAction, SplitTarget, UpstreamIndex,
+};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
     self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,

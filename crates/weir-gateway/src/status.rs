@@ -23,6 +23,7 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "Gateway",
     "GatewayFrontendClientCertificateValidation",
     "GatewayHTTPListenerIsolation",
+    "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayPort8080",
     "HTTPRoute",
     "HTTPRoute303RedirectStatusCode",

@@ -89,6 +89,7 @@ pub(super) fn check(
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
+    action::split_settings(value, &place, (&mut action, &settings), interner, diagnostics);
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
     let matches = matches(text, shows_groups, diagnostics).into();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_traffic::route::HostPattern;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{AccessList, AccessLog, ErrorPage, HeaderChanges, LimitUse, ListenerTls, Route};
@@ -65,6 +66,9 @@ pub struct Listener {
     pub forwarded: ForwardedHeaders,
     /// The id of a request, in logs and headers.
     pub request_id: RequestId,
+    /// Hosts that each count as a listener of their own, the most specific first: a request on a TLS connection whose server name belongs to
+    /// another one than its host is answered 421. Empty: no host does. The text has no key for it: there, listeners of one port are one.
+    pub isolated_names: Vec<HostPattern>,
     /// Changes to the headers of responses that have no route; those of routes have them already.
     pub response_headers: HeaderChanges,
     /// Pages of failures without a route; those of routes have them already.
@@ -76,6 +80,11 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// The place of the isolated name that a host belongs to.
+    pub fn isolation_of(&self, host: &[u8]) -> Option<usize> {
+        self.isolated_names.iter().position(|name| name.matches(host))
+    }
+
     /// The routes as a table that finds the one for a request; an id is the index in `routes`.
     ///
     /// # Panics

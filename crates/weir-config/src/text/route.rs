@@ -137,9 +137,17 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct SplitText at "listener.NAME.route.split" {
         /// The upstream.
-        upstream: Spanned<Box<str>> = required;
+        upstream: Spanned<Box<str>> = optional;
+        /// In place of an upstream: the status with which Weir answers these requests itself.
+        respond: u16 = optional, in 200..=599;
         /// The share of the requests, relative to the sum of all weights.
         weight: u32 = required, in 0..=1_000_000;
+        /// Changes to the headers of these requests to the server, after those of the route.
+        request_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.request_headers_to_add`";
+        /// Changes to the headers of the responses to the client, after those of the route.
+        response_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.response_headers_to_add`";
+        /// The `Host` of these requests to the server. Without it, that of the route.
+        forward_host: ForwardHost = optional, like "Envoy `weighted_clusters.clusters.host_rewrite_literal`";
     }
 }
 

@@ -38,6 +38,10 @@ fn render_listener(text: &mut String, config: &Config, listener: &Listener) {
         }
     }
     text.push('\n');
+    if !listener.isolated_names.is_empty() {
+        let names: Vec<String> = listener.isolated_names.iter().map(ToString::to_string).collect();
+        writeln!(text, "  isolated: {}", names.join(", ")).unwrap();
+    }
     for route in &listener.routes {
         writeln!(text, "  {}: {}", route.name, route.matches).unwrap();
         writeln!(text, "    {}", action(config, route)).unwrap();

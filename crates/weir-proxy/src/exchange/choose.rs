@@ -10,8 +10,7 @@ use weir_traffic::route::RouteRequest;
 use super::client::Client;
 use super::stream::ClientStream;
 use super::{Ended, Exchange, access, cors, fields, forwarded, grpc_web};
-use crate::state::listener::SplitPlan;
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
 /// A request as the routes and the hash keys see it.
 pub(crate) struct RoutableRequest<'a> {
@@ -79,6 +78,9 @@ pub(crate) fn route<'a>(
     };
     exchange.record.route = Some(id.index());
     let route = &listener.route_plans[id.index()];
+    if !listener.config.isolated_names.is_empty() {
+        check_isolation(stream, exchange, listener)?;
+    }
     if let Some(seconds) = listener.state.maintenance() {
         exchange.retry_after = Some(seconds);
         return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
@@ -96,6 +98,21 @@ pub(crate) fn route<'a>(
         grpc_web::begin(exchange);
     }
     Ok(route)
+}
+
+/// On a listener that stands for several, a connection is for one of them: that of its server name (RFC 9110 section 15.5.20).
+#[cold]
+fn check_isolation(
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> Result<(), Failure> {
+    let Some(tls) = stream.tls().filter(|tls| !tls.server_name.is_empty()) else { return Ok(()) };
+    let host = exchange.request.host().of(&exchange.request_text);
+    match listener.config.isolation_of(tls.server_name.as_bytes()) == listener.config.isolation_of(host) {
+        true => Ok(()),
+        false => Err(Failure::client(Phase::Route, Cause::Misdirected)),
+    }
 }
 
 /// What it means that a client asks for another protocol.

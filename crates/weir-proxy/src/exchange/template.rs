@@ -17,6 +17,8 @@ use super::client::Client;
 use super::plans::Plans;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, granted};
+use weir_traffic::rewrite::Rewrite;
+
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};

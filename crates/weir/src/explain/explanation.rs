@@ -2,7 +2,7 @@
 //!
 //! Made by the same rules as on the data path; rendered by `text` and `json`.
 
-use weir_config::{
+use weir_config::{SplitTarget, 
     AffinitySettings, Config, FastcgiSettings, FixedResponse, Listener, PathForm, Redirect, Route,
     RouteAction, StaticFiles, Upstream, UpstreamIndex,
 };
