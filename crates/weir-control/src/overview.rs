@@ -43,7 +43,7 @@ use weir_proxy::state::access::FetchedKeys;
 use weir_proxy::state::mirror::{BodyDigest, MirrorDifference};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{
-    CachePlan, CurrentSnapshot, LimitPlan, ListenerPlan, RoutePlan, Snapshot, UpstreamPlan,
+    CachePlan, CurrentSnapshot, LimitPlan, ListenerPlan, MirrorPlan, RoutePlan, Snapshot, UpstreamPlan,
 };
 
 /// The addresses in use, for reports.

@@ -2,9 +2,9 @@
 //!
 //! Made by the same rules as on the data path; rendered by `text` and `json`.
 
-use weir_config::{SplitTarget, 
+use weir_config::{
     AffinitySettings, Config, FastcgiSettings, FixedResponse, Listener, PathForm, Redirect, Route,
-    RouteAction, StaticFiles, Upstream, UpstreamIndex,
+    RouteAction, SplitTarget, StaticFiles, Upstream, UpstreamIndex,
 };
 use weir_http::{BodyLength, Expectation, FieldName, Method, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
