@@ -100,7 +100,7 @@ section! {
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// Copies of requests for another upstream, whose responses no client gets.
-        mirror: SpannedTable<MirrorText> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
+        mirror: OneOrMany<SpannedTable<MirrorText>> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
         /// Takes the whole body of a request in before it goes to a server, so that a slow client holds none up.
         buffer_requests: SpannedTable<RequestBuffering> = optional, like "nginx `proxy_request_buffering`, HAProxy `option http-buffer-request`, Traefik `buffering`";
         /// Takes the response of a server in as fast as it comes, so that a slow client holds no server.
