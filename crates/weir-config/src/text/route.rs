@@ -155,7 +155,7 @@ section! {
     /// A redirect to another URL.
     #[derive(Debug, Clone)]
     pub(crate) struct RedirectText at "listener.NAME.route.redirect" {
-        /// The target.
+        /// The target. `{path}` is the path as `strip_prefix`, `replace_prefix` or `replace_regex` of the route leave it.
         to: Spanned<RedirectTarget> = required;
         /// 301, 302, 303, 307 or 308. With 307 and 308 the method stays the same; 301 and 308 are cached by clients permanently.
         status: u16 = 308, in 301..=308;

@@ -109,9 +109,9 @@ fn check_isolation(
 ) -> Result<(), Failure> {
     let Some(tls) = stream.tls().filter(|tls| !tls.server_name.is_empty()) else { return Ok(()) };
     let host = exchange.request.host().of(&exchange.request_text);
-    match listener.config.isolation_of(tls.server_name.as_bytes()) == listener.config.isolation_of(host) {
-        true => Ok(()),
-        false => Err(Failure::client(Phase::Route, Cause::Misdirected)),
+    match listener.config.is_misdirected(tls.server_name.as_bytes(), host) {
+        true => Err(Failure::client(Phase::Route, Cause::Misdirected)),
+        false => Ok(()),
     }
 }
 

@@ -331,6 +331,24 @@ fn targets_of_a_split_have_changes_of_their_own_or_are_answered() {
 }
 
 #[test]
+fn a_redirect_can_replace_a_part_of_the_path() {
+    let weir = Weir::start(&format!(
+        "{WEB}listener.web.route = [\
+         {{ path = \"/old\", replace_prefix = \"/new\", redirect = {{ to = \"https://b.test{{path}}{{query}}\" }} }}, \
+         {{ path = \"/api\", strip_prefix = true, redirect = {{ to = \"https://b.test{{path}}\", status = 302 }} }}]\n",
+    ));
+    for (asked, status, location) in [
+        ("/old/a%20b?c=/old", 308, "https://b.test/new/a%20b?c=/old"),
+        ("/old", 308, "https://b.test/new"),
+        ("/api/x", 302, "https://b.test/x"),
+        ("/api", 302, "https://b.test/"),
+    ] {
+        let response = Client::get(weir.web(), asked);
+        assert_eq!((response.status, response.fields().all("location")), (status, vec![location]), "{asked}");
+    }
+}
+
+#[test]
 fn several_listeners_have_their_own_routes() {
     let weir = Weir::start(
         "listener.web.address = \"127.0.0.1:0\"\nlistener.inner.address = \"127.0.0.1:0\"\n\
