@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use weir_config::{
-    HealthCheck, HealthProbe, ListenerProtocol, Mirror, Redirect, Route, RouteAction, SplitAction, SplitTarget, UpstreamIndex,
+    HealthCheck, HealthProbe, ListenerProtocol, Mirror, Redirect, Route, RouteAction, SplitAction,
+    SplitTarget, UpstreamIndex,
 };
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{

@@ -247,7 +247,9 @@ impl Assembly {
                 [CompiledTarget { backend: Some(backend), settings: None, .. }] => {
                     RouteAction::Upstream(self.upstreams.index(backend))
                 }
-                targets => RouteAction::Split(targets.iter().map(|one| self.split_target(rule, one)).collect()),
+                targets => {
+                    RouteAction::Split(targets.iter().map(|one| self.split_target(rule, one)).collect())
+                }
             },
         })
     }

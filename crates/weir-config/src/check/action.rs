@@ -3,7 +3,8 @@
 use super::templates::TemplatePlace;
 use super::{Files, UpstreamLookup, headers, static_files, templates};
 use crate::config::{
-    FixedResponse, Interner, PageText, Redirect, RouteAction, RouteSettings, SplitAction, SplitTarget, UpstreamIndex,
+    FixedResponse, Interner, PageText, Redirect, RouteAction, RouteSettings, SplitAction, SplitTarget,
+    UpstreamIndex,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
@@ -77,7 +78,8 @@ fn split(
             }
             (None, None) => {
                 if part.is_missing("upstream") && part.is_missing("respond") {
-                    let message = "a target of a split has one of `upstream` and `respond`; this one has none";
+                    let message =
+                        "a target of a split has one of `upstream` and `respond`; this one has none";
                     diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, part.span, message));
                 }
                 continue;
@@ -118,12 +120,14 @@ pub(super) fn split_settings(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let (Some(parts), RouteAction::Split(targets)) = (&text.split, action) else { return };
-    let leads = |part: &&SpannedTable<SplitText>| part.value.upstream.is_some() != part.value.respond.is_some();
+    let leads =
+        |part: &&SpannedTable<SplitText>| part.value.upstream.is_some() != part.value.respond.is_some();
     for (part, target) in parts.0.iter().filter(leads).zip(targets) {
         let SplitText { request_headers, response_headers, forward_host, .. } = &part.value;
         let request = headers::check_request(request_headers, place, diagnostics);
         let response = headers::check_response(response_headers, place, diagnostics);
-        if target.upstream().is_none() || request.is_empty() && response.is_empty() && forward_host.is_none() {
+        if target.upstream().is_none() || request.is_empty() && response.is_empty() && forward_host.is_none()
+        {
             continue;
         }
         let mut own = settings.clone();

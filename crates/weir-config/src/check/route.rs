@@ -81,7 +81,12 @@ pub(super) fn check(
         ]
         .concat(),
         forward_host: value.forward_host.clone(),
-        mirrors: value.mirror.iter().flat_map(|mirrors| &mirrors.0).map(|mirror| mirror::check(mirror, scope, diagnostics)).collect(),
+        mirrors: value
+            .mirror
+            .iter()
+            .flat_map(|mirrors| &mirrors.0)
+            .map(|mirror| mirror::check(mirror, scope, diagnostics))
+            .collect(),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,

@@ -72,7 +72,9 @@ mod tests {
 
     #[test]
     fn a_share_has_its_part_of_evenly_spread_numbers() {
-        for (numerator, denominator) in [(0, 7), (1, 3), (2, 3), (50, 100), (7, 7), (1, 1 << 31), (1 << 31, 1 << 31)] {
+        for (numerator, denominator) in
+            [(0, 7), (1, 3), (2, 3), (50, 100), (7, 7), (1, 1 << 31), (1 << 31, 1 << 31)]
+        {
             let share = SampleShare::new(numerator, denominator).unwrap();
             let numbers = (0..3_000_u64).map(|number| number * (u64::MAX / 3_000));
             let had = numbers.filter(|number| share.has(*number)).count();

@@ -79,7 +79,8 @@ fn path(
             let bad = |error: &dyn std::fmt::Display| {
                 Refusal::unsupported(format!("requestRedirect.path: {error}"))
             };
-            let prefix = prefix.ok_or_else(|| bad(&"ReplacePrefixMatch needs a match of the type PathPrefix"))?;
+            let prefix =
+                prefix.ok_or_else(|| bad(&"ReplacePrefixMatch needs a match of the type PathPrefix"))?;
             let to = written.replace_prefix_match.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
             let rewrite = Rewrite::replace_prefix(prefix, trimmed(&literal(to, false)?));
             Ok(("{path}{query}".into(), Some(rewrite.map_err(|error| bad(&error))?)))

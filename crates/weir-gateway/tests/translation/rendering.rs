@@ -79,7 +79,7 @@ fn action(config: &Config, route: &Route) -> String {
                 Some(_) => format!("{to}, path /one/two is {}", String::from_utf8_lossy(&shown)),
                 None => to,
             }
-        },
+        }
         RouteAction::Respond(fixed) => format!("respond {}", fixed.status),
         RouteAction::Files(_) => unreachable!("the API has no files"),
     }

@@ -110,7 +110,10 @@ async fn run<U: Servers>(
     client.deadline.set_ceiling(Some(client.now + timeout));
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let route = exchange.record.route.and_then(|route| way.plan(&listener.route_plans[route], exchange.record.upstream));
+    let route = exchange
+        .record
+        .route
+        .and_then(|route| way.plan(&listener.route_plans[route], exchange.record.upstream));
     let outcome = match (route, exchange.record.upstream) {
         (Some(route), Some(upstream_index)) => {
             let upstream = &*config.snapshot.upstreams[upstream_index];

@@ -121,7 +121,8 @@ pub(super) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, text: &[u8]) 
 /// Has the digest of the body made as it passes. One that Weir changes is not compared.
 pub(super) fn observe_body(exchange: &mut Exchange, plans: Plans<'_>) {
     let mirror_of = |copied: &Copied| plans.route.config.mirrors.get(copied.place);
-    let compares = |copied: &Copied| mirror_of(copied).is_some_and(|mirror| mirror.compares(MirrorPart::Body));
+    let compares =
+        |copied: &Copied| mirror_of(copied).is_some_and(|mirror| mirror.compares(MirrorPart::Body));
     let is_wanted = exchange.mirrored.as_ref().is_some_and(|mirrored| mirrored.copies.iter().any(compares));
     if is_wanted && !exchange.response_relay.has_filter() {
         exchange.response_relay.set_filter(BodyFilter::Digest(RunningDigest::new()));

@@ -57,7 +57,17 @@ impl<'a> TemplateValues<'a> {
         let server =
             upstream.zip(record.server).map_or("", |(upstream, index)| &upstream.servers[index].name);
         let destination = (upstream.map_or("", |upstream| &*upstream.name), server);
-        Self { client, end: stream, exchange, listener, route, destination, response: None, status: 0, path_rewrite: None }
+        Self {
+            client,
+            end: stream,
+            exchange,
+            listener,
+            route,
+            destination,
+            response: None,
+            status: 0,
+            path_rewrite: None,
+        }
     }
 
     /// For an attempt on `server`.

@@ -370,7 +370,11 @@ fn route_plans(
         if let (RouteAction::Split(parts), Some(split)) = (&route.action, whole.split.take()) {
             // They count as what the route is.
             let mut way = |part: &SplitTarget| Some(plan(&Arc::new(way_of(route, part)?), Some(&whole)));
-            let ways = if parts.iter().any(SplitTarget::is_apart) { parts.iter().map(&mut way).collect() } else { Box::default() };
+            let ways = if parts.iter().any(SplitTarget::is_apart) {
+                parts.iter().map(&mut way).collect()
+            } else {
+                Box::default()
+            };
             whole.split = Some(Box::new(SplitPlan { ways, ..*split }));
         }
         whole
