@@ -350,7 +350,7 @@ fn several_mirrors_each_get_their_copies() {
     mirrors[1].wait_for_requests(1);
     wait_for(&weir, "requests", "", 3.0);
     wait_for(&weir, "compared", "", 3.0);
-    wait_for(&weir, "differences", "part=\"body\"", 1.0);
+    wait_for(&weir, "differences", "what=\"body\"", 1.0);
     assert_eq!(mirrors[1].targets(), ["/second"]);
     assert_eq!(mirrors[2].requests().len(), 0);
 }
