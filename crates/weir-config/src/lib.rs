@@ -62,9 +62,10 @@ pub use config::{
     RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
     ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
     RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency, ServerProtocol, ServerSource,
-    SourceSecret, SourceUrl, SplitTarget, StaticFiles, StoreLogin, SymlinkRule, TlsVersion, TokenAlgorithm,
-    TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2,
-    UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    SourceSecret, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin, SymlinkRule, TlsVersion,
+    TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream,
+    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
@@ -75,6 +76,6 @@ pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, RequestFrequency, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope,
-    TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
+    ProgressLimit, RequestFrequency, SampleShare, ServerAddress, Size, StatusRange, Template, TemplatePart,
+    TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
 };

@@ -1,5 +1,6 @@
 //! From Gateways to listeners: which of them can be opened, with which certificates, for which routes.
 
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -413,6 +414,17 @@ fn mark_overlaps(listeners: &mut [GatewayListenerPlan]) {
     }
 }
 
+/// The hosts of listeners, the most specific first: those without a wildcard, then the longest.
+fn isolated_names(plans: &[&GatewayListenerPlan]) -> Vec<HostPattern> {
+    let mut names: Vec<&str> = plans.iter().map(|plan| &*plan.hostname).collect();
+    names.sort_by_key(|name| (name.is_empty(), name.starts_with('*'), Reverse(name.len()), *name));
+    let pattern = |name: &str| match name {
+        "" => Some(HostPattern::ANY),
+        name => HostPattern::parse(name).ok(),
+    };
+    names.into_iter().filter_map(pattern).collect()
+}
+
 /// The listener of Weir for some of a Gateway, all of one port; without routes yet.
 pub(crate) fn listener(
     gateway: &ObjectKey,
@@ -444,6 +456,9 @@ pub(crate) fn listener(
         let mut tls = ListenerTls::with_certificates(certificates);
         tls.client_certificates = plans.iter().find_map(|plan| plan.clients.clone());
         listener.tls = Some(tls);
+        if role == ListenerRole::Https && plans.len() > 1 {
+            listener.isolated_names = isolated_names(plans);
+        }
     }
     listener
 }

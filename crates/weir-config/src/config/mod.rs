@@ -10,6 +10,7 @@ mod metrics;
 mod traces;
 mod listener;
 mod route;
+mod split;
 mod access_log;
 mod mirror;
 mod static_files;
@@ -87,8 +88,9 @@ pub use process::{
 };
 pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
-    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
+    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts,
 };
+pub use split::{SplitAction, SplitTarget};
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use store::{LimitStore, StoreLogin};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
