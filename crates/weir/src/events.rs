@@ -23,6 +23,7 @@ pub(crate) enum ServeEvent {
     /// How the start of the process went that is to replace this one.
     Upgraded(Result<Successor, String>),
     /// Routes or servers of Kubernetes have changed.
+    #[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "this build has no such source"))]
     Routes(RoutesUpdate),
     /// It is time to answer the watchdog of the supervisor.
     Watchdog,

@@ -20,10 +20,6 @@ pub(crate) use routes::{KubernetesRoutes, RoutesUpdate};
 
 /// The options of `weir serve --kubernetes`.
 #[derive(Debug, Clone, Args)]
-#[cfg_attr(
-    not(feature = "kubernetes"),
-    expect(dead_code, reason = "this build does not have what they control")
-)]
 pub(crate) struct KubernetesArguments {
     /// Serve the Gateways of a Kubernetes cluster, all of the GatewayClasses of Weir or one. The file then has only what is beside listeners,
     /// routes and upstreams; without a file, the admin listener is at port 9000 of all addresses, and a stop takes 10 s in which `/ready` fails.
