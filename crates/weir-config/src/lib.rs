@@ -76,6 +76,6 @@ pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, RequestFrequency, SampleShare, ServerAddress, Size, StatusRange, Template, TemplatePart,
+    ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template, TemplatePart,
     TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
 };

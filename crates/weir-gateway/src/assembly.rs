@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use weir_config::{
-    Config, FixedResponse, Listener, Mirror, Route, RouteAction, RouteSettings, SampleShare, SplitAction,
+    Config, FixedResponse, Listener, Mirror, Route, RouteAction, RouteSettings, ShareFraction, SplitAction,
     SplitTarget, Upstream, UpstreamIndex,
 };
 use weir_traffic::route::{HostPattern, RouteMatch};
@@ -266,7 +266,7 @@ impl Assembly {
     fn with_mirrors(&self, settings: &Arc<RouteSettings>, rule: &CompiledRule) -> Arc<RouteSettings> {
         let mut settings = Arc::clone(settings);
         if !rule.mirrors.is_empty() {
-            let mirror = |(backend, share): &(Arc<Backend>, SampleShare)| {
+            let mirror = |(backend, share): &(Arc<Backend>, ShareFraction)| {
                 Mirror::of_all(self.upstreams.index(backend), *share)
             };
             Arc::make_mut(&mut settings).mirrors = rule.mirrors.iter().map(mirror).collect();

@@ -10,17 +10,17 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Pauses that double, each between half and the whole of its length: processes that failed together do not come back together.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub(crate) struct WatchBackoff {
     pause: Duration,
 }
 
-impl Default for Backoff {
+impl Default for WatchBackoff {
     fn default() -> Self {
         Self { pause: PAUSE_MIN }
     }
 }
 
-impl Backoff {
+impl WatchBackoff {
     /// The next pause.
     pub(crate) fn next(&mut self) -> Duration {
         let pause = self.pause;
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit_and_differ() {
-        let mut backoff = Backoff::default();
+        let mut backoff = WatchBackoff::default();
         let pauses: Vec<Duration> = (0..20).map(|_| backoff.next()).collect();
         assert!(pauses[0] >= PAUSE_MIN / 2 && pauses[0] <= PAUSE_MIN);
         assert!(pauses[10..].iter().all(|pause| (PAUSE_MAX / 2..=PAUSE_MAX).contains(pause)));

@@ -8,18 +8,18 @@
 pub mod controller;
 
 mod source;
-mod event_loop;
+mod cluster_loop;
 mod election;
 mod status_writer;
-mod source_state;
+mod cluster_state;
 mod watching;
 mod watched;
-mod server_table;
+mod upstream_table;
 mod update;
 mod backoff;
 
+pub use cluster_state::{ClusterReport, ClusterState};
 pub use election::ElectionSettings;
 pub use source::{KubernetesSource, SourceSettings};
-pub use source_state::{SourceReport, SourceState};
 pub use update::{KubernetesChange, KubernetesUpdate, UpdateSender};
 pub use weir_gateway::{GatewaySettings, ObjectKey};

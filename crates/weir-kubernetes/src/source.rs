@@ -13,10 +13,10 @@ use weir_config::Config;
 use weir_gateway::api::GatewayStatusAddress;
 use weir_gateway::{GatewaySettings, Translator};
 
-use crate::backoff::Backoff;
+use crate::backoff::WatchBackoff;
+use crate::cluster_loop::ClusterLoop;
+use crate::cluster_state::ClusterState;
 use crate::election::{Election, ElectionSettings};
-use crate::event_loop::EventLoop;
-use crate::source_state::SourceState;
 use crate::status_writer;
 use crate::update::UpdateSender;
 use crate::watching;
@@ -47,7 +47,7 @@ pub struct SourceSettings {
 /// The running thread; stopped and waited for when dropped.
 #[derive(Debug)]
 pub struct KubernetesSource {
-    state: SourceState,
+    state: ClusterState,
     stop: watch::Sender<bool>,
     bases: mpsc::UnboundedSender<Config>,
     thread: Option<JoinHandle<()>>,
@@ -60,7 +60,7 @@ impl KubernetesSource {
     /// When the system refuses a thread or an event loop.
     pub fn start(settings: SourceSettings, updates: UpdateSender) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (state, (stop, stopped)) = (SourceState::default(), watch::channel(false));
+        let (state, (stop, stopped)) = (ClusterState::default(), watch::channel(false));
         let shared = state.clone();
         let (bases, next_bases) = mpsc::unbounded_channel();
         let thread = std::thread::Builder::new().name("weir-kubernetes".into()).spawn(move || {
@@ -75,7 +75,7 @@ impl KubernetesSource {
     }
 
     /// What is known about it.
-    pub fn state(&self) -> &SourceState {
+    pub fn state(&self) -> &ClusterState {
         &self.state
     }
 }
@@ -93,7 +93,7 @@ impl Drop for KubernetesSource {
 async fn follow(
     settings: SourceSettings,
     updates: UpdateSender,
-    (state, bases): (SourceState, mpsc::UnboundedReceiver<Config>),
+    (state, bases): (ClusterState, mpsc::UnboundedReceiver<Config>),
     mut stop: watch::Receiver<bool>,
 ) {
     let client = tokio::select! {
@@ -114,7 +114,7 @@ async fn follow(
     };
     let addresses = settings.addresses.iter().map(|text| status_address(text)).collect();
     let translator = Translator::new(GatewaySettings { addresses, ..settings.gateway });
-    let follower = EventLoop::new(translator, scopes, updates, statuses, leadership, bases, state);
+    let follower = ClusterLoop::new(translator, scopes, updates, statuses, leadership, bases, state);
     // The election ends last: it gives up the lease.
     tokio::pin!(election);
     tokio::select! {
@@ -132,7 +132,7 @@ fn status_address(text: &str) -> GatewayStatusAddress {
 
 /// The client. It is tried again: a file that is not there yet may come.
 async fn connect(kubeconfig: Option<&Path>) -> Client {
-    let mut backoff = Backoff::default();
+    let mut backoff = WatchBackoff::default();
     let mut told = String::new();
     loop {
         let found = find_server(kubeconfig).await.and_then(|mut config| {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use weir_gateway::{ObjectKey, ObjectKind, StatusUpdate};
 
-use crate::backoff::Backoff;
+use crate::backoff::WatchBackoff;
 use crate::watched::names_of;
 
 /// Writes that are under way at once.
@@ -49,7 +49,7 @@ enum WriteOutcome {
 pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMessage>) {
     let mut queue = StatusQueue::new();
     let mut writes: JoinSet<WriteOutcome> = JoinSet::new();
-    let mut backoff = Backoff::default();
+    let mut backoff = WatchBackoff::default();
     loop {
         tokio::select! {
             biased;
@@ -66,7 +66,7 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
                     queue.entry((update.kind, update.key.clone())).or_insert(update);
                     tokio::time::sleep(backoff.next()).await;
                 }
-                Ok(WriteOutcome::Done) => backoff = Backoff::default(),
+                Ok(WriteOutcome::Done) => backoff = WatchBackoff::default(),
                 Err(error) => tracing::error!(%error, "the write of a status ended early"),
             },
             () = tokio::time::sleep(WRITE_PAUSE), if !queue.is_empty() && writes.len() < WRITES_MAX => {

@@ -14,7 +14,7 @@ use kube::{Api, Client, Error as ClientError};
 use tokio::sync::mpsc::Sender;
 use weir_gateway::{KubernetesObject, ObjectKey, ObjectKind};
 
-use crate::backoff::Backoff;
+use crate::backoff::WatchBackoff;
 use crate::watched::{KindVisitor, Watched, WatchedKind, for_each_kind};
 
 /// Objects of one page of a list.
@@ -44,7 +44,7 @@ pub(crate) struct WatchScope {
 
 /// What a watch reports.
 #[derive(Debug)]
-pub(crate) enum WatchMessage {
+pub(crate) enum ObjectMessage {
     /// The latest form of an object.
     Upsert(KubernetesObject),
     /// An object is gone.
@@ -64,7 +64,7 @@ pub(crate) enum WatchMessage {
 pub(crate) fn start(
     client: &Client,
     (namespaces, of_secrets): (&[Box<str>], &[Box<str>]),
-    messages: &Sender<WatchMessage>,
+    messages: &Sender<ObjectMessage>,
 ) -> Vec<WatchScope> {
     let mut starter = WatchStarter { client, namespaces, of_secrets, messages, scopes: Vec::new() };
     for_each_kind(&mut starter);
@@ -75,7 +75,7 @@ struct WatchStarter<'a> {
     client: &'a Client,
     namespaces: &'a [Box<str>],
     of_secrets: &'a [Box<str>],
-    messages: &'a Sender<WatchMessage>,
+    messages: &'a Sender<ObjectMessage>,
     scopes: Vec<WatchScope>,
 }
 
@@ -108,13 +108,13 @@ impl WatchStarter<'_> {
 }
 
 /// Watches until there is no receiver any more.
-async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages: Sender<WatchMessage>) {
+async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages: Sender<ObjectMessage>) {
     let mut config = watcher::Config::default().page_size(PAGE_SIZE).timeout(WATCH_SECONDS);
     if let Some(fields) = T::FIELDS {
         config = config.fields(fields);
     }
     let mut events = pin!(watcher::watcher(api.clone(), config));
-    let mut backoff = Backoff::default();
+    let mut backoff = WatchBackoff::default();
     let mut listed = HashSet::new();
     let mut is_failing = false;
     loop {
@@ -122,8 +122,8 @@ async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages
             event = events.next() => event,
             // A watch that begins again says nothing as long as nothing changes.
             () = answers(&api), if is_failing => {
-                (is_failing, backoff) = (false, Backoff::default());
-                if messages.send(WatchMessage::Alive(index)).await.is_err() {
+                (is_failing, backoff) = (false, WatchBackoff::default());
+                if messages.send(ObjectMessage::Alive(index)).await.is_err() {
                     return;
                 }
                 continue;
@@ -139,16 +139,16 @@ async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages
             Ok(Event::InitApply(watched)) => {
                 let object = watched.object.into();
                 listed.insert(object.key());
-                Some(WatchMessage::Upsert(object))
+                Some(ObjectMessage::Upsert(object))
             }
-            Ok(Event::InitDone) => Some(WatchMessage::Listed(index, std::mem::take(&mut listed))),
-            Ok(Event::Apply(watched)) => Some(WatchMessage::Upsert(watched.object.into())),
+            Ok(Event::InitDone) => Some(ObjectMessage::Listed(index, std::mem::take(&mut listed))),
+            Ok(Event::Apply(watched)) => Some(ObjectMessage::Upsert(watched.object.into())),
             Ok(Event::Delete(watched)) => {
-                Some(WatchMessage::Delete(T::KIND, ObjectKey::of(watched.object.metadata())))
+                Some(ObjectMessage::Delete(T::KIND, ObjectKey::of(watched.object.metadata())))
             }
             Err(error) if is_absent(&error) => {
                 is_failing = true;
-                if messages.send(WatchMessage::Absent(index)).await.is_err() {
+                if messages.send(ObjectMessage::Absent(index)).await.is_err() {
                     return;
                 }
                 tokio::time::sleep(ABSENT_PAUSE).await;
@@ -157,7 +157,7 @@ async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages
             Err(error) if is_outdated(&error) => None,
             Err(error) => {
                 is_failing = true;
-                if messages.send(WatchMessage::Failed(index, why(&error))).await.is_err() {
+                if messages.send(ObjectMessage::Failed(index, why(&error))).await.is_err() {
                     return;
                 }
                 tokio::time::sleep(backoff.next()).await;
@@ -166,8 +166,8 @@ async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages
         };
         // The beginning of a list says nothing yet.
         if is_event && message.is_some() && std::mem::take(&mut is_failing) {
-            backoff = Backoff::default();
-            if messages.send(WatchMessage::Alive(index)).await.is_err() {
+            backoff = WatchBackoff::default();
+            if messages.send(ObjectMessage::Alive(index)).await.is_err() {
                 return;
             }
         }

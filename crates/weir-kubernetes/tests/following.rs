@@ -32,6 +32,7 @@ fn follow(server: &ApiServer, identity: &str) -> Following {
         addresses: vec!["192.0.2.1".into()],
         kubeconfig: Some(server.kubeconfig(folder.path())),
         namespaces: Vec::new(),
+        secrets_namespaces: Vec::new(),
         election: Some(ElectionSettings {
             lease: ObjectKey::new("infra", "weir"),
             identity: identity.into(),
@@ -62,7 +63,7 @@ impl Following {
         }
     }
 
-    fn wait_for_report(&self, check: impl Fn(&weir_kubernetes::SourceReport) -> bool) {
+    fn wait_for_report(&self, check: impl Fn(&weir_kubernetes::ClusterReport) -> bool) {
         for _ in 0..6000 {
             if check(&self.source.state().report()) {
                 return;

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_control::{AdminCommand, CommandKind, CommandSender, ServerSet};
+use weir_control::{AdminCommand, CommandKind, CommandSender, Proxy, ServerSet};
 
-use crate::kubernetes::RoutesUpdate;
 use crate::successor::Successor;
+
+/// Has the proxy go over to other routes or servers, and tells the outcome to where they come from; whether it went well.
+pub(crate) type RoutesUpdate = Box<dyn FnOnce(&mut Proxy) -> bool + Send>;
 
 /// An event.
 pub(crate) enum ServeEvent {

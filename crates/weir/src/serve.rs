@@ -206,7 +206,7 @@ fn serve(
         ConfigSource::Kubernetes(routes, _) => {
             proxy.set_awaits_routes(true);
             routes.start(config, &events)?;
-            has_routes = events.await_routes(|update| update.apply(&mut proxy));
+            has_routes = events.await_routes(|update| update(&mut proxy));
             proxy.set_awaits_routes(!has_routes);
         }
     }
@@ -261,7 +261,7 @@ impl Serving<'_> {
         loop {
             match self.events.next() {
                 ServeEvent::Signal(SIGUSR1) => self.proxy.reopen_logs(),
-                ServeEvent::Routes(update) => drop(update.apply(&mut self.proxy)),
+                ServeEvent::Routes(update) => drop(update(&mut self.proxy)),
                 ServeEvent::Signal(SIGUSR2) if self.is_of_cluster() => {
                     tracing::warn!("no upgrade: {CLUSTER_UPGRADE}")
                 }
@@ -311,7 +311,7 @@ impl Serving<'_> {
         let end = crate::clock::now() + delay;
         while let Some(event) = self.events.next_until(end) {
             match event {
-                ServeEvent::Routes(update) => drop(update.apply(&mut self.proxy)),
+                ServeEvent::Routes(update) => drop(update(&mut self.proxy)),
                 ServeEvent::Signal(SIGUSR1) => self.proxy.reopen_logs(),
                 ServeEvent::Signal(SIGTERM | SIGINT) => return,
                 ServeEvent::Watchdog => self.watchdog.answer(&self.proxy),

@@ -10,7 +10,6 @@ mod metrics;
 mod traces;
 mod listener;
 mod route;
-mod split;
 mod access_log;
 mod mirror;
 mod static_files;
@@ -88,9 +87,8 @@ pub use process::{
 };
 pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
-    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts,
+    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
-pub use split::{SplitAction, SplitTarget};
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use store::{LimitStore, StoreLogin};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};

@@ -11,7 +11,7 @@ use weir_traffic::route::RouteMatch;
 
 use super::{
     Access, AccessList, AccessLog, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit,
-    Mirror, PageText, RouteCache, SplitTarget, StaticFiles, UpstreamIndex,
+    Mirror, PageText, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
@@ -343,5 +343,59 @@ section! {
         memory: Size = "64KiB", in 0..=16_777_216, like "nginx `proxy_buffers`";
         /// Bytes of each body in a file; `0B` for none. All files together have 1 GiB at most.
         file: Size = "64MiB", in 0..=1_073_741_824, like "nginx `proxy_max_temp_file_size`";
+    }
+}
+
+/// One target of a weighted split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SplitTarget {
+    /// What happens to its requests.
+    pub to: SplitAction,
+    /// Its share, relative to the sum of all weights; 0 to 1 000 000.
+    pub weight: u32,
+    /// The settings of its requests from where they are on their way to a server, when they are not those of the route: changes of headers, the
+    /// rewrite, the host. What is decided before (access, limits, the cache, copies) is the matter of the route.
+    pub settings: Option<Arc<RouteSettings>>,
+}
+
+/// What happens to the requests of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SplitAction {
+    /// They go to a server of this upstream.
+    Upstream(UpstreamIndex),
+    /// They are answered with this status.
+    Respond(u16),
+}
+
+impl SplitTarget {
+    /// All of these requests go to an upstream as the route says.
+    pub fn to_upstream(upstream: UpstreamIndex, weight: u32) -> Self {
+        Self { to: SplitAction::Upstream(upstream), weight, settings: None }
+    }
+
+    /// Whether its requests are not treated as others of the route are.
+    pub fn is_apart(&self) -> bool {
+        self.settings.is_some() || self.upstream().is_none()
+    }
+
+    /// The upstream, unless Weir answers itself.
+    pub fn upstream(&self) -> Option<UpstreamIndex> {
+        match self.to {
+            SplitAction::Upstream(upstream) => Some(upstream),
+            SplitAction::Respond(_) => None,
+        }
+    }
+}
+
+impl RouteAction {
+    /// The upstreams that requests go to.
+    pub fn upstreams(&self) -> impl Iterator<Item = UpstreamIndex> {
+        let (one, parts) = match self {
+            RouteAction::Upstream(upstream) => (Some(*upstream), &[][..]),
+            RouteAction::Split(parts) => (None, &parts[..]),
+            RouteAction::Files(files) => (files.otherwise, &[][..]),
+            RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, &[][..]),
+        };
+        one.into_iter().chain(parts.iter().filter_map(SplitTarget::upstream))
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use weir_config::{
-    Cors, CorsOrigin, ForwardHost, HeaderChanges, HeaderName, HeaderTemplate, HeaderValue, SampleShare, Token,
+    Cors, CorsOrigin, ForwardHost, HeaderChanges, HeaderName, HeaderTemplate, HeaderValue, ShareFraction,
+    Token,
 };
 use weir_traffic::rewrite::Rewrite;
 
@@ -169,19 +170,19 @@ pub(super) fn rewrite(
 }
 
 /// The share of the requests that are copied.
-pub(super) fn mirror_share(written: &RequestMirror) -> Result<SampleShare, Refusal> {
+pub(super) fn mirror_share(written: &RequestMirror) -> Result<ShareFraction, Refusal> {
     let bad = |message: &str| Refusal::unsupported(format!("requestMirror: {message}"));
     let (numerator, denominator) = match (written.percent, written.fraction.as_deref()) {
         (Some(_), Some(_)) => return Err(bad("`percent` and `fraction` exclude each other")),
         (Some(percent), None) => (percent, 100),
-        (None, None) => return Ok(SampleShare::WHOLE),
+        (None, None) => return Ok(ShareFraction::WHOLE),
         (None, Some(fraction)) => (fraction.numerator, fraction.denominator.unwrap_or(100)),
     };
     if denominator <= 0 {
         return Err(bad("the denominator has to be above 0"));
     }
     let share = u32::try_from(numerator).ok().zip(u32::try_from(denominator).ok());
-    let share = share.and_then(|(numerator, denominator)| SampleShare::new(numerator, denominator));
+    let share = share.and_then(|(numerator, denominator)| ShareFraction::new(numerator, denominator));
     share.ok_or_else(|| bad("the share is not between 0 and 100 %"))
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use weir_config::{RouteSettings, SampleShare};
+use weir_config::{RouteSettings, ShareFraction};
 use weir_traffic::route::{HostPattern, RouteMatch};
 
 use crate::api::ParentReference;
@@ -87,7 +87,7 @@ pub(crate) struct CompiledRule {
     pub(crate) action: CompiledAction,
     /// All settings but the mirrors, which name upstreams by their indices.
     pub(crate) settings: Arc<RouteSettings>,
-    pub(crate) mirrors: Vec<(Arc<Backend>, SampleShare)>,
+    pub(crate) mirrors: Vec<(Arc<Backend>, ShareFraction)>,
     /// What decides between each match and those of other routes with the same host, before priority: equal numbers may be a tie.
     pub(crate) ranks: Vec<u64>,
 }
@@ -98,7 +98,7 @@ impl CompiledRule {
         matches: Vec<RouteMatch>,
         action: CompiledAction,
         settings: RouteSettings,
-        mirrors: Vec<(Arc<Backend>, SampleShare)>,
+        mirrors: Vec<(Arc<Backend>, ShareFraction)>,
     ) -> Self {
         let ranks = matches.iter().map(rank).collect();
         Self { name, matches, action, settings: Arc::new(settings), mirrors, ranks }

@@ -191,8 +191,7 @@ fn carry(
         let Some(upstream_index) = chosen else {
             return answer::without_server(client, stream, exchange, way).await;
         };
-        let upstream = &*config.snapshot.upstreams[upstream_index];
-        let route = way;
+        let (route, upstream) = (way, &*config.snapshot.upstreams[upstream_index]);
         let plans = Plans { config: &config, listener, route, upstream, upstream_index };
         begin_attempts(client, exchange, plans);
         if request_buffering::is_wanted(exchange, route) {

@@ -4,20 +4,16 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use weir_config::{Config, Diagnostics};
-use weir_control::Proxy;
 
 use super::KubernetesArguments;
 use crate::error::CommandError;
 use crate::events::ServeEvents;
 use crate::features::KUBERNETES;
 
-/// Never comes.
-pub(crate) struct RoutesUpdate(Infallible);
-
 /// Does not exist.
-pub(crate) struct KubernetesRoutes(Infallible);
+pub(crate) struct AbsentRoutes(Infallible);
 
-impl KubernetesRoutes {
+impl AbsentRoutes {
     /// Nothing without `--kubernetes`, else an error.
     pub(crate) fn prepare(arguments: &KubernetesArguments) -> Result<Option<Self>, CommandError> {
         match arguments.kubernetes {
@@ -39,12 +35,6 @@ impl KubernetesRoutes {
     }
 
     pub(crate) fn stop(self) {
-        match self.0 {}
-    }
-}
-
-impl RoutesUpdate {
-    pub(crate) fn apply(self, _proxy: &mut Proxy) -> bool {
         match self.0 {}
     }
 }

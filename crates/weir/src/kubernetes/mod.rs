@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 #[cfg(not(feature = "kubernetes"))]
-pub(crate) use left_out::{KubernetesRoutes, RoutesUpdate};
+pub(crate) use left_out::AbsentRoutes as KubernetesRoutes;
 #[cfg(feature = "kubernetes")]
-pub(crate) use routes::{KubernetesRoutes, RoutesUpdate};
+pub(crate) use routes::KubernetesRoutes;
 
 /// The options of `weir serve --kubernetes`.
 #[derive(Debug, Clone, Args)]

@@ -42,9 +42,6 @@ pub(crate) struct KubernetesRoutes {
     source: Option<KubernetesSource>,
 }
 
-/// Another configuration, or other servers.
-pub(crate) struct RoutesUpdate(KubernetesUpdate);
-
 impl KubernetesRoutes {
     /// Nothing without `--kubernetes`.
     pub(crate) fn prepare(arguments: &KubernetesArguments) -> Result<Option<Self>, CommandError> {
@@ -71,7 +68,7 @@ impl KubernetesRoutes {
     /// Begins to follow the API server.
     pub(crate) fn start(&mut self, base: &Config, events: &ServeEvents) -> Result<(), CommandError> {
         let send = events.routes();
-        let updates = UpdateSender::new(move |update| send(RoutesUpdate(update)));
+        let updates = UpdateSender::new(move |update| send(Box::new(|proxy| apply(update, proxy))));
         let source = KubernetesSource::start(self.settings(base), updates)
             .context("the API server of Kubernetes cannot be followed")
             .map_err(|error| CommandError::Failed { error, help: None })?;
@@ -136,22 +133,20 @@ impl KubernetesRoutes {
     }
 }
 
-impl RoutesUpdate {
-    /// Has the proxy go over to it, and tells the outcome; whether it went well.
-    pub(crate) fn apply(self, proxy: &mut Proxy) -> bool {
-        let KubernetesUpdate { change, outcome } = self.0;
-        let result = match change {
-            KubernetesChange::Config(config) => apply_config(proxy, &config),
-            KubernetesChange::Servers(sets) => {
-                let changes =
-                    sets.into_iter().map(|(upstream, servers)| ServerChanges { upstream, servers }).collect();
-                proxy.set_servers(changes).map(drop).map_err(|error| error.to_string())
-            }
-        };
-        let is_applied = result.is_ok();
-        let _ending = outcome.send(result);
-        is_applied
-    }
+/// Has the proxy go over to it, and tells the outcome; whether it went well.
+fn apply(update: KubernetesUpdate, proxy: &mut Proxy) -> bool {
+    let KubernetesUpdate { change, outcome } = update;
+    let result = match change {
+        KubernetesChange::Config(config) => apply_config(proxy, &config),
+        KubernetesChange::Servers(sets) => {
+            let changes =
+                sets.into_iter().map(|(upstream, servers)| ServerChanges { upstream, servers }).collect();
+            proxy.set_servers(changes).map(drop).map_err(|error| error.to_string())
+        }
+    };
+    let is_applied = result.is_ok();
+    let _ending = outcome.send(result);
+    is_applied
 }
 
 fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), String> {

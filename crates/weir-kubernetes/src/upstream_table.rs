@@ -11,16 +11,16 @@ use weir_gateway::UpstreamServers;
 
 /// The servers by upstream.
 #[derive(Debug, Default)]
-pub(crate) struct ServerTable(HashMap<Box<str>, KnownUpstream>);
+pub(crate) struct UpstreamTable(HashMap<Box<str>, CompletedUpstream>);
 
 #[derive(Debug, Default)]
-struct KnownUpstream {
+struct CompletedUpstream {
     servers: Vec<Server>,
     /// The upstream as the translation has it, and with the servers.
     completed: Option<(Arc<Upstream>, Arc<Upstream>)>,
 }
 
-impl ServerTable {
+impl UpstreamTable {
     /// Takes the servers of some upstreams; returns those that are others than before.
     pub(crate) fn take(&mut self, sets: Vec<UpstreamServers>) -> Vec<(Box<str>, Vec<Server>)> {
         let mut changed = Vec::new();

@@ -6,12 +6,12 @@ use super::Percent;
 
 /// A part of something, at most the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SampleShare {
+pub struct ShareFraction {
     numerator: u32,
     denominator: u32,
 }
 
-impl SampleShare {
+impl ShareFraction {
     /// The whole.
     pub const WHOLE: Self = Self { numerator: 100, denominator: 100 };
 
@@ -45,7 +45,7 @@ impl SampleShare {
     }
 }
 
-impl fmt::Display for SampleShare {
+impl fmt::Display for ShareFraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hundredths = u64::from(self.numerator) * 100;
         match hundredths % u64::from(self.denominator) {
@@ -61,12 +61,12 @@ mod tests {
 
     #[test]
     fn shares_are_at_most_the_whole() {
-        assert_eq!(SampleShare::new(1, 0), None);
-        assert_eq!(SampleShare::new(3, 2), None);
+        assert_eq!(ShareFraction::new(1, 0), None);
+        assert_eq!(ShareFraction::new(3, 2), None);
         for (numerator, denominator, text) in
             [(0, 5, "0%"), (1, 4, "25%"), (1, 3, "1/3"), (100, 100, "100%"), (1, 1 << 31, "1/2147483648")]
         {
-            assert_eq!(SampleShare::new(numerator, denominator).unwrap().to_string(), text);
+            assert_eq!(ShareFraction::new(numerator, denominator).unwrap().to_string(), text);
         }
     }
 
@@ -75,12 +75,12 @@ mod tests {
         for (numerator, denominator) in
             [(0, 7), (1, 3), (2, 3), (50, 100), (7, 7), (1, 1 << 31), (1 << 31, 1 << 31)]
         {
-            let share = SampleShare::new(numerator, denominator).unwrap();
+            let share = ShareFraction::new(numerator, denominator).unwrap();
             let numbers = (0..3_000_u64).map(|number| number * (u64::MAX / 3_000));
             let had = numbers.filter(|number| share.has(*number)).count();
             let wanted = 3_000.0 * f64::from(numerator) / f64::from(denominator);
             assert!((had as f64 - wanted).abs() <= 1.0, "{had} of 3000 for {share}");
         }
-        assert!(SampleShare::WHOLE.has(u64::MAX) && SampleShare::WHOLE.has(0));
+        assert!(ShareFraction::WHOLE.has(u64::MAX) && ShareFraction::WHOLE.has(0));
     }
 }

@@ -9,7 +9,7 @@ use crate::watching::WatchIndex;
 
 /// What is known about the source, for reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SourceReport {
+pub struct ClusterReport {
     /// Whether every kind was listed.
     pub is_synchronised: bool,
     /// When the API server was heard last, in milliseconds since 1970.
@@ -26,15 +26,15 @@ pub struct SourceReport {
 
 /// The report, shared between threads.
 #[derive(Debug, Clone, Default)]
-pub struct SourceState(Arc<Mutex<SourceReport>>);
+pub struct ClusterState(Arc<Mutex<ClusterReport>>);
 
-impl SourceState {
+impl ClusterState {
     /// As it is now.
-    pub fn report(&self) -> SourceReport {
+    pub fn report(&self) -> ClusterReport {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn edit(&self, edit: impl FnOnce(&mut SourceReport)) {
+    fn edit(&self, edit: impl FnOnce(&mut ClusterReport)) {
         edit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -50,14 +50,14 @@ enum WatchState {
 /// Keeps account of the watches.
 #[derive(Debug)]
 pub(crate) struct SourceProgress {
-    state: SourceState,
+    state: ClusterState,
     watches: Vec<WatchState>,
     failing: BTreeMap<WatchIndex, String>,
     absent: BTreeMap<WatchIndex, String>,
 }
 
 impl SourceProgress {
-    pub(crate) fn new(state: SourceState, watches: usize) -> Self {
+    pub(crate) fn new(state: ClusterState, watches: usize) -> Self {
         Self {
             state,
             watches: vec![WatchState::Awaited; watches],

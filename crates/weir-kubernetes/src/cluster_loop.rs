@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use weir_config::Config;
 use weir_gateway::{Translation, Translator};
 
-use crate::server_table::ServerTable;
-use crate::source_state::{SourceProgress, SourceState};
+use crate::cluster_state::{ClusterState, SourceProgress};
 use crate::status_writer::StatusMessage;
 use crate::update::{KubernetesChange, UpdateSender};
+use crate::upstream_table::UpstreamTable;
 use crate::watched::names_of;
-use crate::watching::{WatchMessage, WatchScope};
+use crate::watching::{ObjectMessage, WatchScope};
 
 /// How long changes are gathered at most, and how long after the last one.
 const GATHER_TIME: Duration = Duration::from_millis(10);
@@ -27,9 +27,9 @@ const GATHER_QUIET: Duration = Duration::from_millis(2);
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// What is done with events.
-pub(crate) struct EventLoop {
+pub(crate) struct ClusterLoop {
     translator: Translator,
-    servers: ServerTable,
+    servers: UpstreamTable,
     scopes: Vec<WatchScope>,
     progress: SourceProgress,
     updates: UpdateSender,
@@ -42,7 +42,7 @@ pub(crate) struct EventLoop {
     refused: Option<(Config, Instant)>,
 }
 
-impl EventLoop {
+impl ClusterLoop {
     pub(crate) fn new(
         translator: Translator,
         scopes: Vec<WatchScope>,
@@ -50,12 +50,12 @@ impl EventLoop {
         statuses: UnboundedSender<StatusMessage>,
         leads: watch::Receiver<bool>,
         bases: UnboundedReceiver<Config>,
-        state: SourceState,
+        state: ClusterState,
     ) -> Self {
         let progress = SourceProgress::new(state, scopes.len());
         Self {
             translator,
-            servers: ServerTable::default(),
+            servers: UpstreamTable::default(),
             scopes,
             progress,
             updates,
@@ -68,7 +68,7 @@ impl EventLoop {
     }
 
     /// Runs until the watches end or there is no owner of the proxy any more.
-    pub(crate) async fn run(mut self, mut messages: Receiver<WatchMessage>) {
+    pub(crate) async fn run(mut self, mut messages: Receiver<ObjectMessage>) {
         loop {
             let retry_at = self.refused.as_ref().map_or_else(far_away, |(_, at)| *at);
             tokio::select! {
@@ -97,7 +97,7 @@ impl EventLoop {
     }
 
     /// Takes what comes within a short time.
-    async fn gather(&mut self, messages: &mut Receiver<WatchMessage>) {
+    async fn gather(&mut self, messages: &mut Receiver<ObjectMessage>) {
         let end = Instant::now() + GATHER_TIME;
         loop {
             let quiet = Instant::now() + GATHER_QUIET;
@@ -111,22 +111,22 @@ impl EventLoop {
         }
     }
 
-    fn take(&mut self, message: WatchMessage) {
+    fn take(&mut self, message: ObjectMessage) {
         match message {
-            WatchMessage::Upsert(object) => {
+            ObjectMessage::Upsert(object) => {
                 self.progress.heard();
                 self.translator.upsert(&object);
             }
-            WatchMessage::Delete(kind, key) => {
+            ObjectMessage::Delete(kind, key) => {
                 self.progress.heard();
                 self.translator.delete(kind, &key);
             }
-            WatchMessage::Listed(watch, listed) => {
+            ObjectMessage::Listed(watch, listed) => {
                 let scope = &self.scopes[watch];
                 self.translator.retain_listed(scope.kind, scope.namespace.as_deref(), &listed);
                 self.progress.listed(watch);
             }
-            WatchMessage::Absent(watch) => {
+            ObjectMessage::Absent(watch) => {
                 let [group, version, kind, _] = names_of(self.scopes[watch].kind);
                 let why = format!(
                     "the API server does not know the kind `{kind}` of {group}/{version}: install the resource \
@@ -134,11 +134,11 @@ impl EventLoop {
                 );
                 self.progress.absent(watch, &why);
             }
-            WatchMessage::Failed(watch, why) => {
+            ObjectMessage::Failed(watch, why) => {
                 let kind = names_of(self.scopes[watch].kind)[3];
                 self.progress.failed(watch, &format!("{kind}: {why}"));
             }
-            WatchMessage::Alive(watch) => self.progress.alive(watch),
+            ObjectMessage::Alive(watch) => self.progress.alive(watch),
         }
     }
 
