@@ -13,9 +13,9 @@ use weir_config::Config;
 use weir_gateway::{Translation, Translator};
 
 use crate::cluster_state::{ClusterState, SourceProgress};
+use crate::completed_upstreams::CompletedUpstreams;
 use crate::status_writer::StatusMessage;
 use crate::update::{KubernetesChange, UpdateSender};
-use crate::upstream_table::UpstreamTable;
 use crate::watched::names_of;
 use crate::watching::{ObjectMessage, WatchScope};
 
@@ -29,7 +29,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// What is done with events.
 pub(crate) struct ClusterLoop {
     translator: Translator,
-    servers: UpstreamTable,
+    servers: CompletedUpstreams,
     scopes: Vec<WatchScope>,
     progress: SourceProgress,
     updates: UpdateSender,
@@ -55,7 +55,7 @@ impl ClusterLoop {
         let progress = SourceProgress::new(state, scopes.len());
         Self {
             translator,
-            servers: UpstreamTable::default(),
+            servers: CompletedUpstreams::default(),
             scopes,
             progress,
             updates,

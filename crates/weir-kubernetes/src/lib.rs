@@ -14,7 +14,7 @@ mod status_writer;
 mod cluster_state;
 mod watching;
 mod watched;
-mod upstream_table;
+mod completed_upstreams;
 mod update;
 mod backoff;
 

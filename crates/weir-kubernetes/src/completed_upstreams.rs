@@ -11,7 +11,7 @@ use weir_gateway::UpstreamServers;
 
 /// The servers by upstream.
 #[derive(Debug, Default)]
-pub(crate) struct UpstreamTable(HashMap<Box<str>, CompletedUpstream>);
+pub(crate) struct CompletedUpstreams(HashMap<Box<str>, CompletedUpstream>);
 
 #[derive(Debug, Default)]
 struct CompletedUpstream {
@@ -20,7 +20,7 @@ struct CompletedUpstream {
     completed: Option<(Arc<Upstream>, Arc<Upstream>)>,
 }
 
-impl UpstreamTable {
+impl CompletedUpstreams {
     /// Takes the servers of some upstreams; returns those that are others than before.
     pub(crate) fn take(&mut self, sets: Vec<UpstreamServers>) -> Vec<(Box<str>, Vec<Server>)> {
         let mut changed = Vec::new();
