@@ -61,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &ConformanceArguments) -> an
         println!("{}", programs.display());
         return Ok(());
     }
-    ProgramRun::cargo(workspace).args(["build", "--package", "weir", "--all-features"]).run()?;
+    ProgramRun::cargo(workspace).args(["build", "--workspace", "--all-features", "--bin", "weir"]).run()?;
     let logs = workspace.target().join("kubernetes");
     if logs.exists() {
         fs::remove_dir_all(&logs).with_context(|| format!("cannot remove {}", logs.display()))?;
