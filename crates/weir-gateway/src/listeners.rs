@@ -51,6 +51,11 @@ impl ListenerRole {
     pub(crate) fn is_http(self) -> bool {
         matches!(self, Self::Http | Self::Https)
     }
+
+    /// Whether it forwards what is inside of TLS, or TLS itself.
+    fn is_tls(self) -> bool {
+        matches!(self, Self::TlsPassthrough | Self::TlsTerminate)
+    }
 }
 
 /// A Gateway of ours.
@@ -381,6 +386,10 @@ fn mark_conflicts(listeners: &mut [GatewayListenerPlan]) {
                 ),
                 Some(_) => continue,
             };
+            if role.is_tls() && other_role.is_some_and(|other| other != *role && other.is_tls()) {
+                // TLS that ends here and TLS that passes cannot share a port: neither listener supports any kind of route.
+                listener.kinds.clear();
+            }
             listener.conflict = Some(refusal);
             break;
         }

@@ -124,7 +124,7 @@ func addBasics(spec *container.Spec) error {
 			return err
 		}
 	}
-	if err := os.Symlink("/run", in("var/run")); err != nil {
+	if err := os.Symlink("../run", in("var/run")); err != nil {
 		return err
 	}
 	if err := unix.Mount("proc", in("proc"), "proc", 0, ""); err != nil {

@@ -22,6 +22,21 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:serviceaccounts"}]
 `
 
+// classKeeper serves no Gateway, and tells the status of the class before there is any.
+const classKeeper = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: weir-class, namespace: default}
+spec:
+  selector: {matchLabels: {weir: class}}
+  template:
+    metadata: {labels: {weir: class}}
+    spec:
+      containers:
+      - name: weir
+        image: weir
+        args: [serve, --kubernetes=default/none]
+`
+
 // deployment needs the address of the Service, so it comes second.
 var deployment = template.Must(template.New("").Parse(`apiVersion: apps/v1
 kind: Deployment

@@ -44,12 +44,6 @@ func (setup *Setup) Apply(ctx context.Context, in *cluster.Cluster) error {
 	if err := applier.Folder(ctx, setup.Definitions); err != nil {
 		return err
 	}
-	if setup.Manifests != "" {
-		return applier.Folder(ctx, setup.Manifests)
-	}
-	if err := applier.Text(ctx, []byte(class)); err != nil {
-		return err
-	}
 	scheme := runtime.NewScheme()
 	if err := clientscheme.AddToScheme(scheme); err != nil {
 		return err
@@ -61,6 +55,15 @@ func (setup *Setup) Apply(ctx context.Context, in *cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
+	if setup.Manifests != "" {
+		if err := applier.Folder(ctx, setup.Manifests); err != nil {
+			return err
+		}
+		return awaitClass(ctx, client)
+	}
+	if err := applier.Text(ctx, []byte(class)); err != nil {
+		return err
+	}
 	if setup.Program == "" {
 		go repeat(ctx, func() error { return acceptAll(ctx, client) })
 		return nil
@@ -68,8 +71,29 @@ func (setup *Setup) Apply(ctx context.Context, in *cluster.Cluster) error {
 	if err := applier.Text(ctx, []byte(rights)); err != nil {
 		return err
 	}
+	if err := applier.Text(ctx, []byte(classKeeper)); err != nil {
+		return err
+	}
 	go repeat(ctx, func() error { return deployAll(ctx, client, applier) })
-	return nil
+	return awaitClass(ctx, client)
+}
+
+// awaitClass returns when Weir has accepted its class and says what it supports, by which the suite chooses its tests.
+func awaitClass(ctx context.Context, reader gatewayclient.Client) error {
+	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		var found gateway.GatewayClass
+		err := reader.Get(limited, gatewayclient.ObjectKey{Name: ClassName}, &found)
+		if err == nil && len(found.Status.SupportedFeatures) > 0 {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			return fmt.Errorf("Weir has not told the features of its GatewayClass: %v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // Namespaces are those whose pods' output is kept; none for all.

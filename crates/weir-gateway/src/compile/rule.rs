@@ -79,8 +79,7 @@ pub(super) fn compile(
     resolved: &mut Result<(), Refusal>,
 ) -> Result<CompiledRule, Refusal> {
     let filters = RuleFilters::read(parts.filters)?;
-    let mut settings = RouteSettings::default();
-    settings.cors = filters.cors.clone().map(Box::new);
+    let mut settings = RouteSettings { cors: filters.cors.clone().map(Box::new), ..RouteSettings::default() };
     if let Some(timeout) = parts.request_timeout {
         settings.timeouts.exchange = timeout;
     }
