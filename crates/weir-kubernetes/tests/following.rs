@@ -77,7 +77,7 @@ impl Following {
     }
 }
 
-fn object(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+fn object(kind: &str, namespace: &str, name: &str, spec: &Value) -> Value {
     let group = match kind {
         "Service" => "v1",
         _ => "gateway.networking.k8s.io/v1",
@@ -99,7 +99,7 @@ fn route(name: &str) -> Value {
             "backendRefs": [{ "name": "app", "port": 80 }],
         }],
     });
-    object("HTTPRoute", "infra", name, spec)
+    object("HTTPRoute", "infra", name, &spec)
 }
 
 fn slice(addresses: &[&str]) -> Value {
@@ -117,14 +117,14 @@ fn cluster() -> ApiServer {
     let server = ApiServer::start();
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "infra" } });
     server.apply("namespaces", namespace);
-    let mut class = object("GatewayClass", "", "weir", json!({ "controllerName": "weir.dev/gateway" }));
+    let mut class = object("GatewayClass", "", "weir", &json!({ "controllerName": "weir.dev/gateway" }));
     class["metadata"].as_object_mut().expect("it is one").remove("namespace");
     server.apply("gatewayclasses", class);
     let listeners = json!([{ "name": "http", "port": 8000, "protocol": "HTTP" }]);
     let spec = json!({ "gatewayClassName": "weir", "listeners": listeners });
-    server.apply("gateways", object("Gateway", "infra", "web", spec));
+    server.apply("gateways", object("Gateway", "infra", "web", &spec));
     let ports = json!({ "ports": [{ "name": "http", "port": 80 }] });
-    server.apply("services", object("Service", "infra", "app", ports));
+    server.apply("services", object("Service", "infra", "app", &ports));
     server.apply("endpointslices", slice(&["10.0.0.1"]));
     server.apply("httproutes", route("one"));
     server

@@ -76,8 +76,8 @@ func (options *Options) arguments() []string {
 	all := []string{
 		"-test.v", "-test.timeout=" + limit.String(), "--gateway-class=" + weir.ClassName,
 		"--conformance-profiles=" + options.Profiles, "--cleanup-base-resources=false", "--debug=false",
-		"--organization=Weir", "--project=weir", "--url=https://weir.dev", "--version=" + options.Version,
-		"--contact=https://weir.dev",
+		"--organization=Weir", "--project=weir", "--url=https://github.com/weir-proxy/weir", "--version=" + options.Version,
+		"--contact=https://github.com/weir-proxy/weir",
 	}
 	for _, optional := range []struct{ name, value string }{
 		{"report-output", options.Report}, {"run-test", options.Test}, {"skip-tests", options.Skipped}, {"supported-features", options.Features},

@@ -50,8 +50,9 @@ enum PackageKind {
     Sbom,
 }
 
-/// The largest program that a package may hold: it has 20 million bytes, and is to have 12. A dependency that doubles it is to be seen.
-const PROGRAM_BYTES_MAX: u64 = 21_000_000;
+/// The largest program that a package may hold: it has 21 million bytes without the client of Kubernetes, and is to have 12. A dependency that
+/// doubles it is to be seen.
+const PROGRAM_BYTES_MAX: u64 = 30_000_000;
 
 /// What `cargo xtask ci` runs.
 impl PackageArguments {
