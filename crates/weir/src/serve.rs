@@ -113,7 +113,13 @@ fn read_and_serve(
         let path = arguments.file.clone();
         let (config, warnings) = routes.read_base(path.as_deref())?;
         note_and_log(&config, &warnings);
-        return serve(&config, ConfigSource::Kubernetes(routes, path), inherited, &watch, predecessor);
+        return serve(
+            &config,
+            ConfigSource::Kubernetes(Box::new(routes), path),
+            inherited,
+            &watch,
+            predecessor,
+        );
     }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments.file.as_deref().map(|file| ConfigFile::with_check(file, features::check));
@@ -122,7 +128,7 @@ fn read_and_serve(
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
-    let source = file.map_or(ConfigSource::Arguments, ConfigSource::File);
+    let source = file.map_or(ConfigSource::Arguments, |file| ConfigSource::File(Box::new(file)));
     serve(&config, source, inherited, &watch, predecessor)
 }
 
@@ -139,9 +145,9 @@ enum ConfigSource {
     /// From the command line.
     Arguments,
     /// From this file.
-    File(ConfigFile),
+    File(Box<ConfigFile>),
     /// From a cluster; what is beside the routes from this file, if any.
-    Kubernetes(KubernetesRoutes, Option<PathBuf>),
+    Kubernetes(Box<KubernetesRoutes>, Option<PathBuf>),
 }
 
 impl ConfigSource {
@@ -263,7 +269,7 @@ impl Serving<'_> {
                 ServeEvent::Signal(SIGUSR1) => self.proxy.reopen_logs(),
                 ServeEvent::Routes(update) => drop(update(&mut self.proxy)),
                 ServeEvent::Signal(SIGUSR2) if self.is_of_cluster() => {
-                    tracing::warn!("no upgrade: {CLUSTER_UPGRADE}")
+                    tracing::warn!("no upgrade: {CLUSTER_UPGRADE}");
                 }
                 ServeEvent::Signal(SIGUSR2) => {
                     self.upgrade.begin(&self.proxy, &self.events, "SIGUSR2", None);

@@ -16,7 +16,7 @@ use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
 /// How many kinds are watched.
 const KINDS: usize = 13;
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
     let version = if kind == "Service" { "v1" } else { "gateway.networking.k8s.io/v1" };
     json!({
         "apiVersion": version, "kind": kind, "spec": spec,
@@ -27,7 +27,7 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
 fn route(path: &str) -> Value {
     let matches = json!([{ "path": { "type": "PathPrefix", "value": path } }]);
     let rules = json!([{ "matches": matches, "backendRefs": [{ "name": "app", "port": 80 }] }]);
-    object("HTTPRoute", "app", json!({ "parentRefs": [{ "name": "web" }], "rules": rules }))
+    object("HTTPRoute", "app", &json!({ "parentRefs": [{ "name": "web" }], "rules": rules }))
 }
 
 fn slice(server: SocketAddr) -> Value {
@@ -54,9 +54,9 @@ fn cluster(port: u16, origin: &Origin) -> ApiServer {
     let listeners = json!([{ "name": "http", "port": port, "protocol": "HTTP" }]);
     api.apply(
         "gateways",
-        object("Gateway", "web", json!({ "gatewayClassName": "weir", "listeners": listeners })),
+        object("Gateway", "web", &json!({ "gatewayClassName": "weir", "listeners": listeners })),
     );
-    api.apply("services", object("Service", "app", json!({ "ports": [{ "name": "http", "port": 80 }] })));
+    api.apply("services", object("Service", "app", &json!({ "ports": [{ "name": "http", "port": 80 }] })));
     api.apply("endpointslices", slice(origin.address()));
     api.apply("httproutes", route("/"));
     api
