@@ -39,10 +39,6 @@ enum ClusterCommand {
 /// The API server is that of KUBECONFIG, else that of the pod. One controller runs at a time.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
-#[cfg_attr(
-    not(feature = "kubernetes"),
-    expect(dead_code, reason = "this build does not have what they control")
-)]
 pub(crate) struct ControllerArguments {
     /// The image of the pods.
     #[arg(long)]

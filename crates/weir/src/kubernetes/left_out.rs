@@ -43,7 +43,6 @@ impl AbsentRoutes {
 mod tests {
     use clap::Parser as _;
 
-    use super::*;
     use crate::command_line::{CommandLine, Subcommand};
 
     #[test]
