@@ -1,4 +1,4 @@
-//! The programs as packages hold them and as everything measures them: profile `dist`, all features, no path of the builder.
+//! The programs as packages hold them and as everything measures them: profile `dist`, no path of the builder.
 //!
 //! One build serves packages, instruction counts and the lab, so that what is measured is what is installed.
 
@@ -40,6 +40,14 @@ impl Libc {
             Self::Musl => "musl",
         }
     }
+
+    /// The arguments of `cargo build` for the features of the program. The client of Kubernetes is for pods, whose image has the static program.
+    fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Gnu => &["--features", "weir/profiler,weir/top,weir/traces"],
+            Self::Musl => &["--all-features"],
+        }
+    }
 }
 
 impl<'a> DistBuild<'a> {
@@ -66,7 +74,9 @@ impl<'a> DistBuild<'a> {
     /// Builds the programs. Always both together: each alone would have other features of their common dependencies, and be another program
     /// than the one in packages.
     pub(crate) fn programs(&self) -> anyhow::Result<DistPrograms> {
-        self.build(&["--package", "weir", "--package", "weir-lab"])?;
+        let mut what = vec!["--package", "weir", "--package", "weir-lab"];
+        what.extend(self.libc.features());
+        self.build(&what)?;
         let folder = self.folder();
         Ok(DistPrograms { weir: folder.join("weir"), lab: folder.join("weir-lab") })
     }
@@ -84,7 +94,7 @@ impl<'a> DistBuild<'a> {
     fn build(&self, what: &[&str]) -> anyhow::Result<()> {
         let variable = self.triple.replace('-', "_");
         let mut cargo = ProgramRun::cargo(self.workspace)
-            .args(["build", "--profile", "dist", "--all-features", "--locked"])
+            .args(["build", "--profile", "dist", "--locked"])
             .args(what)
             .args(["--target", &self.triple, "--target-dir"])
             .arg(&self.target)
