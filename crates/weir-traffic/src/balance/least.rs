@@ -53,7 +53,7 @@ struct Least<'a, C> {
 
 /// Chooses among the peers that are `allowed`, where `cost_of` tells the cost of a peer from its share. Lock-free: the
 /// loop goes round again only because another worker changed the load of the chosen server, or to mend turns after a
-/// change of weights.
+/// change of weights or an absence.
 #[inline]
 pub(super) fn choose_least<C: Cost>(
     rotation: &Rotation,
@@ -83,13 +83,13 @@ pub(super) fn choose_least<C: Cost>(
                 least = Least { peer, cost, place };
             }
         }
-        if some_too_far && may_mend {
+        let Least { peer, cost, place } = least;
+        let load = cost.load();
+        if may_mend && (some_too_far || place.is_long_past(load.share)) {
             may_mend = false;
             rotation.mend(peers);
             continue;
         }
-        let Least { peer, cost, place } = least;
-        let load = cost.load();
         if load.share == 0 {
             return BalancerChoice::without_server(some_full);
         }

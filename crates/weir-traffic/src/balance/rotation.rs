@@ -3,12 +3,15 @@
 //! Every server has a turn, a point in virtual time; the server with the earliest turn goes next and its turn
 //! moves on by its stride, which is short for heavy servers. The clock is the turn of the last choice. This
 //! is start-time fair queueing (Goyal, Vin, Cheng 1996): shares are exact over any stretch of time, weights
-//! may change at any moment, and what an absent server does not take is spread over all others. Round robin
-//! is this and nothing else; least requests breaks ties with it.
+//! may change at any moment, and what an absent server does not take is spread over all others. A server that was
+//! away for a round or more is back at a random place of the next one: with many balancers, each of which has it
+//! next, all of them would send it a request at once (decision 149). Round robin is this and nothing else; least
+//! requests breaks ties with it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::BalancerPeer;
+use crate::hash::mix;
 use crate::server::ServerState;
 
 /// The stride of a share of one, the longest there is. A power of two far above the largest share (2^16), so
@@ -29,6 +32,8 @@ pub(super) struct RotationStart {
 #[repr(align(64))]
 pub(super) struct Rotation {
     clock: AtomicU64,
+    /// Decides where servers that were away come in.
+    seed: u64,
 }
 
 impl Rotation {
@@ -48,7 +53,7 @@ impl Rotation {
             }
             phase = phase.wrapping_add(step);
         }
-        Rotation { clock: AtomicU64::new(clock) }
+        Rotation { clock: AtomicU64::new(clock), seed: start.seed }
     }
 
     #[inline]
@@ -62,7 +67,7 @@ impl Rotation {
     }
 
     /// Moves the server's turn on by one stride; false when another worker was faster. A server that was
-    /// passed over starts from now: it goes first once but does not make up for what it missed.
+    /// passed over for less than a round starts from now: it goes first once but does not make up for what it missed.
     #[inline]
     pub(super) fn claim(&self, state: &ServerState, clock: u64, place: RotationPlace, share: u32) -> bool {
         let turn = clock.wrapping_add(place.0 as u64);
@@ -86,9 +91,10 @@ impl Rotation {
         }
     }
 
-    /// Puts right all turns that are too far ahead. Either the weight was raised since: then the rest of the
-    /// long stride is cut. Or the turn comes from another age of the clock (a server away for days, a new
-    /// config): then the server goes next.
+    /// Gives all servers whose turns are more than a round away from the clock a random turn within the next one. Such a server
+    /// was away, or full, for longer than a round; or its weight was raised since, and its turn is at the end of the long stride
+    /// of before; or its turn comes from another age of the clock (away for days, a new config). While weights rise step by step
+    /// (slow start), those that are cut off are drawn again, so that the turns stay evenly spread over the round.
     #[cold]
     pub(super) fn mend(&self, peers: &[BalancerPeer]) {
         for peer in peers {
@@ -101,14 +107,12 @@ impl Rotation {
             let turn = peer.state.turn().load(Ordering::Acquire);
             let clock = self.clock();
             let place = RotationPlace(turn.wrapping_sub(clock) as i64);
-            if !place.is_too_far(share) {
+            if !place.is_too_far(share) && !place.is_long_past(share) {
                 continue;
             }
-            let mended = if place.0 > STRIDE_MAX as i64 {
-                clock.wrapping_sub(STRIDE_MAX)
-            } else {
-                clock.wrapping_add(stride(share))
-            };
+            let random = mix(self.seed ^ peer.key ^ turn);
+            let offset = (u128::from(random) * u128::from(stride(share))) >> 64;
+            let mended = clock.wrapping_add(offset as u64);
             // When another worker was faster, its value is as good.
             let _ = peer.state.turn().compare_exchange(turn, mended, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -133,6 +137,12 @@ impl RotationPlace {
     pub(super) fn is_too_far(self, share: u32) -> bool {
         // `place * share > STRIDE_MAX`, in units of 2^20 so that nothing overflows.
         (self.0 >> 20) * i64::from(share) > (STRIDE_MAX >> 20) as i64
+    }
+
+    /// Whether it was passed over for more than a round: see [`Rotation::mend`].
+    #[inline]
+    pub(super) fn is_long_past(self, share: u32) -> bool {
+        (self.0 >> 20) * i64::from(share) < -((STRIDE_MAX >> 20) as i64)
     }
 }
 

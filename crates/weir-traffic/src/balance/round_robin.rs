@@ -28,7 +28,8 @@ impl RoundRobin {
     }
 
     /// Chooses among the peers that are `allowed`. Lock-free: the loop goes round again only because another
-    /// worker took the same turn or the last slot, or to mend turns after a change of weights.
+    /// worker took the same turn or the last slot, or to mend turns after a change of weights or an
+    /// absence.
     #[inline]
     pub(super) fn choose(
         &self,
@@ -56,12 +57,12 @@ impl RoundRobin {
                     next = NextInRotation { peer, share, place };
                 }
             }
-            if some_too_far && may_mend {
+            let NextInRotation { peer, share, place } = next;
+            if may_mend && (some_too_far || place.is_long_past(share)) {
                 may_mend = false;
                 self.rotation.mend(peers);
                 continue;
             }
-            let NextInRotation { peer, share, place } = next;
             if share == 0 {
                 return BalancerChoice::without_server(some_full);
             }
