@@ -1,4 +1,4 @@
-//! How a request can fail: the words are the reason codes of Weir.
+//! How a request can fail: the words are the reason codes of Weir, and one for errors that servers answer.
 
 /// Why a request was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,13 +21,15 @@ pub(crate) enum SimFailure {
     ResponseReset,
     /// The server did not answer in time.
     ResponseTimeout,
+    /// The server answered an error, which the client gets.
+    ServerError,
     /// The client left.
     ClientClosed,
 }
 
 impl SimFailure {
     /// All of them, in the order of the flow.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::NoServer,
         Self::AllServersFull,
         Self::QueueFull,
@@ -37,6 +39,7 @@ impl SimFailure {
         Self::ConnectRefused,
         Self::ResponseReset,
         Self::ResponseTimeout,
+        Self::ServerError,
         Self::ClientClosed,
     ];
 
@@ -52,6 +55,7 @@ impl SimFailure {
             Self::ConnectRefused => "connect-refused",
             Self::ResponseReset => "response-reset",
             Self::ResponseTimeout => "response-timeout",
+            Self::ServerError => "server-error",
             Self::ClientClosed => "client-closed",
         }
     }
@@ -64,7 +68,8 @@ mod tests {
     #[test]
     fn the_words_are_those_of_the_product() {
         let failures = include_str!("../../../docs/failures.md");
-        for failure in SimFailure::ALL {
+        // An error of a server passes through Weir: it is no failure of its own.
+        for failure in SimFailure::ALL.into_iter().filter(|failure| *failure != SimFailure::ServerError) {
             assert!(failures.contains(&format!("### {}\n", failure.code())), "{}", failure.code());
         }
     }

@@ -33,6 +33,7 @@ pub(super) struct RequestTally {
     latest: HashMap<(u32, u32), u64>,
     /// The most requests that one balancer had on one server.
     pub(super) in_flight_most: u32,
+    pub(super) fleet: FleetTally,
     samples: BinaryHeap<RequestSample>,
     /// Changes that the first balancer's probes have made: when, which server, whether it came up.
     pub(super) verdicts: Vec<(u64, u32, bool)>,
@@ -81,6 +82,30 @@ pub(super) struct TimeStretch {
     pub(super) answered: u64,
     pub(super) in_time: u64,
     pub(super) failed: u64,
+    /// The requests that began in it, and the attempts.
+    pub(super) begun: u64,
+    pub(super) attempts: u64,
+    /// The most requests that a server had at once in it, and what 99 of 100 servers had at most at its end.
+    pub(super) server_most: usize,
+    pub(super) server_p99: usize,
+}
+
+/// What balancers do to all servers together, in the measured time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct FleetTally {
+    pub(super) attempts: u64,
+    /// Attempts without an idle connection.
+    pub(super) connections_new: u64,
+    /// Pairs of a balancer and a server with a connection, at the end.
+    pub(super) connections_open: u64,
+    /// The most balancers that are connected to one server, at the end.
+    pub(super) connections_most: u32,
+    /// Ejections of servers by balancers, those after a failed trial left out; and those of servers to which nothing was done.
+    pub(super) ejections: u64,
+    pub(super) ejections_wrong: u64,
+    /// Trials that failed.
+    pub(super) trials_failed: u64,
+    pub(super) probes: u64,
 }
 
 /// One request.
@@ -188,6 +213,10 @@ impl RequestTally {
             answered: 0,
             in_time: 0,
             failed: 0,
+            begun: 0,
+            attempts: 0,
+            server_most: 0,
+            server_p99: 0,
         };
         Self {
             window: (model.warm_up, model.length),
@@ -198,12 +227,16 @@ impl RequestTally {
             overtaken: 0,
             latest: HashMap::new(),
             in_flight_most: 0,
+            fleet: FleetTally::default(),
             samples: BinaryHeap::new(),
             verdicts: Vec::new(),
         }
     }
 
     pub(super) fn begins(&mut self, class: u32, is_slow: bool, now: u64) {
+        if let Some(stretch) = self.stretch_at(now) {
+            stretch.begun += 1;
+        }
         if now >= self.window.0 {
             self.group(class, is_slow).begun += 1;
         }
@@ -220,6 +253,57 @@ impl RequestTally {
             self.overtaken += 1;
         }
         *latest = order.max(*latest);
+    }
+
+    /// An attempt begins on a server, on a new connection or not.
+    pub(super) fn attempts(&mut self, now: u64, is_new: bool) {
+        if let Some(stretch) = self.stretch_at(now) {
+            stretch.attempts += 1;
+        }
+        if self.is_measured(now) {
+            self.fleet.attempts += 1;
+            self.fleet.connections_new += u64::from(is_new);
+        }
+    }
+
+    /// A server has this many requests.
+    pub(super) fn server_has(&mut self, now: u64, load: usize) {
+        if let Some(stretch) = self.stretch_at(now) {
+            stretch.server_most = stretch.server_most.max(load);
+        }
+    }
+
+    /// What 99 of 100 servers have at most at the end of a stretch.
+    pub(super) fn loads(&mut self, stretch: usize, p99: usize) {
+        self.stretches[stretch].server_p99 = p99;
+    }
+
+    /// The balancers that are connected to each server at the end.
+    pub(super) fn connections(&mut self, of_server: &[u32]) {
+        self.fleet.connections_open = of_server.iter().map(|count| u64::from(*count)).sum();
+        self.fleet.connections_most = of_server.iter().copied().max().unwrap_or(0);
+    }
+
+    /// A balancer ejects a server, for the first time or after a trial, wrongly or not.
+    pub(super) fn ejected(&mut self, now: u64, is_first: bool, is_wrong: bool) {
+        if self.is_measured(now) {
+            self.fleet.ejections += u64::from(is_first);
+            self.fleet.ejections_wrong += u64::from(is_first && is_wrong);
+            self.fleet.trials_failed += u64::from(!is_first);
+        }
+    }
+
+    /// A balancer probes a server.
+    pub(super) fn probed(&mut self, now: u64) {
+        self.fleet.probes += u64::from(self.is_measured(now));
+    }
+
+    fn is_measured(&self, now: u64) -> bool {
+        (self.window.0..self.window.1).contains(&now)
+    }
+
+    fn stretch_at(&mut self, now: u64) -> Option<&mut TimeStretch> {
+        self.stretch_of(now).and_then(|at| self.stretches.get_mut(at))
     }
 
     pub(super) fn in_flight(&mut self, count: u32) {

@@ -32,13 +32,15 @@ max_requests = 1
 health = { interval = "500ms" }
 "#;
 
-const WRITTEN: [&str; 7] = [
+const WRITTEN: [&str; 9] = [
     "report.md",
     "figures.json",
     "requests.csv",
     "distribution.svg",
     "over-time.svg",
     "goodput.svg",
+    "server-load.svg",
+    "attempts.svg",
     "simulation.toml",
 ];
 
@@ -94,7 +96,7 @@ fn written_files_can_be_read() {
     let csv = read("requests.csv");
     let columns = |line: &str| line.replace("\"\"", "").split(',').count();
     assert!(csv.lines().count() > 500 && csv.lines().all(|line| columns(line) == 11), "{csv}");
-    for plot in ["distribution.svg", "over-time.svg", "goodput.svg"] {
+    for plot in ["distribution.svg", "over-time.svg", "goodput.svg", "server-load.svg", "attempts.svg"] {
         let svg = read(plot);
         assert!(
             svg.starts_with("<svg") && svg.contains("queue &lt;1&gt;") && svg.contains("<polyline"),

@@ -23,6 +23,10 @@ pub enum Purpose {
     Probe,
     /// How long the origin of a measurement works on a request, and whether it fails.
     Service,
+    /// When a balancer hears of a change of its servers.
+    Discovery,
+    /// Which servers a balancer knows.
+    Subset,
 }
 
 /// A stream of random words (SplitMix64, Steele, Lea, Flood 2014).

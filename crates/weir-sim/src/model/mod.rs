@@ -14,6 +14,7 @@ use std::time::Duration;
 pub(super) use read::read;
 use weir_stats::distribution::Distribution;
 use weir_traffic::balance::Policy;
+use weir_traffic::ejection::{EjectionRules, OutlierRules};
 use weir_traffic::health::{ProbeTiming, Thresholds};
 use weir_traffic::queue::{DelayTarget, PriorityClass};
 use weir_traffic::retry::RetryPolicy;
@@ -126,10 +127,23 @@ pub(super) enum ServerAction {
     Stop,
     /// It accepts everything and does nothing.
     Hang,
+    /// It answers an error at once, whatever is asked.
+    Fail,
     /// Everything takes this many times as long.
     Slow(f64),
+    /// The source of servers does not name it any more. The server itself goes on.
+    Leave,
+    /// The source of servers names it again.
+    Join,
     /// It is as it was at the beginning.
     Recover,
+}
+
+impl ServerAction {
+    /// Whether it is a change of what the source of servers says, not of the server.
+    pub(super) const fn is_of_source(self) -> bool {
+        matches!(self, Self::Leave | Self::Join)
+    }
 }
 
 /// One way to balance.
@@ -152,6 +166,52 @@ pub(super) struct UpstreamModel {
     pub(super) budget_percent: u32,
     pub(super) budget_per_second: u32,
     pub(super) health: Option<HealthChecks>,
+    pub(super) ejection: Option<EjectionModel>,
+    /// The share of available servers below which all get requests, in percent.
+    pub(super) panic_percent: Option<u32>,
+    /// How long an idle connection to a server is kept.
+    pub(super) pool_idle: u64,
+    pub(super) source: SourceModel,
+    /// Whether all balancers begin with the same server; those of the product draw it.
+    pub(super) same_start: bool,
+}
+
+/// What the source of servers tells each balancer, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SourceModel {
+    /// From a change to the moment in which a balancer knows it; each balancer draws its own.
+    pub(super) delay: Distribution,
+    /// How many of the servers each balancer is told; `None`: all.
+    pub(super) subset: Option<u32>,
+}
+
+/// Outlier ejection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EjectionModel {
+    pub(super) rules: OutlierRules,
+    /// How often error rates are compared.
+    pub(super) interval: u64,
+}
+
+impl EjectionModel {
+    pub(super) const fn rules(self) -> EjectionRules {
+        EjectionRules::Outliers(self.rules)
+    }
+}
+
+impl Default for EjectionModel {
+    fn default() -> Self {
+        let rules = OutlierRules {
+            consecutive_failures: Some(5),
+            error_rate_percent: Some(50),
+            latency: None,
+            requests_min: 50,
+            base_time: Duration::from_secs(10),
+            max_time: Duration::from_secs(60),
+            servers_max_percent: 50,
+        };
+        Self { rules, interval: 10 * SECOND }
+    }
 }
 
 /// Requests that wait.
@@ -186,6 +246,13 @@ impl Model {
         self.servers.iter().map(|group| group.count as usize).sum()
     }
 
+    /// The changes of what the source of servers says, by time: each with its number from 1 on, which is the version that a
+    /// balancer has heard.
+    pub(super) fn source_changes(&self) -> impl Iterator<Item = (u32, ServerEvent)> {
+        let changes = self.events.iter().filter(|event| event.action.is_of_source());
+        changes.enumerate().map(|(index, event)| (index as u32 + 1, *event))
+    }
+
     /// The group of each server.
     pub(super) fn each_server(&self) -> impl Iterator<Item = &ServerGroup> {
         self.servers.iter().flat_map(|group| std::iter::repeat_n(group, group.count as usize))
@@ -210,6 +277,11 @@ impl Default for UpstreamModel {
             budget_percent: weir_traffic::retry::RetryBudget::SHARE_PERCENT_DEFAULT,
             budget_per_second: weir_traffic::retry::RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT,
             health: None,
+            ejection: Some(EjectionModel::default()),
+            panic_percent: None,
+            pool_idle: 30 * SECOND,
+            source: SourceModel { delay: Distribution::Constant(0), subset: None },
+            same_start: false,
         }
     }
 }

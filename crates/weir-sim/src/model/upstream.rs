@@ -10,7 +10,7 @@ use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::RetryPolicy;
 
 use super::value::TimeValue;
-use super::{HealthChecks, MILLISECOND, QueueModel, SECOND, Timeouts, UpstreamModel, nanos};
+use super::{HealthChecks, MILLISECOND, QueueModel, SECOND, SourceModel, Timeouts, UpstreamModel, nanos};
 use crate::model::error::{did_you_mean, one_of};
 use crate::model::table_reader::TableReader;
 
@@ -42,6 +42,16 @@ pub(super) fn read_upstream(section: &TableReader<'_>, base: &UpstreamModel) -> 
     if section.has("health") {
         read_health(section, &mut upstream);
     }
+    read_ejection(section, &mut upstream);
+    if let Some(section) = section.section("pool", "`pool`") {
+        upstream.pool_idle = section.or("idle", TimeValue(upstream.pool_idle)).0;
+        section.finish();
+    }
+    if let Some(section) = section.section("source", "`source`") {
+        read_source(&section, &mut upstream.source);
+        section.finish();
+    }
+    upstream.same_start = section.or("same_start", upstream.same_start);
     upstream
 }
 
@@ -106,22 +116,74 @@ fn read_queue(section: &TableReader<'_>, queue: &mut QueueModel) {
 }
 
 fn read_retry(section: &TableReader<'_>, upstream: &mut UpstreamModel) {
-    let RetryPolicy { attempts_max, elapsed_max, on_connection_error, on_timeout, .. } = &mut upstream.retry;
+    let RetryPolicy { attempts_max, elapsed_max, on_connection_error, on_timeout, on_status, .. } =
+        &mut upstream.retry;
     *attempts_max = section.within("attempts_max", (1, 100), u64::from(*attempts_max)) as u32;
     *elapsed_max = Duration::from_nanos(section.or("elapsed_max", TimeValue(nanos(*elapsed_max))).0);
     *on_connection_error = section.or("on_connection_error", *on_connection_error);
     *on_timeout = section.or("on_timeout", *on_timeout);
-    if let Some(text) = section.optional::<String>("budget") {
-        match text.strip_suffix('%').and_then(|number| number.parse().ok()) {
-            Some(percent) if percent <= 1000 => upstream.budget_percent = percent,
-            _ => {
-                let hint = Some("write a percentage from \"0%\" to \"1000%\"".to_owned());
-                section.mistake(section.span_of("budget"), format!("`{text}` is no budget"), hint);
-            }
+    if let Some(listed) = section.optional::<Vec<u64>>("on_status") {
+        if let Some(wrong) = listed.iter().find(|status| !(400..600).contains(*status)) {
+            let hint = Some("the servers of a simulation answer 503 when they fail".to_owned());
+            section.mistake(section.span_of("on_status"), format!("{wrong} is no status of an error"), hint);
         }
+        *on_status = listed.iter().map(|status| u16::try_from(*status).unwrap_or(0)).collect();
     }
+    upstream.budget_percent = percentage(section, "budget", (0, 1000), upstream.budget_percent);
     let allowance = u64::from(upstream.budget_per_second);
     upstream.budget_per_second = section.within("budget_per_second", (0, 1_000_000), allowance) as u32;
+}
+
+/// A percentage with bounds, both included.
+fn percentage(section: &TableReader<'_>, key: &'static str, bounds: (u32, u32), default: u32) -> u32 {
+    let Some(text) = section.optional::<String>(key) else { return default };
+    let number = text.strip_suffix('%').and_then(|number| number.parse().ok());
+    number.filter(|percent| (bounds.0..=bounds.1).contains(percent)).unwrap_or_else(|| {
+        let hint = Some(format!("write a percentage from \"{}%\" to \"{}%\"", bounds.0, bounds.1));
+        section.mistake(section.span_of(key), format!("`{text}` is no `{key}`"), hint);
+        default
+    })
+}
+
+/// The same for a key that may be `"off"`.
+fn percentage_or_off(section: &TableReader<'_>, key: &'static str, default: Option<u32>) -> Option<u32> {
+    match default {
+        _ if section.is_off(key) => None,
+        None if !section.has(key) => None,
+        default => Some(percentage(section, key, (1, 100), default.unwrap_or(100))),
+    }
+}
+
+fn read_ejection(section: &TableReader<'_>, upstream: &mut UpstreamModel) {
+    upstream.panic_percent = percentage_or_off(section, "panic_threshold", upstream.panic_percent);
+    if section.is_off("ejection") {
+        upstream.ejection = None;
+        return;
+    }
+    let Some(section) = section.section("ejection", "`ejection`") else { return };
+    let mut ejection = upstream.ejection.unwrap_or_default();
+    let rules = &mut ejection.rules;
+    let failures = section.or_off("consecutive_failures", rules.consecutive_failures.map(u64::from));
+    rules.consecutive_failures = failures.map(|failures| u32::try_from(failures).unwrap_or(u32::MAX));
+    rules.error_rate_percent = percentage_or_off(&section, "error_rate", rules.error_rate_percent);
+    rules.requests_min = section.within("requests_min", (1, 1_000_000), rules.requests_min);
+    let time = |key, default: Duration| Duration::from_nanos(section.or(key, TimeValue(nanos(default))).0);
+    rules.base_time = time("base_time", rules.base_time);
+    rules.max_time = time("max_time", rules.max_time);
+    rules.servers_max_percent = percentage(&section, "servers_max", (1, 100), rules.servers_max_percent);
+    ejection.interval = section.or("interval", TimeValue(ejection.interval)).0.max(MILLISECOND);
+    section.finish();
+    upstream.ejection = Some(ejection);
+}
+
+fn read_source(section: &TableReader<'_>, source: &mut SourceModel) {
+    source.delay = section.or("delay", source.delay.clone());
+    let subset = section.or_off("subset", source.subset.map(u64::from));
+    if subset == Some(0) {
+        let hint = Some("write 1 or more, or \"off\" for all servers".to_owned());
+        section.mistake(section.span_of("subset"), "a balancer without servers answers nothing".to_owned(), hint);
+    }
+    source.subset = subset.map(|subset| u32::try_from(subset).unwrap_or(u32::MAX));
 }
 
 fn read_health(section: &TableReader<'_>, upstream: &mut UpstreamModel) {

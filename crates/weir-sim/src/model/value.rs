@@ -98,6 +98,20 @@ impl FromValue for f64 {
     }
 }
 
+impl FromValue for Vec<u64> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
+        let DeValue::Array(items) = value else {
+            let what = format!("this is a list of whole numbers, not {}", value.type_str());
+            return Err(ModelValueError::new(what, "write for example `[503]`"));
+        };
+        items.iter().map(|item| u64::from_value(item.get_ref())).collect()
+    }
+
+    fn example(key: &str) -> String {
+        format!("write for example `{key} = [503]`")
+    }
+}
+
 impl FromValue for bool {
     fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         value.as_bool().ok_or_else(|| {
@@ -166,14 +180,17 @@ impl FromValue for ServerAction {
         let words = [
             ("stop", Self::Stop),
             ("hang", Self::Hang),
+            ("fail", Self::Fail),
             ("slow", Self::Slow(1.0)),
             ("recover", Self::Recover),
+            ("leave", Self::Leave),
+            ("join", Self::Join),
         ];
         word(value, &words)
     }
 
     fn example(key: &str) -> String {
-        format!("write `{key} = \"stop\"`, `\"hang\"`, `\"slow\"` or `\"recover\"`")
+        format!("write `{key} = \"stop\"`, `\"hang\"`, `\"fail\"`, `\"slow\"`, `\"recover\"`, `\"leave\"` or `\"join\"`")
     }
 }
 

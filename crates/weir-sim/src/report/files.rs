@@ -30,6 +30,8 @@ pub(crate) fn write(
     save("distribution.svg", &plot::distribution(report)?)?;
     save("over-time.svg", &plot::over_time(report)?)?;
     save("goodput.svg", &plot::goodput(report)?)?;
+    save("server-load.svg", &plot::server_load(report)?)?;
+    save("attempts.svg", &plot::attempts(report)?)?;
     save("simulation.toml", model)
 }
 
@@ -37,7 +39,7 @@ fn markdown(report: &Report) -> String {
     let Report { name, seed, .. } = report;
     format!(
         "# {name}\n\n```\nweir-sim {name}.toml --seed {seed} --out .\n```\n\n{}\n\
-         That command also makes plots (`distribution.svg`, `over-time.svg`, `goodput.svg`), `figures.json` with all figures, and\n\
+         That command also makes plots (`distribution.svg`, `over-time.svg`, `goodput.svg`, `server-load.svg`, `attempts.svg`), `figures.json` with all figures, and\n\
          `requests.csv` with a sample of single requests, the same ones for every variant. The guide to the simulator\n\
          describes the columns.\n",
         text::findings(report)

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::failure::SimFailure;
 use crate::model::{MILLISECOND, Model, SECOND};
-use crate::tally::{RequestGroup, RequestTally, STRETCHES, TimeHistogram};
+use crate::tally::{RequestGroup, RequestTally, STRETCHES, TimeHistogram, TimeStretch};
 
 /// The figures of one simulation.
 #[derive(Debug, Serialize)]
@@ -35,6 +35,7 @@ pub(super) struct VariantFigures {
     /// The requests of each class, the slow ones apart.
     pub(super) groups: Vec<GroupFigures>,
     pub(super) servers: WorkSpread,
+    pub(super) fleet: FleetFigures,
     /// Requests whose work began after that of a later one of their class at the same balancer.
     pub(super) overtaken: u64,
     /// The most requests that one balancer had on one server at once.
@@ -93,6 +94,28 @@ pub(super) struct WorkSpread {
     pub(super) most_at_once: usize,
 }
 
+/// What all balancers together do to the servers.
+#[derive(Debug, Serialize)]
+pub(super) struct FleetFigures {
+    /// Attempts for each request: 1 without retries.
+    pub(super) attempts_per_request: f64,
+    /// The same in the worst hundredth of the length.
+    pub(super) attempts_per_request_max: f64,
+    /// Share of the attempts that found no idle connection.
+    pub(super) connections_new_share: f64,
+    pub(super) connections_new_per_second: f64,
+    /// Pairs of a balancer and a server that are connected at the end.
+    pub(super) connections_open: u64,
+    /// The most balancers that are connected to one server at the end.
+    pub(super) connections_per_server_max: u32,
+    /// Ejections, those after a failed trial left out.
+    pub(super) ejections: u64,
+    /// Those of them that took servers to which nothing had happened.
+    pub(super) ejections_wrong: u64,
+    pub(super) trials_failed: u64,
+    pub(super) probes_per_second: f64,
+}
+
 /// A change of health.
 #[derive(Debug, Serialize)]
 pub(super) struct VerdictFigures {
@@ -110,6 +133,11 @@ pub(super) struct StretchFigures {
     pub(super) failed_per_second: f64,
     pub(super) p50_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
+    pub(super) attempts_per_request: Option<f64>,
+    /// The most requests that one server had at once, in its slots and in its line.
+    pub(super) server_load_max: usize,
+    /// What 99 of 100 servers had at most when the stretch ended.
+    pub(super) server_load_p99: usize,
 }
 
 impl Report {
@@ -121,6 +149,7 @@ impl Report {
             total: RequestFigures::new(&tally.total(), tally.seconds()),
             groups: groups(model, tally),
             servers: WorkSpread::new(tally),
+            fleet: FleetFigures::new(tally),
             overtaken: tally.overtaken,
             in_flight_most: tally.in_flight_most,
             verdicts: verdicts(tally),
@@ -191,6 +220,31 @@ impl WorkSpread {
     }
 }
 
+impl FleetFigures {
+    fn new(tally: &RequestTally) -> Self {
+        let (fleet, seconds) = (tally.fleet, tally.seconds());
+        let begun = tally.total().begun.max(1) as f64;
+        let of_stretches = tally.stretches.iter().filter_map(attempts_per_request);
+        Self {
+            attempts_per_request: fleet.attempts as f64 / begun,
+            attempts_per_request_max: of_stretches.fold(0.0, f64::max),
+            connections_new_share: fleet.connections_new as f64 / fleet.attempts.max(1) as f64,
+            connections_new_per_second: fleet.connections_new as f64 / seconds,
+            connections_open: fleet.connections_open,
+            connections_per_server_max: fleet.connections_most,
+            ejections: fleet.ejections,
+            ejections_wrong: fleet.ejections_wrong,
+            trials_failed: fleet.trials_failed,
+            probes_per_second: fleet.probes as f64 / seconds,
+        }
+    }
+}
+
+/// `None` when no request began in it.
+fn attempts_per_request(stretch: &TimeStretch) -> Option<f64> {
+    (stretch.begun > 0).then(|| stretch.attempts as f64 / stretch.begun as f64)
+}
+
 fn groups(model: &Model, tally: &RequestTally) -> Vec<GroupFigures> {
     let names = model.clients.iter().flat_map(|class| [class.name.clone(), format!("{}, slow", class.name)]);
     let seconds = tally.seconds();
@@ -237,6 +291,9 @@ fn over_time(tally: &RequestTally) -> Vec<StretchFigures> {
                 failed_per_second: stretch.failed as f64 / length,
                 p50_ms: quantile(0.5),
                 p99_ms: quantile(0.99),
+                attempts_per_request: attempts_per_request(stretch),
+                server_load_max: stretch.server_most,
+                server_load_p99: stretch.server_p99,
             }
         })
         .collect()

@@ -48,6 +48,34 @@ pub(crate) fn goodput(report: &Report) -> anyhow::Result<String> {
     draw(&figure, 0.0..report.length_s, 0.0..y.1 * 1.1)
 }
 
+/// The most requests that one server had at once, the vertical axis logarithmic.
+pub(crate) fn server_load(report: &Report) -> anyhow::Result<String> {
+    let lines = lines(report, |variant| series(variant, |stretch| Some(stretch.server_load_max.max(1) as f64)));
+    let (_, y) = bounds(&lines);
+    let figure = Chart {
+        title: format!("{}: the busiest server", report.name),
+        x: "time, s",
+        y: "requests at one server at once, the most",
+        lines,
+        marks: PlotMarks::Line,
+    };
+    draw(&figure, 0.0..report.length_s, (y.0 * 0.8..y.1 * 1.25).log_scale())
+}
+
+/// Attempts for each request.
+pub(crate) fn attempts(report: &Report) -> anyhow::Result<String> {
+    let lines = lines(report, |variant| series(variant, |stretch| stretch.attempts_per_request));
+    let (_, y) = bounds(&lines);
+    let figure = Chart {
+        title: format!("{}: retries", report.name),
+        x: "time, s",
+        y: "attempts per request",
+        lines,
+        marks: PlotMarks::Line,
+    };
+    draw(&figure, 0.0..report.length_s, 0.0..y.1 * 1.1)
+}
+
 fn lines(report: &Report, points: impl Fn(&VariantFigures) -> Vec<(f64, f64)>) -> Vec<PlotLine> {
     report.variants.iter().map(|variant| (variant.name.clone(), points(variant))).collect()
 }

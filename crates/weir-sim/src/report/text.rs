@@ -16,6 +16,8 @@ pub(crate) fn findings(report: &Report) -> String {
     text.push_str(&table::write(&responses(report), 2));
     text.push('\n');
     text.push_str(&table::write(&servers_table(report), 1));
+    text.push('\n');
+    text.push_str(&table::write(&fleet_table(report), 1));
     for lines in [failures(report), verdicts(report)] {
         if !lines.is_empty() {
             text.push('\n');
@@ -85,6 +87,41 @@ fn servers_table(report: &Report) -> Vec<Vec<String>> {
             servers.most_at_once.to_string(),
             variant.in_flight_most.to_string(),
             variant.overtaken.to_string(),
+        ]);
+    }
+    rows
+}
+
+const FLEET: [&str; 11] = [
+    "variant",
+    "attempts per request",
+    "worst",
+    "new connections/s",
+    "share",
+    "open at the end",
+    "at one server",
+    "ejections",
+    "of sound servers",
+    "failed trials",
+    "probes/s",
+];
+
+fn fleet_table(report: &Report) -> Vec<Vec<String>> {
+    let mut rows = vec![FLEET.map(str::to_owned).to_vec()];
+    for variant in &report.variants {
+        let fleet = &variant.fleet;
+        rows.push(vec![
+            variant.name.clone(),
+            format!("{:.3}", fleet.attempts_per_request),
+            format!("{:.2}", fleet.attempts_per_request_max),
+            number(fleet.connections_new_per_second),
+            format!("{:.1} %", 100.0 * fleet.connections_new_share),
+            fleet.connections_open.to_string(),
+            fleet.connections_per_server_max.to_string(),
+            fleet.ejections.to_string(),
+            fleet.ejections_wrong.to_string(),
+            fleet.trials_failed.to_string(),
+            number(fleet.probes_per_second),
         ]);
     }
     rows

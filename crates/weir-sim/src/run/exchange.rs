@@ -12,12 +12,16 @@ use weir_traffic::queue::Ticket;
 use weir_traffic::retry::{FailedAttempt, NextServer, RetryCause, RetryDecision};
 
 use super::arrivals::ArrivingRequest;
+use super::ejection::AttemptEnd;
 use super::server::ServerCondition;
 use super::{ExchangeId, SimAttempt, SimEvent, Simulation};
 use crate::failure::SimFailure;
-use crate::model::ClassLoad;
+use crate::model::{ClassLoad, MILLISECOND};
 use crate::run::balancer::{QueueDecision, SimBalancer, SlotAnswer, SlotRequest};
 use crate::tally::{EndedRequest, RequestOutcome};
+
+/// The status with which servers fail.
+const ERROR_STATUS: u16 = 503;
 
 /// A request under way.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ pub(super) struct SimExchange {
 enum ExchangeStage {
     /// In the queue since.
     Queued { ticket: Ticket, since: u64 },
-    /// On a server, whose slot it holds.
+    /// On a server, by its place at the balancer, whose slot it holds.
     On(ServerId),
     /// Between two steps of one moment.
     Nowhere,
@@ -116,8 +120,14 @@ impl Simulation<'_> {
     /// The balancer at `number`, made when it is first needed.
     pub(super) fn balancer(&mut self, number: u32) -> &mut SimBalancer {
         let (model, upstream, seed) = (self.model, self.upstream, self.seed);
+        let version = self.heard[number as usize];
+        if self.balancers[number as usize].is_none()
+            && let Some(ejection) = upstream.ejection
+        {
+            self.agenda.enter_limit(ejection.interval, SimEvent::Compare { balancer: number });
+        }
         self.balancers[number as usize]
-            .get_or_insert_with(|| Box::new(SimBalancer::new(number, model, upstream, seed)))
+            .get_or_insert_with(|| Box::new(SimBalancer::new(number, model, upstream, seed, version)))
     }
 
     /// Asks for a slot.
@@ -207,16 +217,23 @@ impl Simulation<'_> {
         exchange.stage = ExchangeStage::On(server);
         let attempt = SimAttempt { exchange: id, attempt: exchange.attempts };
         let (demand, balancer) = (exchange.demand, exchange.arrival.balancer);
-        let in_flight = self.balancer(balancer).balancer().state(server).in_flight();
+        let (now_ms, pool_idle_ms) = (self.now_ms(), self.upstream.pool_idle / MILLISECOND);
+        let sim = self.balancer(balancer);
+        let is_new = sim.begin(server, now_ms, pool_idle_ms);
+        let (in_flight, number) = (sim.balancer().state(server).in_flight(), sim.number_of(server));
         self.tally.in_flight(in_flight);
-        if self.servers[server.index()].condition == ServerCondition::Stopped {
-            // As an event of its own, so that its consequences are ordered by the agenda as all others.
-            self.agenda.enter(now, SimEvent::Refused(attempt));
-            return;
+        self.tally.attempts(now, is_new);
+        // As events of their own, so that their consequences are ordered by the agenda as all others.
+        match self.servers[number as usize].condition {
+            ServerCondition::Stopped => self.agenda.enter(now, SimEvent::Refused(attempt)),
+            ServerCondition::Failing => self.agenda.enter(now, SimEvent::Errored(attempt)),
+            ServerCondition::Serving | ServerCondition::Hung => {
+                self.agenda.enter_limit(self.upstream.timeouts.response, SimEvent::ResponseTimeout(attempt));
+                self.servers[number as usize].take(attempt, demand);
+                self.tally.server_has(now, self.servers[number as usize].load());
+                self.feed(number);
+            }
         }
-        self.agenda.enter_limit(self.upstream.timeouts.response, SimEvent::ResponseTimeout(attempt));
-        self.servers[server.index()].take(attempt, demand);
-        self.feed(server.0);
     }
 
     /// A server has answered. If the request was given up meanwhile, the work was wasted.
@@ -234,6 +251,15 @@ impl Simulation<'_> {
 
     pub(super) fn broken(&mut self, attempt: SimAttempt) {
         self.failed(attempt, RetryCause::ConnectionError, SimFailure::ResponseReset);
+    }
+
+    /// A server has answered an error.
+    pub(super) fn errored(&mut self, attempt: SimAttempt) {
+        if self.running(attempt).is_some() {
+            // An error is an answer as well: policies by latency take it for a fast one, as in the proxy.
+            self.tell_latency(attempt.exchange);
+            self.failed(attempt, RetryCause::Status(ERROR_STATUS), SimFailure::ServerError);
+        }
     }
 
     pub(super) fn response_timeout(&mut self, attempt: SimAttempt) {
@@ -294,7 +320,9 @@ impl Simulation<'_> {
     fn failed(&mut self, attempt: SimAttempt, cause: RetryCause, failure: SimFailure) {
         let Some(exchange) = self.running(attempt) else { return };
         let ExchangeStage::On(server) = exchange.stage else { return };
-        let balancer = exchange.arrival.balancer;
+        let (balancer, attempt_began) = (exchange.arrival.balancer, exchange.attempt_began);
+        self.attempt_ends(balancer, server, AttemptEnd::Failed, attempt_began);
+        let Some(exchange) = self.running(attempt) else { return };
         let mut excluded = exchange.excluded;
         excluded.insert(server);
         let other_server = self.balancer(balancer).balancer().has_eligible_but(&excluded);
@@ -302,7 +330,7 @@ impl Simulation<'_> {
         let facts = FailedAttempt {
             cause,
             sent_any: cause != RetryCause::Connect,
-            received_any: false,
+            received_any: matches!(cause, RetryCause::Status(_)),
             answered_any: false,
             reused_connection: false,
             repeatable: self.model.clients[exchange.arrival.class as usize].idempotent,
@@ -342,6 +370,16 @@ impl Simulation<'_> {
         let ArrivingRequest { class, client, balancer, coordinates } = exchange.arrival;
         let mut waited = exchange.waited;
         let (mut held, mut in_line) = (None, 0);
+        if let ExchangeStage::On(on) = exchange.stage {
+            // The end of a failed attempt is in the table already.
+            match failure {
+                None => self.attempt_ends(balancer, on, AttemptEnd::Answered, exchange.attempt_began),
+                Some(SimFailure::ClientClosed) => {
+                    self.attempt_ends(balancer, on, AttemptEnd::Unknown, exchange.attempt_began);
+                }
+                Some(_) => {}
+            }
+        }
         match exchange.stage {
             ExchangeStage::Queued { ticket, since } => {
                 waited += now - since;
@@ -353,6 +391,7 @@ impl Simulation<'_> {
             }
             ExchangeStage::Nowhere => {}
         }
+        let number = held.map(|server| self.balancer(balancer).number_of(server));
         self.tally.ends(&EndedRequest {
             class,
             is_slow: exchange.is_slow,
@@ -363,7 +402,7 @@ impl Simulation<'_> {
             waited,
             in_line,
             attempts: exchange.attempts,
-            server: held.map(|server| server.0),
+            server: number,
             outcome: failure.map_or(RequestOutcome::Answered, RequestOutcome::Failed),
         });
         if let Some(server) = held {

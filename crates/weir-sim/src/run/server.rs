@@ -19,6 +19,8 @@ pub(super) enum ServerCondition {
     Stopped,
     /// Accepts connections and does nothing.
     Hung,
+    /// Answers an error at once.
+    Failing,
 }
 
 /// A server.
@@ -71,6 +73,16 @@ impl SimServer {
         self.figures.most = self.figures.most.max(self.line.len() + self.running.len());
     }
 
+    /// Whether nothing was done to it.
+    pub(super) fn is_well(&self) -> bool {
+        self.condition == ServerCondition::Serving && self.factor <= 1.0
+    }
+
+    /// The requests that it has, in its slots and in its line.
+    pub(super) fn load(&self) -> usize {
+        self.line.len() + self.running.len()
+    }
+
     /// Whether the next of the line could begin.
     fn has_room(&self) -> bool {
         self.condition == ServerCondition::Serving && self.running.len() < self.slots && !self.line.is_empty()
@@ -101,7 +113,7 @@ impl SimServer {
         })
     }
 
-    /// Applies a fault or recovery; returns the requests whose connections break.
+    /// Applies a fault or recovery; returns the requests that it ends.
     pub(super) fn change(&mut self, action: ServerAction, now: u64, model: &Model) -> Vec<SimAttempt> {
         self.work_until(now);
         match action {
@@ -117,8 +129,10 @@ impl SimServer {
                 self.condition = ServerCondition::Hung;
                 Vec::new()
             }
-            ServerAction::Stop => {
-                self.condition = ServerCondition::Stopped;
+            ServerAction::Leave | ServerAction::Join => Vec::new(),
+            ServerAction::Stop | ServerAction::Fail => {
+                let is_stop = action == ServerAction::Stop;
+                self.condition = if is_stop { ServerCondition::Stopped } else { ServerCondition::Failing };
                 let running = std::mem::take(&mut self.running);
                 for (_, job) in &running {
                     self.count(job, now, model);
