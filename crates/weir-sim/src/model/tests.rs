@@ -183,6 +183,9 @@ queue = { x = 1 }
 timeouts = { x = 1 }
 retry = { x = 1 }
 health = { x = 1 }
+ejection = { x = 1 }
+pool = { x = 1 }
+source = { x = 1 }
 [[variant]]
 x = 1
 "#;

@@ -238,4 +238,6 @@ impl Simulation<'_> {
 }
 
 #[cfg(test)]
+mod fleet_tests;
+#[cfg(test)]
 mod tests;

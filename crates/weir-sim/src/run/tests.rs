@@ -10,11 +10,11 @@ use crate::model::{self, Model, SECOND};
 use crate::report::Report;
 use crate::tally::RequestTally;
 
-fn read(text: &str) -> Model {
+pub(super) fn read(text: &str) -> Model {
     model::read("test.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-fn to_its_end(model: &Model, variant: usize, seed: u64) -> RequestTally {
+pub(super) fn to_its_end(model: &Model, variant: usize, seed: u64) -> RequestTally {
     run(model, &model.variants[variant], seed, &AtomicBool::new(false)).unwrap()
 }
 
