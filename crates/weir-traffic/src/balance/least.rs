@@ -85,7 +85,7 @@ pub(super) fn choose_least<C: Cost>(
         }
         let Least { peer, cost, place } = least;
         let load = cost.load();
-        if may_mend && (some_too_far || place.is_long_past(load.share)) {
+        if may_mend && (some_too_far || place.is_long_past(&peer.state)) {
             may_mend = false;
             rotation.mend(peers);
             continue;

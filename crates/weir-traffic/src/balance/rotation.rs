@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::BalancerPeer;
 use crate::hash::mix;
-use crate::server::ServerState;
+use crate::server::{RAMP_FULL, ServerState};
 
 /// The stride of a share of one, the longest there is. A power of two far above the largest share (2^16), so
 /// that rounding a stride down costs less than one part in 2^24.
@@ -107,7 +107,7 @@ impl Rotation {
             let turn = peer.state.turn().load(Ordering::Acquire);
             let clock = self.clock();
             let place = RotationPlace(turn.wrapping_sub(clock) as i64);
-            if !place.is_too_far(share) && !place.is_long_past(share) {
+            if !place.is_too_far(share) && !place.is_long_past(&peer.state) {
                 continue;
             }
             let random = mix(self.seed ^ peer.key ^ turn);
@@ -139,10 +139,11 @@ impl RotationPlace {
         (self.0 >> 20) * i64::from(share) > (STRIDE_MAX >> 20) as i64
     }
 
-    /// Whether it was passed over for more than a round: see [`Rotation::mend`].
+    /// Whether the server was passed over for more than a round: see [`Rotation::mend`]. A round by its weight, not by its
+    /// share: while it starts slowly, its own rounds are longer than its absence was.
     #[inline]
-    pub(super) fn is_long_past(self, share: u32) -> bool {
-        (self.0 >> 20) * i64::from(share) < -((STRIDE_MAX >> 20) as i64)
+    pub(super) fn is_long_past(self, state: &ServerState) -> bool {
+        (self.0 >> 20) * i64::from(state.weight() * RAMP_FULL) < -((STRIDE_MAX >> 20) as i64)
     }
 }
 

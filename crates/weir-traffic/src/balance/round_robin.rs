@@ -58,7 +58,7 @@ impl RoundRobin {
                 }
             }
             let NextInRotation { peer, share, place } = next;
-            if may_mend && (some_too_far || place.is_long_past(share)) {
+            if may_mend && (some_too_far || place.is_long_past(&peer.state)) {
                 may_mend = false;
                 self.rotation.mend(peers);
                 continue;
