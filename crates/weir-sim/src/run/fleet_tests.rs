@@ -130,11 +130,11 @@ fn goodput_is_back_after_a_zone_was_away() {
         let tally = fleet(
             960,
             &outage,
-            "timeouts = { response = \"2s\" }\nretry = { on_timeout = true, on_status = [503] }",
+            "timeouts = { response = \"6s\" }\nretry = { on_timeout = true, on_status = [503] }",
         );
         let good = |from, until| sum(between(&tally, from, until), |it| it.in_time) / (until - from) as f64;
         let (before, after) = (good(3, 8), good(32, 40));
-        assert!(after > 0.97 * before, "{action}: {before} per second, then {after}");
+        assert!(after > 0.95 * before, "{action}: {before} per second, then {after}");
         let failed = sum(between(&tally, 32, 40), |it| it.failed);
         assert_eq!(failed, 0.0, "{action}");
     }
@@ -191,10 +191,10 @@ fn a_subset_keeps_connections() {
         (tally.fleet.connections_new as f64 / tally.fleet.attempts as f64, tally.fleet.connections_most)
     };
     let (all, at_one) = model_figures("");
-    let (subset, at_one_of_subset) = model_figures("source = { subset = 10 }");
-    // 0.24 requests per second of one balancer to one server, or 4.8.
-    assert!(all > 0.5 && subset < 0.1, "{all} {subset}");
-    assert!(at_one_of_subset <= 1 && at_one > 5, "{at_one} {at_one_of_subset}");
+    let (subset, at_one_of_subset) = model_figures("source = { subset = 50 }");
+    // A request of one balancer to one server each 4 s, or each second.
+    assert!(all > 0.9 && subset < 0.4, "{all} {subset}");
+    assert!(at_one_of_subset <= 5 && at_one > 10, "{at_one} {at_one_of_subset}");
 }
 
 /// A world with everything that is drawn: subsets, delays, ejections.

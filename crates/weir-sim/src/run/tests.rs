@@ -171,6 +171,14 @@ action = "stop"
 at = "14s"
 servers = "0-5"
 action = "recover"
+[[event]]
+at = "25s"
+servers = 5
+action = "fail"
+[[event]]
+at = "27s"
+servers = 5
+action = "recover"
 [upstream]
 max_requests = 3
 queue = { length_max = 40, fair_share = true, delay_target = "50ms", delay_interval = "200ms" }
