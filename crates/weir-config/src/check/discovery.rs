@@ -9,7 +9,7 @@ use crate::config::{ConsulService, DiscoverySettings, ServerSource, SourceSecret
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{DiscoveryText, Document, ServerText, UpstreamDiscoveryText, UpstreamText};
+use crate::text::{DiscoveryText, Document, RoutesFromText, ServerText, UpstreamDiscoveryText, UpstreamText};
 use crate::value::ServerAddress;
 
 const KINDS: [&str; 5] = ["file", "dns", "srv", "consul", "etcd"];
@@ -237,14 +237,17 @@ pub(super) fn check_settings(
 fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let uses = |kind: &str| {
         let sources = document.upstream.0.iter().filter_map(|(_, text)| text.value.discovery.as_ref());
+        let routes_use =
+            |(_, text): &(_, SpannedTable<RoutesFromText>)| !kind.is_empty() && text.written(kind).is_some();
         sources.into_iter().any(|discovery| kind.is_empty() || discovery.written(kind).is_some())
+            || document.routes_from.0.iter().any(routes_use)
     };
     let all_read = document.upstream.0.iter().all(|(_, text)| text.is_sound);
     for (key, kind) in [("consul", "consul"), ("etcd", "etcd"), ("state_file", ""), ("empty_grace", "")] {
         if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !uses(kind)) {
             let message = match kind {
                 "" => format!("`{key}` has no effect: no upstream has `discovery`"),
-                _ => format!("`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`"),
+                _ => format!("`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`, and no `[routes_from.NAME]` has `{kind}`"),
             };
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }

@@ -1,6 +1,7 @@
 //! A service in Consul, followed by blocking queries of `/v1/health/service`: the agent answers when something has changed, or after some
 //! minutes. `instances` reads the answers, without I/O.
 
+mod fragments;
 mod instances;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::http_client::{HttpClient, Query, RequestProblem, percent_encoded};
 use crate::report::Reporter;
+use crate::route_sources::RouteReporter;
 
 /// How long the agent waits for a change. It adds up to a sixteenth.
 const WAIT: Duration = Duration::from_secs(60);
@@ -37,6 +39,33 @@ pub(crate) async fn follow(service: ConsulService, agent: ConsulAgent, reporter:
             }
             Err(problem) => {
                 // What was missed meanwhile must not be waited for.
+                index = 0;
+                reporter.failed(&problem);
+                tokio::time::sleep(backoff.next_wait(clock::random())).await;
+            }
+        }
+    }
+}
+
+/// Asks for the fragments below a prefix until the task is dropped.
+pub(crate) async fn follow_routes(
+    prefix: Box<str>,
+    datacenter: Option<Box<str>>,
+    agent: ConsulAgent,
+    reporter: RouteReporter,
+) {
+    let mut client = HttpClient::new(agent.url.clone(), agent.authorities.as_ref());
+    let mut backoff = Backoff::default();
+    let mut index = 0;
+    loop {
+        match fragments::ask(&mut client, &prefix, datacenter.as_deref(), &agent, index).await {
+            Ok((next, fragments)) => {
+                backoff.reset();
+                index = next_index(index, next);
+                reporter.said(fragments);
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(problem) => {
                 index = 0;
                 reporter.failed(&problem);
                 tokio::time::sleep(backoff.next_wait(clock::random())).await;
@@ -90,7 +119,7 @@ fn refusal(status: u16, body: &[u8], agent: &ConsulAgent) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
     let hint = match (status, &agent.token) {
         (403, None) => "; name a file with a token: `discovery.consul.token_file`",
-        (403, Some(_)) => "; the token needs `service:read` and `node:read`",
+        (403, Some(_)) => "; the token needs `service:read` and `node:read`, and `key:read` for routes",
         _ => "",
     };
     format!("{} answered {status} ({}){hint}", agent.url, text.trim())
