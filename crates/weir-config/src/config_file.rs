@@ -85,6 +85,11 @@ impl ConfigFile {
         Some(config)
     }
 
+    /// Whether what was read by [`Self::read_fragments`] is anything else than what is in use.
+    pub fn has_other_fragments(&self) -> bool {
+        self.fragments.has_other()
+    }
+
     /// The fragments that were read last cannot be used, for a reason that is not in them.
     pub fn refuse_fragments(&mut self, why: &[String]) {
         self.fragments.refuse(why);

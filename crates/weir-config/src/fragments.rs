@@ -123,6 +123,11 @@ impl Fragments {
         Ok(config)
     }
 
+    /// Whether other texts were chosen than those in use.
+    pub(crate) fn has_other(&self) -> bool {
+        self.sources.values().any(|source| source.chosen.in_use != source.in_use)
+    }
+
     /// What was chosen last is in use.
     pub(crate) fn commit(&mut self) {
         for source in self.sources.values_mut() {

@@ -175,7 +175,7 @@ mod tests {
         assert!(read_fragment(&large).unwrap_err().contains("512 KiB"));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_empty_store_is_believed_after_the_grace() {
         let store = RouteStore::Etcd("/r/".into());
         let source = RouteSource { name: "r".into(), store, state_file: None };

@@ -5,6 +5,7 @@ mod command_line;
 mod serve;
 mod upgrade;
 mod reload;
+mod route_fragments;
 mod upgrading;
 mod events;
 mod predecessor;

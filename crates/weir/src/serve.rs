@@ -12,7 +12,7 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{
-    AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, NodeWatcher, Proxy, ReloadReport,
+    AdminCommand, CommandKind, FragmentSet, CommandRejected, Handover, InheritedSockets, NodeWatcher, Proxy, ReloadReport,
     UpgradeLauncher,
 };
 
@@ -29,6 +29,7 @@ use crate::successor::Successor;
 use crate::supervisor;
 use crate::upgrading::{UPGRADING, Upgrade};
 use crate::watch::ConfigWatch;
+use crate::route_fragments::{self, RouteFragments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,7 +103,9 @@ fn read_and_serve(
 ) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
-    let mut file = arguments.file.as_deref().map(|file| ConfigFile::with_check(file, features::check));
+    let mut file = arguments.file.as_deref().map(|file| {
+        ConfigFile::with_check(file, features::check).restoring(route_fragments::restore)
+    });
     let (config, warnings) = load(arguments, file.as_mut())?;
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
@@ -152,16 +155,27 @@ fn serve(
     let mut proxy = start::proxy(config, opened, origin, events.commands())?;
     watch.start()?;
     // Requests find the servers that sources name; one that does not answer is not waited for longer.
-    if proxy.sources_awaited() > 0 {
-        events.take_servers(SOURCES_TIME, |sets| {
-            proxy.take_server_sets(sets);
-            proxy.sources_awaited() == 0
+    let mut routes = RouteFragments::default();
+    if let Some(file) = &mut file {
+        file.follow(proxy.config_of_file());
+        routes.tell(&proxy, file);
+    }
+    if proxy.sources_awaited() > 0 || !routes.heard_all(&proxy) {
+        events.take_sources(SOURCES_TIME, |kind| {
+            match (kind, &mut file) {
+                (CommandKind::Servers(sets, _under_way), _) => proxy.take_server_sets(sets),
+                (CommandKind::Fragments(sets, _under_way), Some(file)) => {
+                    if routes.hear(sets, file) {
+                        routes.apply(&mut proxy, file);
+                    }
+                    routes.show(&proxy);
+                }
+                _ => {}
+            }
+            proxy.sources_awaited() == 0 && routes.heard_all(&proxy)
         });
     }
     let times = StopTimes::of(config);
-    if let Some(file) = &mut file {
-        file.follow(proxy.config_of_file());
-    }
     for listened in proxy.bound_listeners() {
         log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
@@ -178,7 +192,7 @@ fn serve(
         events.watch(interval)?;
     }
     let (upgrade, watchdog) = (Upgrade::by(launcher), supervisor::Watchdog::default());
-    Serving { proxy, file, watch, events, times, upgrade, watchdog }.run()
+    Serving { proxy, file, routes, routes_due: false, watch, events, times, upgrade, watchdog }.run()
 }
 
 /// Starts the process that starts programs for this one. Without it there are no upgrades.
@@ -199,6 +213,9 @@ fn start_launcher() -> Option<UpgradeLauncher> {
 struct Serving<'a> {
     proxy: Proxy,
     file: Option<ConfigFile>,
+    routes: RouteFragments,
+    /// Whether stores have said something that is not in use yet.
+    routes_due: bool,
     watch: &'a ConfigWatch,
     events: ServeEvents,
     times: StopTimes,
@@ -227,6 +244,7 @@ impl Serving<'_> {
                     if let Some(successor) = self.upgrade.end(outcome) {
                         return Ok(self.leave_to(&successor));
                     }
+                    self.take_fragments(Vec::new());
                 }
             }
         }
@@ -256,8 +274,20 @@ impl Serving<'_> {
                 let _gone = outcome.send(self.proxy.change(&change, requester));
             }
             CommandKind::Servers(sets, _under_way) => self.proxy.take_server_sets(sets),
+            CommandKind::Fragments(sets, _under_way) => self.take_fragments(sets),
             CommandKind::GiveUp(_) => {}
         }
+    }
+
+    /// What stores of routes say takes effect, as a reload would; while another process is about to take over, that process reads it.
+    fn take_fragments(&mut self, sets: Vec<FragmentSet>) {
+        let Some(file) = &mut self.file else { return };
+        self.routes_due |= self.routes.hear(sets, file);
+        if self.routes_due && !self.upgrade.is_running() {
+            self.routes_due = false;
+            self.routes.apply(&mut self.proxy, file);
+        }
+        self.routes.show(&self.proxy);
     }
 
     fn reload(&mut self) -> Result<ReloadReport, Vec<String>> {
@@ -269,6 +299,9 @@ impl Serving<'_> {
         let outcome = reload::run(&mut self.proxy, self.file.as_mut(), self.watch);
         supervisor::tell_ready();
         let (reloaded, config) = outcome?;
+        if let Some(file) = &self.file {
+            self.routes.tell(&self.proxy, file);
+        }
         self.times = StopTimes::of(&config);
         Ok(reloaded)
     }

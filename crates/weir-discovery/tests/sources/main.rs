@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::ServerSource;
-use weir_discovery::{DiscoveryConfig, ServerSet};
+use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, ServerSet};
 
 /// Far more than any of these takes, also on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,6 +22,7 @@ struct FollowedSource {
     configs: Option<UnboundedSender<DiscoveryConfig>>,
     config: DiscoveryConfig,
     sets: UnboundedReceiver<ServerSet>,
+    fragments: UnboundedReceiver<FragmentSet>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -33,9 +34,11 @@ impl FollowedSource {
         change(&mut config);
         let (configs, next_configs) = unbounded_channel();
         let (sets_sender, sets) = unbounded_channel();
+        let (fragments_sender, fragments) = unbounded_channel();
+        let output = DiscoveryOutput { servers: sets_sender, fragments: fragments_sender };
         configs.send(config.clone()).unwrap();
-        let task = tokio::spawn(weir_discovery::run(next_configs, sets_sender));
-        Self { configs: Some(configs), config, sets, task }
+        let task = tokio::spawn(weir_discovery::run(next_configs, output));
+        Self { configs: Some(configs), config, sets, fragments, task }
     }
 
     /// The next set that is as wanted; others before it are dropped.
