@@ -61,7 +61,11 @@ struct Change {
 
 impl Fragments {
     /// Goes over to the sources of a config; those that it begins with have what `restore` gives.
-    pub(crate) fn follow(&mut self, sources: &[RouteSource], restore: &dyn Fn(&RouteSource) -> FragmentTexts) {
+    pub(crate) fn follow(
+        &mut self,
+        sources: &[RouteSource],
+        restore: &dyn Fn(&RouteSource) -> FragmentTexts,
+    ) {
         let mut before = std::mem::take(&mut self.sources);
         for source in sources {
             let kept = before.remove(&source.name).filter(|known| known.store == source.store);
@@ -108,7 +112,9 @@ impl Fragments {
             let mut report = FragmentReport { in_use: source.in_use.clone(), problems: BTreeMap::new() };
             for (key, offered) in &source.offered {
                 if let Err(why) = offered {
-                    report.problems.insert(key.clone(), vec![format!("{}: {why}", source.store.shown_key(key))]);
+                    report
+                        .problems
+                        .insert(key.clone(), vec![format!("{}: {why}", source.store.shown_key(key))]);
                 }
             }
             for change in changes.iter().filter(|change| change.source == *name) {
@@ -237,7 +243,8 @@ fn blame(
         let mut found = false;
         for change in changes.iter_mut().filter(|change| change.refused.is_none()) {
             if change.after.is_none() == is_gone {
-                let what = if is_gone { "the key is gone, and is missed" } else { "it does not fit the others" };
+                let what =
+                    if is_gone { "the key is gone, and is missed" } else { "it does not fit the others" };
                 change.refused = Some(std::iter::once(what.to_owned()).chain(lines.clone()).collect());
                 found = true;
             }

@@ -62,10 +62,11 @@ pub use config::{
     ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings,
     RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
     ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
-    RouteSource, RouteStore, RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency, ServerProtocol, ServerSource,
-    SourceSecret, SourceUrl, SplitTarget, StaticFiles, StoreLogin, SymlinkRule, TlsVersion, TokenAlgorithm,
-    TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2,
-    UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    RouteSource, RouteStore, RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency,
+    ServerProtocol, ServerSource, SourceSecret, SourceUrl, SplitTarget, StaticFiles, StoreLogin, SymlinkRule,
+    TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm,
+    TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::check::{Files, ListFiles, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
-use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
 use crate::fragments::Fragment;
+use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
 use crate::source::{Loading, TreeNode, join_fragment, load};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
@@ -245,8 +245,13 @@ impl Config {
         };
         let mut sources = SourceMap::default();
         sources.add("command line", arguments.text);
-        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, ReadRules::default(), diagnostics)
-            .into_result()
+        CheckedConfig::finish(
+            SpannedTable::unwritten(document, whole),
+            sources,
+            ReadRules::default(),
+            diagnostics,
+        )
+        .into_result()
     }
 }
 

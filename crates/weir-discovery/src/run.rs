@@ -12,8 +12,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
 use crate::dns::DnsQuestion;
-use crate::route_sources::{FollowedRoutes, FragmentSet};
 use crate::report::{Reporter, SourceMessage};
+use crate::route_sources::{FollowedRoutes, FragmentSet};
 use crate::server_set::ServerSet;
 use crate::source_state::SourceState;
 use crate::state_file::StoredUpstream;
@@ -43,7 +43,12 @@ impl DiscoveryConfig {
             Some((upstream.name.clone(), Arc::clone(source)))
         });
         let route_sources = config.route_sources.clone();
-        Self { sources: sources.collect(), route_sources, settings: config.discovery.clone(), dns: config.dns.clone() }
+        Self {
+            sources: sources.collect(),
+            route_sources,
+            settings: config.discovery.clone(),
+            dns: config.dns.clone(),
+        }
     }
 }
 

@@ -87,7 +87,8 @@ impl RouteFragments {
             let before = self.reports.remove(name).unwrap_or_default();
             log_changes(name, &before, &report);
             let source = config.route_sources.iter().find(|source| *source.name == *name);
-            if let Some((source, path)) = source.and_then(|source| Some((source, source.state_file.as_deref()?)))
+            if let Some((source, path)) =
+                source.and_then(|source| Some((source, source.state_file.as_deref()?)))
                 && (before.in_use != report.in_use || !path.exists())
             {
                 self.store(source, path, &report.in_use);
@@ -110,7 +111,9 @@ impl RouteFragments {
                 store: source.store.to_string(),
                 said_at_ms: said_at.and_then(|time| u64::try_from(time.as_millis()).ok()),
                 problem: word.and_then(|word| word.problem.as_deref().map(str::to_owned)),
-                keys: report.map(|report| report.in_use.keys().map(ToString::to_string).collect()).unwrap_or_default(),
+                keys: report
+                    .map(|report| report.in_use.keys().map(ToString::to_string).collect())
+                    .unwrap_or_default(),
                 refused: report
                     .map(|report| report.problems.iter().map(refused).collect())
                     .unwrap_or_default(),
@@ -143,7 +146,11 @@ fn log_changes(source: &str, before: &FragmentReport, now: &FragmentReport) {
         for line in lines {
             tracing::error!(source, key = &**key, "{line}");
         }
-        let stays = if now.in_use.contains_key(key) { "the last one that was sound stays in use" } else { "it is left out" };
+        let stays = if now.in_use.contains_key(key) {
+            "the last one that was sound stays in use"
+        } else {
+            "it is left out"
+        };
         tracing::error!(source, key = &**key, errors = lines.len(), "a fragment was refused: {stays}");
     }
     for (key, text) in &now.in_use {
@@ -175,8 +182,10 @@ fn read(source: &RouteSource, path: &Path) -> io::Result<FragmentTexts> {
     let state: Value = serde_json::from_str(&text).map_err(io::Error::other)?;
     let is_ours = state["version"] == VERSION && state["store"] == source.store.to_string();
     let fragments = state["fragments"].as_object().filter(|_| is_ours);
-    let fragments = fragments.ok_or_else(|| io::Error::other("it is of another store, or of another version"))?;
-    let texts = fragments.iter().filter_map(|(key, text)| Some((key.as_str().into(), Arc::from(text.as_str()?))));
+    let fragments =
+        fragments.ok_or_else(|| io::Error::other("it is of another store, or of another version"))?;
+    let texts =
+        fragments.iter().filter_map(|(key, text)| Some((key.as_str().into(), Arc::from(text.as_str()?))));
     Ok(texts.collect())
 }
 
@@ -188,7 +197,8 @@ fn write(source: &RouteSource, path: &Path, texts: &FragmentTexts) -> io::Result
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
     let replaced = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&temporary)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&temporary)?;
         file.write_all(state.to_string().as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, path)

@@ -12,8 +12,8 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{
-    AdminCommand, CommandKind, FragmentSet, CommandRejected, Handover, InheritedSockets, NodeWatcher, Proxy, ReloadReport,
-    UpgradeLauncher,
+    AdminCommand, CommandKind, CommandRejected, FragmentSet, Handover, InheritedSockets, NodeWatcher, Proxy,
+    ReloadReport, UpgradeLauncher,
 };
 
 use crate::error::CommandError;
@@ -24,12 +24,12 @@ use crate::log;
 use crate::output;
 use crate::predecessor::Predecessor;
 use crate::reload;
+use crate::route_fragments::{self, RouteFragments};
 use crate::start::{self, Origin};
 use crate::successor::Successor;
 use crate::supervisor;
 use crate::upgrading::{UPGRADING, Upgrade};
 use crate::watch::ConfigWatch;
-use crate::route_fragments::{self, RouteFragments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,9 +103,10 @@ fn read_and_serve(
 ) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
-    let mut file = arguments.file.as_deref().map(|file| {
-        ConfigFile::with_check(file, features::check).restoring(route_fragments::restore)
-    });
+    let mut file = arguments
+        .file
+        .as_deref()
+        .map(|file| ConfigFile::with_check(file, features::check).restoring(route_fragments::restore));
     let (config, warnings) = load(arguments, file.as_mut())?;
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));

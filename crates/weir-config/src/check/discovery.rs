@@ -247,7 +247,9 @@ fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
         if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !uses(kind)) {
             let message = match kind {
                 "" => format!("`{key}` has no effect: no upstream has `discovery`"),
-                _ => format!("`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`, and no `[routes_from.NAME]` has `{kind}`"),
+                _ => format!(
+                    "`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`, and no `[routes_from.NAME]` has `{kind}`"
+                ),
             };
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }

@@ -77,11 +77,7 @@ fn store(text: &SpannedTable<RoutesFromText>, diagnostics: &mut Vec<Diagnostic>)
 }
 
 /// The prefix with one `/` at its end.
-fn prefix(
-    text: &Spanned<Box<str>>,
-    example: &str,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Box<str>> {
+fn prefix(text: &Spanned<Box<str>>, example: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<Box<str>> {
     let trimmed = text.value.trim_end_matches('/');
     let message = if trimmed.is_empty() {
         format!("`{}`: every key of the store would be a fragment", text.value)

@@ -9,7 +9,8 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::source_map::{FileIndex, SourceMap};
 
 /// What a fragment may hold, as a hint.
-const ALLOWED: &str = "a fragment holds `[[listener.NAME.route]]` and `[upstream.NAME]`; everything else is in the file";
+const ALLOWED: &str =
+    "a fragment holds `[[listener.NAME.route]]` and `[upstream.NAME]`; everything else is in the file";
 
 /// Parses a fragment and joins it to the whole, with a diagnostic for everything that it may not hold.
 pub(crate) fn join_fragment(
@@ -79,7 +80,10 @@ fn join_routes(whole: &mut TreeTable, entry: TreeEntry, diagnostics: &mut Vec<Di
             diagnostics.push(diagnostic.help(ALLOWED));
             false
         });
-        kept.push(TreeEntry { node: TreeNode { span: listener.node.span, tree: Tree::Table(table) }, ..listener });
+        kept.push(TreeEntry {
+            node: TreeNode { span: listener.node.span, tree: Tree::Table(table) },
+            ..listener
+        });
     }
     let node = TreeNode { span, tree: Tree::Table(TreeTable::new(kept)) };
     join_entry(diagnostics, whole, TreeEntry { key, key_at, node }, &[]);
@@ -90,9 +94,10 @@ fn report_places(node: &TreeNode, diagnostics: &mut Vec<Diagnostic>) {
     match &node.tree {
         Tree::Text(text) if text.value.trim_start().starts_with("unix:") => {
             let message = "a fragment cannot name a socket of this machine";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::NotSupported, node.span, message).help(
-                "define the upstream in the file, and name it in a route of the fragment",
-            ));
+            diagnostics.push(
+                Diagnostic::new(DiagnosticKind::NotSupported, node.span, message)
+                    .help("define the upstream in the file, and name it in a route of the fragment"),
+            );
         }
         Tree::List(list) => list.iter().for_each(|node| report_places(node, diagnostics)),
         Tree::Table(table) => {

@@ -185,7 +185,9 @@ pub(super) fn join_entry(
     let Some((entry, existing)) = into.add(entry) else { return };
     let joined = matches!(
         (path, entry.key.as_str()),
-        ([], "listener" | "upstream" | "limit" | "list" | "routes_from") | (["listener"], _) | (["listener", _], "route")
+        ([], "listener" | "upstream" | "limit" | "list" | "routes_from")
+            | (["listener"], _)
+            | (["listener", _], "route")
     );
     match (&mut existing.node.tree, entry.node.tree) {
         (Tree::Table(into), Tree::Table(from)) if joined => {

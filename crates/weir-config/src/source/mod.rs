@@ -8,7 +8,7 @@ mod document;
 mod environment;
 mod tree;
 
-pub(crate) use fragment::join_fragment;
 pub(crate) use document::parse_document;
+pub(crate) use fragment::join_fragment;
 pub(crate) use include::{Loading, load};
 pub(crate) use tree::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};

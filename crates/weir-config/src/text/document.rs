@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    CacheText, DiscoveryText, LimitText, ListText, ListenerText, RoutesFromText, StoreText, TracesText, UpstreamText,
+    CacheText, DiscoveryText, LimitText, ListText, ListenerText, RoutesFromText, StoreText, TracesText,
+    UpstreamText,
 };
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
 use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};

@@ -48,12 +48,13 @@ fn target(prefix: &str, datacenter: Option<&str>, index: u64) -> String {
 
 /// The keys of an answer; those that end with `/` are folders of Consul's page.
 fn fragments_of(body: &[u8]) -> Result<OfferedFragments, String> {
-    let answer: Value =
-        serde_json::from_slice(body).map_err(|error| format!("it sent something that is no JSON: {error}"))?;
+    let answer: Value = serde_json::from_slice(body)
+        .map_err(|error| format!("it sent something that is no JSON: {error}"))?;
     let entries = answer.as_array().ok_or("it answered without a list of keys")?;
     let mut fragments = OfferedFragments::new();
     for entry in entries {
-        let key = entry.get("Key").and_then(Value::as_str).ok_or("it answered with an entry without a key")?;
+        let key =
+            entry.get("Key").and_then(Value::as_str).ok_or("it answered with an entry without a key")?;
         let value = entry.get("Value").and_then(Value::as_str).unwrap_or_default();
         let value = BASE64.decode(value.as_bytes());
         let value = value.map_err(|error| format!("it sent something that is no base64: {error}"))?;

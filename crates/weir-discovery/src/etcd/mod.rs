@@ -112,8 +112,7 @@ impl<U: KeyUse> Session<'_, U> {
         let token = self.token(&mut client).await?;
         let range = json!({ "key": self.first(), "range_end": self.end() });
         let answer = self.ask(&mut client, "/v3/kv/range", &range, token.as_deref()).await?;
-        let (mut keys, revision) =
-            KnownKeys::of_range(U::READ, &answer).map_err(|why| self.refused(&why))?;
+        let (mut keys, revision) = KnownKeys::of_range(U::READ, &answer).map_err(|why| self.refused(&why))?;
         backoff.reset();
         self.reporter.said(keys.values());
 
