@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
@@ -91,18 +91,23 @@ impl FollowedRoutes {
     /// Goes over to the sources of a config; those that it does not change go on.
     pub(crate) fn follow(&mut self, sources: &[RouteSource], settings: &DiscoverySettings) {
         let mut before = std::mem::take(&mut self.followed);
+        let known: Vec<Box<str>> = before.keys().cloned().collect();
         if self.settings != *settings {
             before.clear();
             self.settings = settings.clone();
         }
         for source in sources {
             let kept = before.remove(&source.name).filter(|(store, _)| *store == source.store);
-            let followed = kept.unwrap_or_else(|| (source.store.clone(), self.start(source)));
+            let followed = kept.unwrap_or_else(|| {
+                (source.store.clone(), self.start(source, known.contains(&source.name)))
+            });
             self.followed.insert(source.name.clone(), followed);
         }
     }
 
-    fn start(&self, source: &RouteSource) -> AbortOnDrop {
+    fn start(&self, source: &RouteSource, is_known: bool) -> AbortOnDrop {
+        // What an earlier process, or an earlier task, has left counts as known.
+        let had_keys = is_known || source.state_file.as_ref().is_some_and(|file| file.exists());
         let (reports, said) = unbounded_channel();
         let reporter = RouteReporter(reports);
         let asking = match source.store.clone() {
@@ -114,20 +119,19 @@ impl FollowedRoutes {
                 tokio::spawn(consul::follow_routes(prefix, datacenter, agent, reporter))
             }
         };
-        let believed = believe(source.clone(), self.settings.clone(), said, self.output.clone());
+        let believed = believe(source.name.clone(), self.settings.empty_grace, had_keys, said, self.output.clone());
         AbortOnDrop([asking.abort_handle(), tokio::spawn(believed).abort_handle()])
     }
 }
 
 /// Passes on what a store says, an answer without any key only when it is the same after the grace period.
 async fn believe(
-    source: RouteSource,
-    settings: DiscoverySettings,
+    source: Box<str>,
+    empty_grace: Duration,
+    mut had_keys: bool,
     mut said: UnboundedReceiver<Result<OfferedFragments, Box<str>>>,
     output: UnboundedSender<FragmentSet>,
 ) {
-    // What an earlier process has left counts as known.
-    let mut had_keys = source.state_file.as_ref().is_some_and(|file| file.exists());
     let (mut empty_at, mut last) = (None, None);
     loop {
         let report = tokio::select! {
@@ -144,8 +148,8 @@ async fn believe(
                 (None, Some(problem))
             }
             Ok(fragments) if fragments.is_empty() && had_keys => {
-                empty_at.get_or_insert(clock::now() + settings.empty_grace);
-                let seconds = settings.empty_grace.as_secs_f64();
+                empty_at.get_or_insert(clock::now() + empty_grace);
+                let seconds = empty_grace.as_secs_f64();
                 (None, Some(format!("it has no key any more, which is believed after {seconds} s").into()))
             }
             Ok(fragments) => {
@@ -156,7 +160,7 @@ async fn believe(
         };
         let is_again = last.as_ref() == Some(&(fragments.is_some(), problem.clone())) && fragments.is_none();
         last = Some((fragments.is_some(), problem.clone()));
-        let set = FragmentSet { source: source.name.clone(), fragments, problem, at: clock::date() };
+        let set = FragmentSet { source: source.clone(), fragments, problem, at: clock::date() };
         if !is_again && output.send(set).is_err() {
             return;
         }
@@ -177,11 +181,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_empty_store_is_believed_after_the_grace() {
-        let store = RouteStore::Etcd("/r/".into());
-        let source = RouteSource { name: "r".into(), store, state_file: None };
-        let settings = DiscoverySettings { empty_grace: std::time::Duration::ZERO, ..Default::default() };
         let ((reports, said), (output, mut sets)) = (unbounded_channel(), unbounded_channel());
-        let task = tokio::spawn(believe(source, settings, said, output));
+        let task = tokio::spawn(believe("r".into(), Duration::ZERO, false, said, output));
         let reporter = RouteReporter(reports);
         let keys = OfferedFragments::from([("/r/a".into(), read_fragment(b"x"))]);
         reporter.said(keys.clone());

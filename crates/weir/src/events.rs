@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use signal_hook::iterator::Signals;
-use weir_control::{AdminCommand, CommandKind, CommandSender, ServerSet};
+use weir_control::{AdminCommand, CommandKind, CommandSender};
 
 use crate::successor::Successor;
 
