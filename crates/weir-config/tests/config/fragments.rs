@@ -82,7 +82,7 @@ fn a_fragment_holds_routes_and_upstreams_only() {
         ("[[listener.wbe.route]]\nupstream = \"app\"", "1:12", "the file has no listener `wbe`"),
         ("upstream.a.servers = [\"unix:/run/a\"]", "1:23", "a fragment cannot name a socket of this machine"),
         ("upstream.a.discovery.file = \"/etc/a.toml\"", "1:29", "a fragment cannot name a file"),
-        ("upstream.a.servers = [\"${HOME}:1\"]", "1:23", "a fragment cannot read environment variables"),
+        ("upstream.a.servers = [\"${HOME}:1\"]", "1:24", "a fragment cannot read environment variables"),
         ("upstream.app.servers = [\"127.0.0.1:1\"]", "1:10", "`upstream.app` is set twice"),
     ] {
         let (upstreams, report) = Setting::new().offer(&[("/r/k", text)]);
