@@ -11,7 +11,9 @@ use crate::clock::Stopwatch;
 use crate::process::ProgramRun;
 use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
-use crate::{bench, deny, features, fuzz, generate, instructions, package, setup, test, tidy, typos};
+use crate::{
+    bench, deny, dist, features, fuzz, generate, instructions, kubernetes, package, setup, test, tidy, typos,
+};
 
 #[derive(Args)]
 pub(crate) struct CiArguments {
@@ -43,11 +45,13 @@ const STEPS: &[CiStep] = &[
         run: |workspace| generate::run(workspace, &generate::GenerateArguments { check: true }),
     },
     CiStep { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke()) },
+    CiStep { name: "programs", run: dist::run_both },
     CiStep {
         name: "instructions",
         run: |workspace| instructions::run(workspace, &instructions::InstructionsArguments::default()),
     },
     CiStep { name: "package", run: |workspace| package::run(workspace, &package::PackageArguments::of_ci()) },
+    CiStep { name: "kubernetes", run: kubernetes::step },
     CiStep { name: "bench", run: |workspace| bench::run(workspace, &bench::BenchArguments::smoke()) },
 ];
 

@@ -1,4 +1,4 @@
-//! The programs as packages hold them and as everything measures them: profile `dist`, all features, no path of the builder.
+//! The programs as packages hold them and as everything measures them: profile `dist`, no path of the builder.
 //!
 //! One build serves packages, instruction counts and the lab, so that what is measured is what is installed.
 
@@ -21,7 +21,7 @@ pub(crate) enum Libc {
 /// Where the programs of this processor are built, and how.
 pub(crate) struct DistBuild<'a> {
     workspace: &'a Workspace,
-    target: &'a Path,
+    target: PathBuf,
     libc: Libc,
     triple: String,
 }
@@ -40,10 +40,18 @@ impl Libc {
             Self::Musl => "musl",
         }
     }
+
+    /// The arguments of `cargo build` for the features of the program. The client of Kubernetes is for pods, whose image has the static program.
+    fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Gnu => &["--features", "weir/profiler,weir/top,weir/traces"],
+            Self::Musl => &["--all-features"],
+        }
+    }
 }
 
 impl<'a> DistBuild<'a> {
-    /// The build below `target` with `libc`.
+    /// The build below `target` with `libc`: each in a folder of its own, so that both can run at the same time.
     pub(crate) fn new(workspace: &'a Workspace, target: &'a Path, libc: Libc) -> anyhow::Result<Self> {
         let host = host_of(workspace)?;
         let architecture = host.split('-').next().unwrap_or(&host);
@@ -51,6 +59,10 @@ impl<'a> DistBuild<'a> {
         if libc == Libc::Musl {
             require_musl(workspace, &triple)?;
         }
+        let target = match libc {
+            Libc::Gnu => target.to_owned(),
+            Libc::Musl => target.join("musl"),
+        };
         Ok(Self { workspace, target, libc, triple })
     }
 
@@ -62,7 +74,9 @@ impl<'a> DistBuild<'a> {
     /// Builds the programs. Always both together: each alone would have other features of their common dependencies, and be another program
     /// than the one in packages.
     pub(crate) fn programs(&self) -> anyhow::Result<DistPrograms> {
-        self.build(&["--package", "weir", "--package", "weir-lab"])?;
+        let mut what = vec!["--package", "weir", "--package", "weir-lab"];
+        what.extend(self.libc.features());
+        self.build(&what)?;
         let folder = self.folder();
         Ok(DistPrograms { weir: folder.join("weir"), lab: folder.join("weir-lab") })
     }
@@ -80,10 +94,10 @@ impl<'a> DistBuild<'a> {
     fn build(&self, what: &[&str]) -> anyhow::Result<()> {
         let variable = self.triple.replace('-', "_");
         let mut cargo = ProgramRun::cargo(self.workspace)
-            .args(["build", "--profile", "dist", "--all-features", "--locked"])
+            .args(["build", "--profile", "dist", "--locked"])
             .args(what)
             .args(["--target", &self.triple, "--target-dir"])
-            .arg(self.target)
+            .arg(&self.target)
             .env("RUSTFLAGS", self.flags())
             .env(&format!("CFLAGS_{variable}"), self.remapped("-ffile-prefix-map="))
             // C libraries may contain the time of their build; compilers take this one.
@@ -109,9 +123,23 @@ impl<'a> DistBuild<'a> {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
         // The last one that fits is taken.
-        let folders = [(self.workspace.root(), "weir"), (self.target, "target"), (&cargo, "cargo")];
+        let folders =
+            [(self.workspace.root(), "weir"), (self.target.as_path(), "target"), (cargo.as_path(), "cargo")];
         folders.map(|(from, to)| format!("{flag}{}=/{to}", from.display())).join(" ")
     }
+}
+
+/// Builds the programs for both C libraries at the same time: optimising a whole program takes minutes of one processor, and the other would
+/// have nothing to do.
+pub(crate) fn run_both(workspace: &Workspace) -> anyhow::Result<()> {
+    let gnu = DistBuild::measured(workspace)?;
+    let musl = DistBuild::new(workspace, workspace.target(), Libc::Musl)?;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| musl.programs());
+        let built = gnu.programs();
+        other.join().expect("a build does not panic").and(built)
+    })?;
+    Ok(())
 }
 
 fn host_of(workspace: &Workspace) -> anyhow::Result<String> {

@@ -6,6 +6,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -58,13 +60,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FuzzArguments) -> anyhow::R
         fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let targets = chosen(targets_in(&text)?, &arguments.targets)?;
     let programs = build(workspace, &manifest)?;
-    let mut crashed = Vec::new();
-    for target in &targets {
-        if let Err(error) = run_target(workspace, &folder, &programs.join(target), target, arguments) {
-            println!("{error:#}");
-            crashed.push(target.as_str());
-        }
-    }
+    let crashed =
+        run_all(&targets, |target| run_target(workspace, &folder, &programs.join(target), target, arguments));
     ensure!(
         crashed.is_empty(),
         "{} found something, see above; the inputs are in fuzz/artifacts",
@@ -87,6 +84,27 @@ fn build(workspace: &Workspace, manifest: &Path) -> anyhow::Result<PathBuf> {
         .arg(&target_folder)
         .run()?;
     Ok(target_folder.join(host).join("release"))
+}
+
+/// Runs targets side by side, one on each processor; returns those that found something.
+fn run_all(targets: &[String], run: impl Fn(&str) -> anyhow::Result<()> + Sync) -> Vec<&str> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, crashed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(|| {
+                while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = run(target) {
+                        println!("{error:#}");
+                        crashed.lock().expect("no holder panics").push(target.as_str());
+                    }
+                }
+            });
+        }
+    });
+    let mut crashed = crashed.into_inner().expect("no holder panics");
+    crashed.sort_unstable();
+    crashed
 }
 
 fn run_target(
@@ -154,6 +172,19 @@ mod tests {
     fn targets_are_the_programs_of_the_manifest() {
         assert_eq!(targets_in(MANIFEST).unwrap(), ["head", "chunked"]);
         assert!(targets_in("[package]\nname = \"f\"\n").unwrap_err().to_string().contains("nothing to run"));
+    }
+
+    #[test]
+    fn all_targets_run_and_those_that_find_something_are_named() {
+        let all: Vec<String> = ["head", "chunked", "body"].map(str::to_owned).into();
+        let ran = Mutex::new(Vec::new());
+        let crashed = run_all(&all, |target| {
+            ran.lock().unwrap().push(target.to_owned());
+            ensure!(target == "body", "found something");
+            Ok(())
+        });
+        assert_eq!(crashed, ["chunked", "head"]);
+        assert_eq!(ran.into_inner().unwrap().len(), 3);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod fuzz;
 mod bench;
 mod instructions;
 mod package;
+mod kubernetes;
 mod setup;
 mod peers;
 
@@ -62,6 +63,8 @@ enum XtaskCommand {
     Instructions(instructions::InstructionsArguments),
     /// Make what people install, under target/package: Debian packages, a static tarball, a container image, a bill of materials
     Package(package::PackageArguments),
+    /// Run Weir in a real Kubernetes on this machine and judge it by the conformance suite of the Gateway API; needs Go, nftables and root
+    Kubernetes(kubernetes::ConformanceArguments),
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
     /// Write the types of the Gateway API anew, from the definitions of its release; needs Go
@@ -92,6 +95,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Bench(arguments) => bench::run(&workspace, &arguments),
         XtaskCommand::Instructions(arguments) => instructions::run(&workspace, &arguments),
         XtaskCommand::Package(arguments) => package::run(&workspace, &arguments),
+        XtaskCommand::Kubernetes(arguments) => kubernetes::run(&workspace, &arguments),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         XtaskCommand::GatewayTypes => gateway_types::run(&workspace),
         XtaskCommand::Setup => setup::run(&workspace),

@@ -121,6 +121,7 @@ const PACKAGES: &[DebianPackage] = &[
     DebianPackage { name: "keepalived", program: "keepalived", reason: "step `tests`: a pair of nodes" },
     DebianPackage { name: "bird2", program: "bird", reason: "step `tests`: anycast by BGP" },
     DebianPackage { name: "iproute2", program: "ip", reason: "step `tests`: network namespaces" },
+    DebianPackage { name: "nftables", program: "nft", reason: "step `kubernetes`: addresses of Services" },
     DebianPackage { name: "redis-server", program: "redis-server", reason: "step `tests`: examples/redis" },
     DebianPackage {
         name: "redis-tools",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{Config, Listener, ListenerProtocol, Route, RouteAction, Upstream, UpstreamIndex};
+use crate::config::{Config, Listener, ListenerProtocol, Route, Upstream};
 
 /// So many requests at once are few for one server.
 const FEW_REQUESTS: u32 = 16;
@@ -89,13 +89,7 @@ fn takes_uploads(listener: &Listener, route: &Route) -> bool {
 
 /// The places of the upstreams that requests by this route go to.
 fn upstreams_of(route: &Route) -> impl Iterator<Item = usize> {
-    let indices: Vec<UpstreamIndex> = match &route.action {
-        RouteAction::Upstream(upstream) => vec![*upstream],
-        RouteAction::Split(parts) => parts.iter().map(|part| part.upstream).collect(),
-        RouteAction::Files(files) => files.otherwise.into_iter().collect(),
-        RouteAction::Redirect(_) | RouteAction::Respond(_) => Vec::new(),
-    };
-    indices.into_iter().map(|index| index.0)
+    route.action.upstreams().map(|index| index.0)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub use config::{
     RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
     ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
     RouteSource, RouteStore, RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency,
-    ServerProtocol, ServerSource, SourceSecret, SourceUrl, SplitTarget, StaticFiles, StoreLogin, SymlinkRule,
+    ServerProtocol, ServerSource, SourceSecret, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin, SymlinkRule,
     TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm,
     TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
     UpstreamTls, WorkerCount,
@@ -78,6 +78,6 @@ pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, RequestFrequency, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope,
-    TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
+    ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template, TemplatePart,
+    TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
 };

@@ -28,10 +28,12 @@ pub struct CheckedConfig {
 }
 
 /// What a text is read with.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct ReadRules {
     /// Whether files may be read that the text names.
     reads_files: bool,
+    /// Whether a config without a listener is a mistake.
+    needs_listener: bool,
     /// Whether everything that was to be included could be read.
     is_whole: bool,
     /// How many of the last sources are fragments.
@@ -41,9 +43,18 @@ struct ReadRules {
 impl CheckedConfig {
     /// Reads a file and all that it includes, with the environment of the process.
     pub fn load(path: &Path) -> Self {
+        Self::load_by(path, Self::parse)
+    }
+
+    /// Reads a file as [`CheckedConfig::parse_base`] reads a text.
+    pub fn load_base(path: &Path) -> Self {
+        Self::load_by(path, Self::parse_base)
+    }
+
+    fn load_by(path: &Path, parse: fn(&str, &str) -> Self) -> Self {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &name),
+            Ok(text) => parse(&text, &name),
             Err(error) => {
                 let mut sources = SourceMap::default();
                 let file = sources.add(name, "");
@@ -53,6 +64,14 @@ impl CheckedConfig {
                 Self { diagnostics: Diagnostics::new(sources, vec![diagnostic]), ..Self::default() }
             }
         }
+    }
+
+    /// Reads a text as [`CheckedConfig::parse`] does, but of a config whose listeners, routes and upstreams come from elsewhere: it needs no listener.
+    pub fn parse_base(text: &str, file_name: &str) -> Self {
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut loading = Loading::new(&environment, true);
+        loading.needs_listener = false;
+        Self::run(loading, text, file_name)
     }
 
     /// Reads a text, with the environment of the process. Diagnostics name `file_name`, and `include` is relative to it.
@@ -68,8 +87,9 @@ impl CheckedConfig {
 
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
-        let Loading { sources, diagnostics, reads_files, is_whole, .. } = loading;
-        Self::of_tree(node, sources, diagnostics, ReadRules { reads_files, is_whole, fragments: 0 })
+        let Loading { sources, diagnostics, reads_files, needs_listener, is_whole, .. } = loading;
+        let rules = ReadRules { reads_files, needs_listener, is_whole, fragments: 0 };
+        Self::of_tree(node, sources, diagnostics, rules)
     }
 
     /// The same config with fragments, which are read as if the file included them, and may hold less. The shown config is that of the files.
@@ -81,7 +101,8 @@ impl CheckedConfig {
             join_fragment(&mut sources, name, text, &mut tree, &mut diagnostics);
         }
         let is_whole = diagnostics.iter().all(|diagnostic: &Diagnostic| diagnostic.kind.is_warning());
-        let rules = ReadRules { reads_files: true, is_whole, fragments: fragments.len() };
+        let rules =
+            ReadRules { reads_files: true, needs_listener: true, is_whole, fragments: fragments.len() };
         let mut checked = Self::of_tree(tree, sources, diagnostics, rules);
         if let Some(config) = &mut checked.config {
             config.dump = base.dump.clone();
@@ -135,7 +156,7 @@ impl CheckedConfig {
         let fragments = sources.len() - rules.fragments..sources.len();
         let lists = ListFiles::read(&document.value, &mut sources, may_read, &mut diagnostics);
         let files = Files::new(&sources, may_read).with_lists(lists).without_files_in(fragments);
-        let config = check(&document, &files, &mut diagnostics);
+        let config = check(&document, &files, rules.needs_listener, &mut diagnostics);
         files.report_refused(&mut diagnostics);
         let named = files.into_named();
         let diagnostics = Diagnostics::new(sources, diagnostics);
@@ -159,6 +180,17 @@ impl CheckedConfig {
     ) -> Self {
         let written = self.tree.as_ref().and_then(|root| root.entry(section)?.node.entry(key));
         if let Some(entry) = written {
+            let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
+            self.diagnostics.push(diagnostic);
+            self.config = None;
+        }
+        self
+    }
+
+    /// Adds an error for a table at the top of the file, as [`CheckedConfig::reject_key`] does for a key in one.
+    #[must_use]
+    pub fn reject_table(mut self, table: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        if let Some(entry) = self.tree.as_ref().and_then(|root| root.entry(table)) {
             let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
             self.diagnostics.push(diagnostic);
             self.config = None;
@@ -245,13 +277,9 @@ impl Config {
         };
         let mut sources = SourceMap::default();
         sources.add("command line", arguments.text);
-        CheckedConfig::finish(
-            SpannedTable::unwritten(document, whole),
-            sources,
-            ReadRules::default(),
-            diagnostics,
-        )
-        .into_result()
+        let rules = ReadRules { reads_files: false, needs_listener: true, is_whole: true, fragments: 0 };
+        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, rules, diagnostics)
+            .into_result()
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct HandOver {
     queries: Arc<WorkerQueries>,
     /// Whether the other node has the address until this one is told to take it.
     is_standby: AtomicBool,
+    /// Whether the process has no routes yet, since what names them has not answered.
+    awaits_routes: AtomicBool,
     /// The task that goes from step to step.
     running: Mutex<Option<AbortHandle>>,
 }
@@ -72,6 +74,7 @@ impl HandOver {
     ) -> Self {
         Self {
             is_standby: AtomicBool::new(is_standby),
+            awaits_routes: AtomicBool::new(false),
             shared: Arc::clone(shared),
             shards: shards.to_vec(),
             queries: Arc::clone(queries),
@@ -92,6 +95,16 @@ impl HandOver {
     /// Whether the other node has the address until this one is told to take it.
     pub(crate) fn is_standby(&self) -> bool {
         self.is_standby.load(Ordering::Relaxed)
+    }
+
+    /// Whether the process has no routes yet.
+    pub(crate) fn awaits_routes(&self) -> bool {
+        self.awaits_routes.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the process has no routes yet.
+    pub(crate) fn set_awaits_routes(&self, awaits: bool) {
+        self.awaits_routes.store(awaits, Ordering::Relaxed);
     }
 
     /// What others are to be told about the node.

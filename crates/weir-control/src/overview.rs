@@ -8,7 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
+use weir_config::{
+    HealthCheck, HealthProbe, ListenerProtocol, Mirror, Redirect, Route, RouteAction, SplitAction,
+    SplitTarget, UpstreamIndex,
+};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
     self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,
@@ -41,7 +44,7 @@ use weir_proxy::state::access::FetchedKeys;
 use weir_proxy::state::mirror::{BodyDigest, MirrorDifference};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{
-    CachePlan, CurrentSnapshot, LimitPlan, ListenerPlan, RoutePlan, Snapshot, UpstreamPlan,
+    CachePlan, CurrentSnapshot, LimitPlan, ListenerPlan, MirrorPlan, RoutePlan, Snapshot, UpstreamPlan,
 };
 
 /// The addresses in use, for reports.
@@ -324,21 +327,24 @@ pub(crate) fn mirrors(snapshot: &Snapshot) -> Vec<MirrorOverview> {
     let listeners = snapshot.listeners.iter();
     let routes =
         listeners.flat_map(|listener| listener.route_plans.iter().map(move |route| (listener, route)));
-    let mirror = |(listener, route): (&Arc<ListenerPlan>, &RoutePlan)| {
-        let (plan, settings) = (route.mirror.as_ref()?, route.config.mirror.as_ref()?);
+    let mirror = |listener: &Arc<ListenerPlan>, route: &RoutePlan, plan: &MirrorPlan, settings: &Mirror| {
         let mut figures = RouteStats::default();
         route.shards.used().for_each(|shard| figures.add(shard));
-        Some(MirrorOverview {
+        MirrorOverview {
             listener: listener.config.name.to_string(),
             route: route.config.name.to_string(),
             upstream: snapshot.upstreams[settings.upstream.0].config.name.to_string(),
-            share: settings.share.percent(),
+            share: settings.share.percent().round() as u32,
             compare: settings.compare.iter().map(|part| part.name()).collect(),
             stats: figures.mirror,
             last_differences: plan.state.differences().into_iter().map(difference).collect(),
-        })
+        }
     };
-    routes.filter_map(mirror).collect()
+    let of_route = |(listener, route): (&Arc<ListenerPlan>, &RoutePlan)| -> Vec<MirrorOverview> {
+        let mirrors = route.mirrors.iter().zip(&route.config.mirrors);
+        mirrors.map(|(plan, settings)| mirror(listener, route, plan, settings)).collect()
+    };
+    routes.flat_map(of_route).collect()
 }
 
 fn difference(found: MirrorDifference) -> DifferenceOverview {
@@ -463,13 +469,7 @@ fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
     for listener in &snapshot.listeners {
         let is_tcp = listener.config.protocol == ListenerProtocol::Tcp;
         for route in &listener.route_plans {
-            let targets: &mut dyn Iterator<Item = usize> = match &route.config.action {
-                RouteAction::Upstream(upstream) => &mut std::iter::once(upstream.0),
-                RouteAction::Split(parts) => &mut parts.iter().map(|part| part.upstream.0),
-                RouteAction::Files(files) => &mut files.otherwise.iter().map(|upstream| upstream.0),
-                RouteAction::Redirect(_) | RouteAction::Respond(_) => &mut std::iter::empty(),
-            };
-            for target in targets {
+            for UpstreamIndex(target) in route.config.action.upstreams() {
                 senders[target].0 |= is_tcp;
                 senders[target].1 |= !is_tcp;
             }
@@ -499,9 +499,13 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
             (format!("to {name}"), vec![name])
         }
         RouteAction::Split(parts) => {
-            let shares = parts.iter().map(|part| format!("{} {}", name(part.upstream.0), part.weight));
-            let shares = shares.collect::<Vec<_>>().join(", ");
-            (format!("split: {shares}"), parts.iter().map(|part| name(part.upstream.0)).collect())
+            let share = |part: &SplitTarget| match part.to {
+                SplitAction::Upstream(upstream) => format!("{} {}", name(upstream.0), part.weight),
+                SplitAction::Respond(status) => format!("answer with {status} {}", part.weight),
+            };
+            let shares = parts.iter().map(share).collect::<Vec<_>>().join(", ");
+            let upstreams = route.action.upstreams().map(|upstream| name(upstream.0));
+            (format!("split: {shares}"), upstreams.collect())
         }
         RouteAction::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
         RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
@@ -513,10 +517,11 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
             }
         }
     };
-    let action = match &route.mirror {
-        Some(mirror) => format!("{action}, {} copied to {}", mirror.share, name(mirror.upstream.0)),
-        None => action,
-    };
+    let copied = route.mirrors.iter().map(|mirror| {
+        let Mirror { share, upstream, .. } = mirror;
+        format!(", {share} copied to {}", name(upstream.0))
+    });
+    let action = std::iter::once(action).chain(copied).collect::<String>();
     let (name, matches) = (route.name.to_string(), route.matches.to_string());
     RouteOverview { name, matches, action, upstreams, stats: figures }
 }

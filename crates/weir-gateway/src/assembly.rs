@@ -8,13 +8,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use weir_config::{
-    Config, FixedResponse, Listener, Mirror, Route, RouteAction, SplitTarget, Upstream, UpstreamIndex,
+    Config, FixedResponse, Listener, Mirror, Route, RouteAction, RouteSettings, ShareFraction, SplitAction,
+    SplitTarget, Upstream, UpstreamIndex,
 };
 use weir_traffic::route::{HostPattern, RouteMatch};
 
 use crate::attachment::Attachment;
 use crate::backends::Backend;
-use crate::compile::{CompiledAction, CompiledRoute, CompiledRule, RouteKind, rank};
+use crate::compile::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, rank};
 use crate::listeners::{self, GatewayListenerPlan, GatewayPlan};
 use crate::settings::GatewaySettings;
 use crate::store::ObjectKey;
@@ -221,11 +222,7 @@ impl Assembly {
         let mut priorities = priorities.iter();
         let mut routes = Vec::new();
         for rule in &compiled.rules {
-            let mut settings = Arc::clone(&rule.settings);
-            if let Some((backend, share)) = &rule.mirror {
-                let mirror = Mirror::of_all(self.upstreams.index(backend), *share);
-                Arc::make_mut(&mut settings).mirror = Some(Box::new(mirror));
-            }
+            let settings = self.with_mirrors(&rule.settings, rule);
             for (number, matches) in rule.matches.iter().enumerate() {
                 let priority = *priorities.next().expect("each match has one");
                 let Some(action) = self.action_of(port, rule, number) else { continue };
@@ -247,17 +244,34 @@ impl Assembly {
                 RouteAction::Redirect(plans.get(number)?.at(port.has_tls, port.number).ok()?)
             }
             CompiledAction::Backends(targets) => match &targets[..] {
-                [(backend, _)] => RouteAction::Upstream(self.upstreams.index(backend)),
-                targets => RouteAction::Split(
-                    (targets.iter())
-                        .map(|(backend, weight)| SplitTarget {
-                            upstream: self.upstreams.index(backend),
-                            weight: *weight,
-                        })
-                        .collect(),
-                ),
+                [CompiledTarget { backend: Some(backend), settings: None, .. }] => {
+                    RouteAction::Upstream(self.upstreams.index(backend))
+                }
+                targets => {
+                    RouteAction::Split(targets.iter().map(|one| self.split_target(rule, one)).collect())
+                }
             },
         })
+    }
+
+    fn split_target(&self, rule: &CompiledRule, target: &CompiledTarget) -> SplitTarget {
+        let to = match &target.backend {
+            Some(backend) => SplitAction::Upstream(self.upstreams.index(backend)),
+            None => SplitAction::Respond(500),
+        };
+        let settings = target.settings.as_ref().map(|settings| self.with_mirrors(settings, rule));
+        SplitTarget { to, weight: target.weight, settings }
+    }
+
+    fn with_mirrors(&self, settings: &Arc<RouteSettings>, rule: &CompiledRule) -> Arc<RouteSettings> {
+        let mut settings = Arc::clone(settings);
+        if !rule.mirrors.is_empty() {
+            let mirror = |(backend, share): &(Arc<Backend>, ShareFraction)| {
+                Mirror::of_all(self.upstreams.index(backend), *share)
+            };
+            Arc::make_mut(&mut settings).mirrors = rule.mirrors.iter().map(mirror).collect();
+        }
+        settings
     }
 
     /// What happens to requests of a listener's hosts that no route of its own takes: those of less specific listeners do not get them.
@@ -288,13 +302,7 @@ impl Port<'_> {
 }
 
 fn respond(status: u16) -> RouteAction {
-    RouteAction::Respond(Box::new(FixedResponse {
-        status,
-        body: Box::default(),
-        body_with_values: None,
-        content_type: "text/plain; charset=utf-8".parse().expect("it is the value of a header"),
-        headers: Vec::new(),
-    }))
+    RouteAction::Respond(Box::new(FixedResponse::empty(status)))
 }
 
 /// The hosts of a match: none where it is for every host. Nothing if one is not a host, which the API server does not let pass.

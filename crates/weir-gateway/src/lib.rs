@@ -22,6 +22,8 @@ mod backends;
 mod policies;
 mod servers;
 mod hosts;
+mod addresses;
+mod parameters;
 mod refusal;
 
 mod settings;
@@ -30,6 +32,7 @@ mod settings;
 mod store;
 pub mod api;
 
+pub use parameters::GatewayParameters;
 pub use servers::{UpstreamServers, ZonedServer};
 pub use settings::{CONTROLLER_NAME, GatewaySettings};
 pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate};

@@ -1,5 +1,6 @@
 //! From Gateways to listeners: which of them can be opened, with which certificates, for which routes.
 
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use weir_traffic::route::HostPattern;
 use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, NamespaceRule, SecretReference};
 use crate::compile::RouteKind;
 use crate::hosts::{covers, hostname};
+use crate::parameters::GatewayParameters;
 use crate::policies::{age, load_authorities};
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
@@ -48,6 +50,11 @@ impl ListenerRole {
 
     pub(crate) fn is_http(self) -> bool {
         matches!(self, Self::Http | Self::Https)
+    }
+
+    /// Whether it forwards what is inside of TLS, or TLS itself.
+    fn is_tls(self) -> bool {
+        matches!(self, Self::TlsPassthrough | Self::TlsTerminate)
     }
 }
 
@@ -101,7 +108,7 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
     gateways.sort_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
     let mut plans: Vec<GatewayPlan> = Vec::new();
     for gateway in gateways {
-        let mut plan = plan_gateway(gateway, store);
+        let mut plan = plan_gateway(gateway, store, settings);
         // Gateways that one process serves share its ports.
         for listener in &mut plan.listeners {
             let has_it = |other: &&GatewayPlan| {
@@ -121,7 +128,7 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
     plans
 }
 
-fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore) -> GatewayPlan {
+fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewaySettings) -> GatewayPlan {
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| plan_listener(gateway, listener, store)).collect();
     mark_conflicts(&mut listeners);
@@ -129,17 +136,15 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore) -> GatewayPlan {
     GatewayPlan {
         key: ObjectKey::of(&gateway.metadata),
         gateway: Arc::clone(gateway),
-        accepted: check_gateway(gateway),
+        accepted: check_gateway(gateway, store, settings),
         listeners,
     }
 }
 
 /// What a Gateway wants as a whole and Weir cannot do.
-fn check_gateway(gateway: &Gateway) -> Result<(), Refusal> {
-    if gateway.spec.infrastructure.as_deref().is_some_and(|wanted| wanted.parameters_ref.is_some()) {
-        let message = "infrastructure.parametersRef: no kind of parameters is supported";
-        return Err(Refusal::new("InvalidParameters", message));
-    }
+fn check_gateway(gateway: &Gateway, store: &ObjectStore, settings: &GatewaySettings) -> Result<(), Refusal> {
+    check_parameters(gateway, store, settings)
+        .map_err(|message| Refusal::new("InvalidParameters", message))?;
     let backend = gateway.spec.tls.as_deref().and_then(|tls| tls.backend.as_deref());
     if backend.is_some_and(|backend| backend.client_certificate_ref.is_some()) {
         let message = "tls.backend.clientCertificateRef: certificates for servers are not supported yet";
@@ -150,6 +155,25 @@ fn check_gateway(gateway: &Gateway) -> Result<(), Refusal> {
         Some(_) => Err(Refusal::new("UnsupportedAddress", "addresses: only the type IPAddress is supported")),
         None => Ok(()),
     }
+}
+
+/// Parameters are for the Deployment that is made for one Gateway; a process that serves all of them has none of its own.
+fn check_parameters(
+    gateway: &Gateway,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+) -> Result<(), String> {
+    let has_parameters =
+        gateway.spec.infrastructure.as_deref().is_some_and(|wanted| wanted.parameters_ref.is_some());
+    if has_parameters && settings.served.is_none() {
+        return Err(
+            "infrastructure.parametersRef: this process serves all Gateways; parameters need a Deployment for each of them, see `weir kubernetes controller`"
+                .to_owned(),
+        );
+    }
+    let namespace = &gateway.metadata.namespace;
+    let find = |name: &str| store.config_maps.get(&ObjectKey::new(namespace, name)).map(|found| &**found);
+    GatewayParameters::of(gateway, find).map(drop)
 }
 
 fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectStore) -> GatewayListenerPlan {
@@ -362,6 +386,10 @@ fn mark_conflicts(listeners: &mut [GatewayListenerPlan]) {
                 ),
                 Some(_) => continue,
             };
+            if role.is_tls() && other_role.is_some_and(|other| other != *role && other.is_tls()) {
+                // TLS that ends here and TLS that passes cannot share a port: neither listener supports any kind of route.
+                listener.kinds.clear();
+            }
             listener.conflict = Some(refusal);
             break;
         }
@@ -395,6 +423,17 @@ fn mark_overlaps(listeners: &mut [GatewayListenerPlan]) {
     }
 }
 
+/// The hosts of listeners, the most specific first: those without a wildcard, then the longest.
+fn isolated_names(plans: &[&GatewayListenerPlan]) -> Vec<HostPattern> {
+    let mut names: Vec<&str> = plans.iter().map(|plan| &*plan.hostname).collect();
+    names.sort_by_key(|name| (name.is_empty(), name.starts_with('*'), Reverse(name.len()), *name));
+    let pattern = |name: &str| match name {
+        "" => Some(HostPattern::ANY),
+        name => HostPattern::parse(name).ok(),
+    };
+    names.into_iter().filter_map(pattern).collect()
+}
+
 /// The listener of Weir for some of a Gateway, all of one port; without routes yet.
 pub(crate) fn listener(
     gateway: &ObjectKey,
@@ -426,6 +465,9 @@ pub(crate) fn listener(
         let mut tls = ListenerTls::with_certificates(certificates);
         tls.client_certificates = plans.iter().find_map(|plan| plan.clients.clone());
         listener.tls = Some(tls);
+        if role == ListenerRole::Https && plans.len() > 1 {
+            listener.isolated_names = isolated_names(plans);
+        }
     }
     listener
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use weir_config::{Server, ServerAddress};
-use weir_traffic::Mode;
+use weir_config::{Server, ServerAddress, ServerDescription};
+use weir_traffic::{Mode, ServerTier};
 
 use crate::api::EndpointSlice;
 use crate::store::{ObjectKey, ObjectStore};
@@ -31,6 +31,20 @@ pub struct ZonedServer {
     pub zone: Option<Box<str>>,
     /// The zones whose clients should use it; empty: all.
     pub for_zones: Box<[Box<str>]>,
+}
+
+impl ZonedServer {
+    /// The server of an upstream: one that is ending is of the last resort, and knows its zone.
+    pub fn into_server(self) -> Server {
+        let Self { mut server, zone, .. } = self;
+        if server.mode == Mode::Draining {
+            (server.mode, server.tier) = (Mode::Serving, ServerTier::LastResort);
+        }
+        if zone.is_some() {
+            server.description = Some(Arc::new(ServerDescription { zone, ..ServerDescription::default() }));
+        }
+        server
+    }
 }
 
 /// The slices of each service.

@@ -20,10 +20,14 @@ pub struct GatewaySettings {
     pub served: Option<ObjectKey>,
     /// Where listeners accept connections; `None`: on every address of the machine.
     pub bind: Option<IpAddr>,
-    /// The addresses by which clients reach the Gateways; empty: none is known yet.
+    /// The Service in front of this process, whose addresses are those of the Gateways.
+    pub published_service: Option<ObjectKey>,
+    /// The addresses by which clients reach the Gateways, beside those of the Service; without any, none is known yet.
     pub addresses: Vec<GatewayStatusAddress>,
     /// The authorities of the system, for `wellKnownCACertificates: System`; `None`: it has none.
     pub system_authorities: Option<Arc<Authorities>>,
+    /// Why the process could not apply the last configuration, if so.
+    pub refusal: Option<Box<str>>,
     /// What the configuration has beside listeners and upstreams: process, log, admin listener.
     pub base: Config,
 }
@@ -34,8 +38,10 @@ impl Default for GatewaySettings {
             controller_name: CONTROLLER_NAME.into(),
             served: None,
             bind: None,
+            published_service: None,
             addresses: Vec::new(),
             system_authorities: None,
+            refusal: None,
             base: Config::default(),
         }
     }

@@ -4,8 +4,8 @@
 
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
-    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusListener, ParentReference,
-    PolicyAncestor, RouteGroupKind, RouteParentStatus, RouteStatus,
+    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
+    ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus, RouteStatus,
 };
 use crate::assembly::RouteState;
 use crate::attachment::gateway_of;
@@ -23,6 +23,7 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "Gateway",
     "GatewayFrontendClientCertificateValidation",
     "GatewayHTTPListenerIsolation",
+    "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayPort8080",
     "HTTPRoute",
     "HTTPRoute303RedirectStatusCode",
@@ -30,15 +31,19 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "HTTPRoute308RedirectStatusCode",
     "HTTPRouteBackendProtocolH2C",
     "HTTPRouteBackendProtocolWebSocket",
+    "HTTPRouteBackendRequestHeaderModification",
     "HTTPRouteBackendTimeout",
+    "HTTPRouteCORS",
     "HTTPRouteHostRewrite",
     "HTTPRouteMethodMatching",
     "HTTPRouteNamedRouteRule",
     "HTTPRouteParentRefPort",
+    "HTTPRoutePathRedirect",
     "HTTPRoutePathRewrite",
     "HTTPRoutePortRedirect",
     "HTTPRouteQueryParamMatching",
     "HTTPRouteRequestMirror",
+    "HTTPRouteRequestMultipleMirrors",
     "HTTPRouteRequestPercentageMirror",
     "HTTPRouteRequestTimeout",
     "HTTPRouteResponseHeaderModification",
@@ -56,6 +61,8 @@ pub struct StatusUpdate {
     pub kind: ObjectKind,
     /// Its name.
     pub key: ObjectKey,
+    /// The version of the object with which the status was compared: for another one, it may be outdated.
+    pub version: ResourceVersion,
     /// The whole status, entries of other controllers included as they were.
     pub status: ObjectStatus,
 }
@@ -137,7 +144,7 @@ pub(crate) fn of_class(class: &GatewayClass, now: &str) -> Option<GatewayClassSt
 pub(crate) fn of_gateway(
     plan: &GatewayPlan,
     attached: &[i32],
-    settings: &GatewaySettings,
+    (settings, addresses): (&GatewaySettings, &[GatewayStatusAddress]),
     now: &str,
 ) -> Option<GatewayStatus> {
     let gateway: &Gateway = &plan.gateway;
@@ -157,7 +164,7 @@ pub(crate) fn of_gateway(
             "some listeners cannot be used: see their conditions",
         ),
     }
-    let is_usable = |wanted: &str| settings.addresses.iter().any(|address| *address.value == *wanted);
+    let is_usable = |wanted: &str| addresses.iter().any(|address| *address.value == *wanted);
     let unusable = gateway
         .spec
         .addresses
@@ -166,6 +173,8 @@ pub(crate) fn of_gateway(
         .find(|wanted| !is_usable(wanted));
     if !plan.listeners.iter().any(is_open) {
         conditions.push("Programmed", false, "Invalid", "no listener is open");
+    } else if let Some(refusal) = &settings.refusal {
+        conditions.push("Programmed", false, "Pending", &not_applied(refusal));
     } else if let Some(unusable) = unusable {
         conditions.push(
             "Programmed",
@@ -173,7 +182,7 @@ pub(crate) fn of_gateway(
             "AddressNotUsable",
             &format!("the address `{unusable}` is not one of this process"),
         );
-    } else if settings.addresses.is_empty() {
+    } else if addresses.is_empty() {
         conditions.push("Programmed", false, "AddressNotAssigned", "no address is known yet");
     } else {
         conditions.push("Programmed", true, "Programmed", "");
@@ -181,10 +190,16 @@ pub(crate) fn of_gateway(
     let listeners = plan.listeners.iter().zip(attached).map(|(listener, attached)| {
         let before = present.listeners.iter().find(|known| known.name == listener.name);
         let before = before.map_or(&[][..], |known| &known.conditions);
-        of_listener(listener, *attached, is_open(listener), Conditions::new(before, generation, now))
+        of_listener(
+            listener,
+            *attached,
+            is_open(listener),
+            settings,
+            Conditions::new(before, generation, now),
+        )
     });
     let status = GatewayStatus {
-        addresses: settings.addresses.clone().into(),
+        addresses: addresses.into(),
         attached_listener_sets: present.attached_listener_sets,
         listeners: listeners.collect(),
         conditions: conditions.finish(),
@@ -192,10 +207,15 @@ pub(crate) fn of_gateway(
     (status != present).then_some(status)
 }
 
+fn not_applied(refusal: &str) -> String {
+    format!("the last configuration could not be applied, that of before stays in use: {refusal}")
+}
+
 fn of_listener(
     listener: &GatewayListenerPlan,
     attached: i32,
     is_open: bool,
+    settings: &GatewaySettings,
     mut conditions: Conditions<'_>,
 ) -> GatewayStatusListener {
     let accepted = listener.accepted.as_ref().err().or(listener.conflict.as_ref());
@@ -209,6 +229,10 @@ fn of_listener(
     }
     let is_programmed = is_open && listener.resolved.is_ok();
     match &listener.resolved {
+        _ if is_programmed && settings.refusal.is_some() => {
+            let refusal = settings.refusal.as_deref().unwrap_or_default();
+            conditions.push("Programmed", false, "Pending", &not_applied(refusal));
+        }
         _ if is_programmed => conditions.push("Programmed", true, "Programmed", ""),
         Err(refusal) => conditions.push("Programmed", false, "Invalid", &refusal.message),
         Ok(()) => conditions.push("Programmed", false, "Invalid", "the listener is not open"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Namespace,
-    ObjectMeta, ReferenceGrant, SecretObject, Service, TcpRoute, TlsRoute,
+    ObjectMeta, ReferenceGrant, ResourceVersion, SecretObject, Service, TcpRoute, TlsRoute,
 };
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.
@@ -67,6 +67,11 @@ macro_rules! kinds {
                 match self { $(Self::$kind(object) => ObjectKey::of(&object.metadata),)+ }
             }
 
+            /// Its metadata.
+            pub fn metadata(&self) -> &ObjectMeta {
+                match self { $(Self::$kind(object) => &object.metadata,)+ }
+            }
+
             /// Reads one of this kind.
             ///
             /// # Errors
@@ -95,6 +100,16 @@ macro_rules! kinds {
                 match object {
                     $(KubernetesObject::$kind(object) => self.$table.insert(key, Arc::clone(object)).map(KubernetesObject::$kind),)+
                 }
+            }
+
+            /// The keys of a kind.
+            pub(crate) fn keys(&self, kind: ObjectKind) -> Box<dyn Iterator<Item = &ObjectKey> + '_> {
+                match kind { $(ObjectKind::$kind => Box::new(self.$table.keys()),)+ }
+            }
+
+            /// The version of an object that is known.
+            pub(crate) fn version(&self, kind: ObjectKind, key: &ObjectKey) -> Option<&ResourceVersion> {
+                match kind { $(ObjectKind::$kind => Some(&self.$table.get(key)?.metadata.resource_version),)+ }
             }
 
             /// Forgets an object; returns what it was.

@@ -5,12 +5,13 @@
 //! change of a Gateway, its class, a Secret or the labels of a namespace plans all listeners anew, and looks anew at which routes they
 //! take, but translates no route. Listeners, routes and upstreams that come out equal are the same objects as before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use weir_config::Config;
 
-use crate::api::RouteStatus;
+use crate::addresses;
+use crate::api::{ResourceVersion, RouteStatus};
 use crate::assembly::{Assembly, RouteKey, RouteState};
 use crate::attachment::attach;
 use crate::backends::Backend;
@@ -78,6 +79,12 @@ impl Translator {
         self.pending.routes.extend(self.routes.keys().cloned());
     }
 
+    /// Another configuration beside listeners and upstreams.
+    pub fn set_base(&mut self, base: Config) {
+        self.settings.base = base;
+        self.pending.gateways = true;
+    }
+
     /// Takes the latest form of an object.
     pub fn upsert(&mut self, object: &KubernetesObject) {
         let before = self.store.upsert(object);
@@ -105,6 +112,34 @@ impl Translator {
         self.note(&object);
     }
 
+    /// Forgets the objects of a kind, of one namespace or of all, that a complete list does not name.
+    pub fn retain_listed(&mut self, kind: ObjectKind, namespace: Option<&str>, listed: &HashSet<ObjectKey>) {
+        let is_gone = |key: &&ObjectKey| {
+            namespace.is_none_or(|namespace| *key.namespace == *namespace) && !listed.contains(*key)
+        };
+        let gone: Vec<ObjectKey> = self.store.keys(kind).filter(is_gone).cloned().collect();
+        for key in gone {
+            self.delete(kind, &key);
+        }
+    }
+
+    /// Has every status compared anew with what its object is to have: those that were returned before may not have been written.
+    pub fn renew_statuses(&mut self) {
+        self.pending.statuses.extend(self.routes.keys().cloned());
+        self.pending.other_statuses = true;
+    }
+
+    /// Says that the configuration of the last translation could not be applied, and why, or that it was. Whether that is new: then statuses
+    /// that were returned with it are outdated, and the next translation has others.
+    pub fn set_refusal(&mut self, refusal: Option<Box<str>>) -> bool {
+        let is_new = self.settings.refusal != refusal;
+        if is_new {
+            self.settings.refusal = refusal;
+            self.renew_statuses();
+        }
+        is_new
+    }
+
     /// An object says what it said before: only its status may have to be repeated.
     fn note_status(&mut self, object: &KubernetesObject) {
         match route_key(object) {
@@ -125,6 +160,7 @@ impl Translator {
             | KubernetesObject::TcpRoute(_) => self.pending.routes.extend(route_key(object)),
             KubernetesObject::Service(_) => {
                 self.note_users(|service| *service == key);
+                self.pending.other_statuses |= self.settings.published_service.as_ref() == Some(&key);
                 self.pending.services.insert(key);
             }
             KubernetesObject::EndpointSlice(slice) => self.pending.services.extend(service_of(slice)),
@@ -181,6 +217,9 @@ impl Translator {
         for key in &changed_statuses {
             statuses.extend(self.route_status(key, now));
         }
+        for update in &mut statuses {
+            update.version = self.store.version(update.kind, &update.key).cloned().unwrap_or_default();
+        }
         Translation { config, servers, statuses, routes_translated: pending.routes.len() }
     }
 
@@ -233,12 +272,21 @@ impl Translator {
     /// The statuses of classes, Gateways and policies.
     fn push_statuses(&self, now: &str, statuses: &mut Vec<StatusUpdate>) {
         let is_ours = |name: &str| *name == *self.settings.controller_name;
-        for (key, class) in &self.store.gateway_classes {
+        // A process behind a Service of its own was made by the controller, which tells the statuses of classes: another version of it has
+        // other features, and the two would write in turn.
+        let of_controller = self.settings.served.is_some() && self.settings.published_service.is_some();
+        let classes = self.store.gateway_classes.iter().filter(|_| !of_controller);
+        for (key, class) in classes {
             if let Some(status) =
                 is_ours(&class.spec.controller_name).then(|| status::of_class(class, now)).flatten()
             {
                 let status = ObjectStatus::GatewayClass(status);
-                statuses.push(StatusUpdate { kind: ObjectKind::GatewayClass, key: key.clone(), status });
+                statuses.push(StatusUpdate {
+                    kind: ObjectKind::GatewayClass,
+                    key: key.clone(),
+                    version: ResourceVersion::default(),
+                    status,
+                });
             }
         }
         let mut attached: Vec<Vec<i32>> =
@@ -248,10 +296,16 @@ impl Translator {
                 attached[attachment.gateway][one.listener] += 1;
             }
         }
+        let addresses = addresses::published(&self.store, &self.settings);
         for (plan, attached) in self.plans.iter().zip(&attached) {
-            if let Some(status) = status::of_gateway(plan, attached, &self.settings, now) {
+            if let Some(status) = status::of_gateway(plan, attached, (&self.settings, &addresses), now) {
                 let status = ObjectStatus::Gateway(status);
-                statuses.push(StatusUpdate { kind: ObjectKind::Gateway, key: plan.key.clone(), status });
+                statuses.push(StatusUpdate {
+                    kind: ObjectKind::Gateway,
+                    key: plan.key.clone(),
+                    version: ResourceVersion::default(),
+                    status,
+                });
             }
         }
         for (key, policy) in &self.store.backend_tls_policies {
@@ -268,7 +322,12 @@ impl Translator {
             let is_in_effect = policies::is_in_effect(policy, &self.store);
             let status = status::of_policy(policy, &verdict, is_in_effect, &gateways, &self.settings, now);
             if let Some(status) = status.map(ObjectStatus::Policy) {
-                statuses.push(StatusUpdate { kind: ObjectKind::BackendTlsPolicy, key: key.clone(), status });
+                statuses.push(StatusUpdate {
+                    kind: ObjectKind::BackendTlsPolicy,
+                    key: key.clone(),
+                    version: ResourceVersion::default(),
+                    status,
+                });
             }
         }
     }
@@ -277,7 +336,12 @@ impl Translator {
         let state = self.routes.get(key)?;
         let (kind, present) = self.present(key)?;
         let status = status::of_route(state, present, &self.settings, now)?;
-        Some(StatusUpdate { kind, key: key.key.clone(), status: ObjectStatus::Route(status) })
+        Some(StatusUpdate {
+            kind,
+            key: key.key.clone(),
+            version: ResourceVersion::default(),
+            status: ObjectStatus::Route(status),
+        })
     }
 
     /// The status that a route has.

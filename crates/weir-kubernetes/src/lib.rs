@@ -1,3 +1,25 @@
-//! A client of the Kubernetes API server for Weir.
+//! A client of the API server of Kubernetes: watches objects, feeds `weir-gateway` with them, has the result carried out, writes statuses,
+//! takes part in the election of the process that writes them.
+//!
+//! Knows no proxy: changes go to an [`UpdateSender`].
 
 #![forbid(unsafe_code)]
+
+pub mod controller;
+
+mod source;
+mod cluster_loop;
+mod election;
+mod status_writer;
+mod cluster_state;
+mod watching;
+mod watched;
+mod completed_upstreams;
+mod update;
+mod backoff;
+
+pub use cluster_state::{ClusterReport, ClusterState};
+pub use election::ElectionSettings;
+pub use source::{KubernetesSource, SourceSettings};
+pub use update::{KubernetesChange, KubernetesUpdate, UpdateSender};
+pub use weir_gateway::{GatewaySettings, ObjectKey};

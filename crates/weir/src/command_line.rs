@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::check::CheckArguments;
 use crate::completions::CompletionsArguments;
+use crate::controller::ClusterArguments;
 use crate::ctl::CtlArguments;
 use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
@@ -53,6 +54,7 @@ pub(crate) enum Subcommand {
     Plan(PlanArguments),
     Ctl(CtlArguments),
     Upgrade(UpgradeArguments),
+    Kubernetes(ClusterArguments),
     Report(ReportArguments),
     Top(TopArguments),
     Demo(DemoArguments),

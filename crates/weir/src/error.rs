@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use weir_config::Diagnostics;
-#[cfg(not(feature = "top"))]
+#[cfg(not(all(feature = "top", feature = "kubernetes")))]
 use weir_control::{BUILD_HELP, Feature};
 
 use crate::{diagnostics, output};
@@ -26,7 +26,7 @@ pub(crate) enum CommandError {
 
 impl CommandError {
     /// `what` needs a feature that this program was built without.
-    #[cfg(not(feature = "top"))]
+    #[cfg(not(all(feature = "top", feature = "kubernetes")))]
     pub(crate) fn without_feature(what: &str, feature: Feature) -> Self {
         Self::Usage { what: feature.missing_for(what), help: Some(BUILD_HELP.to_owned()) }
     }

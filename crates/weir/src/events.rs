@@ -7,10 +7,14 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_control::{AdminCommand, CommandKind, CommandSender};
+use weir_control::{AdminCommand, CommandKind, CommandSender, Proxy};
 
 use crate::successor::Successor;
+
+/// Has the proxy go over to other routes or servers, and tells the outcome to where they come from; whether it went well.
+pub(crate) type RoutesUpdate = Box<dyn FnOnce(&mut Proxy) -> bool + Send>;
 
 /// An event.
 pub(crate) enum ServeEvent {
@@ -20,6 +24,9 @@ pub(crate) enum ServeEvent {
     Command(AdminCommand),
     /// How the start of the process went that is to replace this one.
     Upgraded(Result<Successor, String>),
+    /// Routes or servers of Kubernetes have changed.
+    #[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "this build has no such source"))]
+    Routes(RoutesUpdate),
     /// It is time to answer the watchdog of the supervisor.
     Watchdog,
 }
@@ -111,6 +118,43 @@ impl ServeEvents {
                 }
             }
         }
+    }
+
+    /// Where updates of routes are sent.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn routes(&self) -> impl Fn(RoutesUpdate) -> bool + Send + Sync + 'static {
+        let sender = self.sender.clone();
+        move |update| sender.send(ServeEvent::Routes(update)).is_ok()
+    }
+
+    /// Has `apply` take updates of routes until one is applied; false when a signal or a defect of the process comes first. Other events come later.
+    pub(crate) fn await_routes(&self, mut apply: impl FnMut(RoutesUpdate) -> bool) -> bool {
+        loop {
+            match self.inbox.recv().expect("there is always a sender: this one") {
+                ServeEvent::Routes(update) => {
+                    if apply(update) {
+                        return true;
+                    }
+                }
+                event => {
+                    let ends = matches!(
+                        event,
+                        ServeEvent::Signal(SIGTERM | SIGINT)
+                            | ServeEvent::Command(AdminCommand { kind: CommandKind::GiveUp(_), .. })
+                    );
+                    self.deferred.borrow_mut().push_back(event);
+                    if ends {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for what comes next, until `end`.
+    pub(crate) fn next_until(&self, end: std::time::Instant) -> Option<ServeEvent> {
+        let deferred = self.deferred.borrow_mut().pop_front();
+        deferred.or_else(|| self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())).ok())
     }
 
     /// Events that are not handled yet.

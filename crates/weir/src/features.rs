@@ -8,7 +8,11 @@ use weir_control::{BUILD_HELP, Feature, PROFILER, TRACES};
 /// `weir top`.
 pub(crate) const TOP: Feature = Feature { name: "top", is_compiled_in: cfg!(feature = "top"), keys: &[] };
 
-const ALL: [Feature; 3] = [PROFILER, TOP, TRACES];
+/// `weir serve --kubernetes`.
+pub(crate) const KUBERNETES: Feature =
+    Feature { name: "kubernetes", is_compiled_in: cfg!(feature = "kubernetes"), keys: &[] };
+
+const ALL: [Feature; 4] = [KUBERNETES, PROFILER, TOP, TRACES];
 
 /// Adds an error for each key that needs a feature which this build does not have.
 pub(crate) fn check(checked: CheckedConfig) -> CheckedConfig {

@@ -4,6 +4,7 @@ mod command_line;
 
 mod serve;
 mod upgrade;
+mod kubernetes;
 mod reload;
 mod route_fragments;
 mod upgrading;
@@ -17,6 +18,7 @@ mod check;
 mod explain;
 mod why;
 mod plan;
+mod controller;
 mod ctl;
 mod report;
 mod connections;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Ctl(arguments) => ctl::run(&arguments),
         Subcommand::Upgrade(arguments) => upgrade::run(&arguments),
+        Subcommand::Kubernetes(arguments) => controller::run(&arguments),
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Why(arguments) => why::run(&arguments),

@@ -25,6 +25,8 @@ pub(crate) struct RouteFragments {
     /// By source: what was said last.
     said: BTreeMap<Box<str>, SourceWord>,
     reports: BTreeMap<Box<str>, FragmentReport>,
+    /// Whether stores have said something that was not tried yet.
+    is_due: bool,
     /// The sources whose state file cannot be written; that is logged once.
     unwritten: BTreeMap<Box<str>, String>,
 }
@@ -36,15 +38,23 @@ struct SourceWord {
 }
 
 impl RouteFragments {
-    /// Whether a store has said anything yet, be it that it does not answer.
+    /// Whether every store has said something, be it that it does not answer.
     pub(crate) fn heard_all(&self, proxy: &Proxy) -> bool {
         let config = proxy.config_of_file();
         config.route_sources.iter().all(|source| self.said.contains_key(&source.name))
     }
 
-    /// Takes in what stores say; whether there is something to read.
-    pub(crate) fn hear(&mut self, sets: Vec<FragmentSet>, file: &mut ConfigFile) -> bool {
-        let mut is_due = false;
+    /// Takes in what stores say, goes over to it as far as it fits, and has it shown.
+    pub(crate) fn take(&mut self, sets: Vec<FragmentSet>, proxy: &mut Proxy, file: &mut ConfigFile) {
+        self.hear(sets, file);
+        if std::mem::take(&mut self.is_due) {
+            self.apply(proxy, file);
+        }
+        self.show(proxy);
+    }
+
+    /// Takes in what stores say, to go over to it later.
+    pub(crate) fn hear(&mut self, sets: Vec<FragmentSet>, file: &mut ConfigFile) {
         for FragmentSet { source, fragments, problem, at } in sets {
             let word = self.said.entry(source.clone()).or_insert(SourceWord { said_at: None, problem: None });
             if let Some(problem) = problem.as_ref().filter(|problem| word.problem.as_ref() != Some(problem)) {
@@ -53,14 +63,12 @@ impl RouteFragments {
             word.problem = problem;
             if let Some(fragments) = fragments {
                 word.said_at = Some(at);
-                is_due |= file.offer(&source, fragments);
+                self.is_due |= file.offer(&source, fragments);
             }
         }
-        is_due
     }
 
-    /// Goes over to what stores offer, as far as it fits.
-    pub(crate) fn apply(&mut self, proxy: &mut Proxy, file: &mut ConfigFile) {
+    fn apply(&mut self, proxy: &mut Proxy, file: &mut ConfigFile) {
         match file.read_fragments() {
             None => return,
             Some(Err(diagnostics)) => {

@@ -20,6 +20,7 @@ use crate::error::CommandError;
 use crate::events::{ServeEvent, ServeEvents, ServeSignals};
 use crate::features;
 use crate::help_text::with_exit_codes;
+use crate::kubernetes::{KubernetesArguments, KubernetesRoutes};
 use crate::log;
 use crate::output;
 use crate::predecessor::Predecessor;
@@ -35,7 +36,9 @@ const EXAMPLES: &str = "\
 Examples:
   weir serve weir.toml
   weir serve --listen :8080 --to 10.0.0.1:80 --to 10.0.0.2:80
-  weir serve --listen unix:/run/weir.sock --to app.internal:8080";
+  weir serve --listen unix:/run/weir.sock --to app.internal:8080
+  weir serve --kubernetes
+  weir serve --kubernetes=infra/web --gateway-address 203.0.113.7 base.toml";
 
 const EXIT_CODES: &str = "\
 Signals:
@@ -57,6 +60,9 @@ const GIVE_UP_GRACE: Duration = Duration::from_secs(5);
 const GIVE_UP_HELP: &str = "this is a defect of Weir: report it with the lines of the log that begin with `panic` and their backtraces; \
     under a supervisor (`Restart=on-failure` of systemd) Weir is started again";
 
+/// Why a process of a cluster is not replaced by another one in its place.
+const CLUSTER_UPGRADE: &str = "with `--kubernetes`, replace the pod: a rolling update serves without a gap";
+
 /// Exit code for a stop that cut what was still running.
 const CUT: u8 = 3;
 
@@ -74,7 +80,7 @@ const TAKEOVER_TIME: Duration = Duration::from_secs(1);
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ServeArguments {
     /// The config.
-    #[arg(required_unless_present = "to", conflicts_with_all = ["listen", "to"])]
+    #[arg(required_unless_present_any = ["to", "kubernetes"], conflicts_with_all = ["listen", "to"])]
     file: Option<PathBuf>,
     /// Where to accept connections: `:8080`, `127.0.0.1:8080`, `unix:/run/weir.sock`. Can be given several times.
     #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
@@ -82,6 +88,8 @@ pub(crate) struct ServeArguments {
     /// A server to balance requests over: `10.0.0.1:80`, `app.internal:8080`, `unix:/run/app.sock`. Can be given several times.
     #[arg(long, value_name = "ADDRESS")]
     to: Vec<String>,
+    #[command(flatten)]
+    kubernetes: KubernetesArguments,
 }
 
 /// Runs until SIGTERM or SIGINT, or until another process has replaced this one.
@@ -102,20 +110,58 @@ fn read_and_serve(
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
+    if let Some(routes) = KubernetesRoutes::prepare(&arguments.kubernetes)? {
+        let path = arguments.file.clone();
+        let (config, warnings) = routes.read_base(path.as_deref())?;
+        note_and_log(&config, &warnings);
+        return serve(
+            &config,
+            ConfigSource::Kubernetes(Box::new(routes), path),
+            inherited,
+            &watch,
+            predecessor,
+        );
+    }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments
         .file
         .as_deref()
         .map(|file| ConfigFile::with_check(file, features::check).restoring(route_fragments::restore));
     let (config, warnings) = load(arguments, file.as_mut())?;
+    note_and_log(&config, &warnings);
+    if let Some(reading) = reading {
+        watch.follow(reading, config.process.reload, &warnings);
+    }
+    let source = file.map_or(ConfigSource::Arguments, |file| ConfigSource::File(Box::new(file)));
+    serve(&config, source, inherited, &watch, predecessor)
+}
+
+/// Shows the warnings of a config, and begins to log as it says.
+fn note_and_log(config: &Config, warnings: &Diagnostics) {
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
     log::start(&config.log);
-    if let Some(reading) = reading {
-        watch.follow(reading, config.process.reload, &warnings);
+}
+
+/// Where the config comes from.
+enum ConfigSource {
+    /// From the command line.
+    Arguments,
+    /// From this file.
+    File(Box<ConfigFile>),
+    /// From a cluster; what is beside the routes from this file, if any.
+    Kubernetes(Box<KubernetesRoutes>, Option<PathBuf>),
+}
+
+impl ConfigSource {
+    fn origin(&self) -> Origin<'_> {
+        match self {
+            Self::File(file) => Origin::File(file.path()),
+            Self::Kubernetes(_, Some(path)) => Origin::File(path),
+            Self::Arguments | Self::Kubernetes(_, None) => Origin::Arguments,
+        }
     }
-    serve(&config, file, inherited, &watch, predecessor)
 }
 
 fn load(
@@ -132,7 +178,7 @@ fn load(
 
 fn serve(
     config: &Config,
-    mut file: Option<ConfigFile>,
+    mut source: ConfigSource,
     inherited: InheritedSockets,
     watch: &ConfigWatch,
     predecessor: &mut Option<Predecessor>,
@@ -140,7 +186,7 @@ fn serve(
     // It is a copy of this process, so it begins before there are threads, signals and sockets.
     let (launcher, watcher) = (start_launcher(), NodeWatcher::start(config)?);
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
-    let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
+    let origin = source.origin();
     let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;
     let opened = start::open(config, inherited, handover, origin)?;
     // Not before: until its addresses are bound, the process may be one too many.
@@ -155,28 +201,15 @@ fn serve(
     let events = ServeEvents::start(signals)?;
     let mut proxy = start::proxy(config, opened, origin, events.commands())?;
     watch.start()?;
-    // Requests find the servers that sources name; one that does not answer is not waited for longer.
-    let mut routes = RouteFragments::default();
-    if let Some(file) = &mut file {
-        file.follow(proxy.config_of_file());
-        routes.tell(&proxy, file);
-    }
-    if proxy.sources_awaited() > 0 || !routes.heard_all(&proxy) {
-        events.take_sources(SOURCES_TIME, |kind| {
-            match (kind, &mut file) {
-                (CommandKind::Servers(sets, _under_way), _) => proxy.take_server_sets(sets),
-                (CommandKind::Fragments(sets, _under_way), Some(file)) => {
-                    if routes.hear(sets, file) {
-                        routes.apply(&mut proxy, file);
-                    }
-                    routes.show(&proxy);
-                }
-                _ => {}
-            }
-            proxy.sources_awaited() == 0 && routes.heard_all(&proxy)
-        });
-    }
+    let routes = await_sources(&mut proxy, &mut source, &events);
     let times = StopTimes::of(config);
+    let mut has_routes = true;
+    if let ConfigSource::Kubernetes(routes, _) = &mut source {
+        proxy.set_awaits_routes(true);
+        routes.start(config, &events)?;
+        has_routes = events.await_routes(|update| update(&mut proxy));
+        proxy.set_awaits_routes(!has_routes);
+    }
     for listened in proxy.bound_listeners() {
         log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
@@ -187,13 +220,37 @@ fn serve(
     if let Some(watcher) = watcher {
         proxy.announce_by(watcher)?;
     }
-    log::note("ready");
-    supervisor::tell_ready();
+    if has_routes {
+        log::note("ready");
+        supervisor::tell_ready();
+    }
     if let Some(interval) = supervisor::watchdog_interval() {
         events.watch(interval)?;
     }
     let (upgrade, watchdog) = (Upgrade::by(launcher), supervisor::Watchdog::default());
-    Serving { proxy, file, routes, routes_due: false, watch, events, times, upgrade, watchdog }.run()
+    Serving { proxy, source, routes, watch, events, times, upgrade, watchdog }.run()
+}
+
+/// Takes the servers and routes that sources name, so that the first requests find them; a source that does not answer is not waited for longer.
+fn await_sources(proxy: &mut Proxy, source: &mut ConfigSource, events: &ServeEvents) -> RouteFragments {
+    let mut routes = RouteFragments::default();
+    if let ConfigSource::File(file) = source {
+        file.follow(proxy.config_of_file());
+        routes.tell(proxy, file);
+    }
+    if proxy.sources_awaited() > 0 || !routes.heard_all(proxy) {
+        events.take_sources(SOURCES_TIME, |kind| {
+            match (kind, &mut *source) {
+                (CommandKind::Servers(sets, _under_way), _) => proxy.take_server_sets(sets),
+                (CommandKind::Fragments(sets, _under_way), ConfigSource::File(file)) => {
+                    routes.take(sets, proxy, file);
+                }
+                _ => {}
+            }
+            proxy.sources_awaited() == 0 && routes.heard_all(proxy)
+        });
+    }
+    routes
 }
 
 /// Starts the process that starts programs for this one. Without it there are no upgrades.
@@ -213,10 +270,8 @@ fn start_launcher() -> Option<UpgradeLauncher> {
 /// The process from `ready` on.
 struct Serving<'a> {
     proxy: Proxy,
-    file: Option<ConfigFile>,
+    source: ConfigSource,
     routes: RouteFragments,
-    /// Whether stores have said something that is not in use yet.
-    routes_due: bool,
     watch: &'a ConfigWatch,
     events: ServeEvents,
     times: StopTimes,
@@ -229,6 +284,10 @@ impl Serving<'_> {
         loop {
             match self.events.next() {
                 ServeEvent::Signal(SIGUSR1) => self.proxy.reopen_logs(),
+                ServeEvent::Routes(update) => drop(update(&mut self.proxy)),
+                ServeEvent::Signal(SIGUSR2) if self.is_of_cluster() => {
+                    tracing::warn!("no upgrade: {CLUSTER_UPGRADE}");
+                }
                 ServeEvent::Signal(SIGUSR2) => {
                     self.upgrade.begin(&self.proxy, &self.events, "SIGUSR2", None);
                 }
@@ -255,7 +314,34 @@ impl Serving<'_> {
         if !self.proxy.is_announced() {
             self.times.hand_over_delay = None;
         }
+        if self.is_of_cluster() {
+            self.announce_stop_in_cluster();
+        }
+        if let ConfigSource::Kubernetes(routes, _) = self.source {
+            routes.stop();
+        }
         Ok(stop(self.proxy, self.times, &self.events))
+    }
+
+    fn is_of_cluster(&self) -> bool {
+        matches!(self.source, ConfigSource::Kubernetes(..))
+    }
+
+    /// Lets `/ready` fail for the delay, in which servers still come and go; a second signal ends it.
+    fn announce_stop_in_cluster(&mut self) {
+        let delay = std::mem::take(&mut self.times.delay);
+        tracing::info!(?delay, "about to stop: /ready says so, and connections are still taken");
+        self.proxy.announce_stop(Duration::ZERO, |_| false);
+        let end = crate::clock::now() + delay;
+        while let Some(event) = self.events.next_until(end) {
+            match event {
+                ServeEvent::Routes(update) => drop(update(&mut self.proxy)),
+                ServeEvent::Signal(SIGUSR1) => self.proxy.reopen_logs(),
+                ServeEvent::Signal(SIGTERM | SIGINT) => return,
+                ServeEvent::Watchdog => self.watchdog.answer(&self.proxy),
+                ServeEvent::Signal(_) | ServeEvent::Command(_) | ServeEvent::Upgraded(_) => {}
+            }
+        }
     }
 
     fn obey(&mut self, command: CommandKind, requester: &str) {
@@ -263,6 +349,9 @@ impl Serving<'_> {
             CommandKind::Reload(outcome) => {
                 tracing::info!(who = requester, "a reload was requested");
                 let _gone = outcome.send(self.reload().map_err(CommandRejected::Diagnostics));
+            }
+            CommandKind::Upgrade(outcome) if self.is_of_cluster() => {
+                let _gone = outcome.send(Err(CommandRejected::Refused(CLUSTER_UPGRADE.to_owned())));
             }
             CommandKind::Upgrade(outcome) => {
                 self.upgrade.begin(&self.proxy, &self.events, requester, Some(outcome));
@@ -282,13 +371,13 @@ impl Serving<'_> {
 
     /// What stores of routes say takes effect, as a reload would; while another process is about to take over, that process reads it.
     fn take_fragments(&mut self, sets: Vec<FragmentSet>) {
-        let Some(file) = &mut self.file else { return };
-        self.routes_due |= self.routes.hear(sets, file);
-        if self.routes_due && !self.upgrade.is_running() {
-            self.routes_due = false;
-            self.routes.apply(&mut self.proxy, file);
+        let ConfigSource::File(file) = &mut self.source else { return };
+        if self.upgrade.is_running() {
+            self.routes.hear(sets, file);
+            self.routes.show(&self.proxy);
+        } else {
+            self.routes.take(sets, &mut self.proxy, file);
         }
-        self.routes.show(&self.proxy);
     }
 
     fn reload(&mut self) -> Result<ReloadReport, Vec<String>> {
@@ -297,10 +386,18 @@ impl Serving<'_> {
             return Err(vec![UPGRADING.to_owned()]);
         }
         supervisor::tell_reloading();
-        let outcome = reload::run(&mut self.proxy, self.file.as_mut(), self.watch);
+        let outcome = match &mut self.source {
+            ConfigSource::Kubernetes(routes, path) => routes.reload(path.as_deref()).map(|config| {
+                // The routes follow, with the next generation.
+                let generation = self.proxy.generation() + 1;
+                (ReloadReport { generation, needs_restart: Vec::new() }, config)
+            }),
+            ConfigSource::File(file) => reload::run(&mut self.proxy, Some(file), self.watch),
+            ConfigSource::Arguments => reload::run(&mut self.proxy, None, self.watch),
+        };
         supervisor::tell_ready();
         let (reloaded, config) = outcome?;
-        if let Some(file) = &self.file {
+        if let ConfigSource::File(file) = &self.source {
             self.routes.tell(&self.proxy, file);
         }
         self.times = StopTimes::of(&config);
@@ -364,6 +461,7 @@ fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
                 ServeEvent::Signal(_)
                 | ServeEvent::Command(_)
                 | ServeEvent::Upgraded(_)
+                | ServeEvent::Routes(_)
                 | ServeEvent::Watchdog => {}
             }
         }

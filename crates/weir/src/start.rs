@@ -26,6 +26,9 @@ pub(crate) enum Origin<'a> {
     File(&'a Path),
     /// `weir serve --listen`.
     Arguments,
+    /// Objects of Kubernetes.
+    #[cfg(feature = "kubernetes")]
+    Kubernetes,
     /// `weir demo --listen`.
     Demo,
 }
@@ -151,6 +154,8 @@ impl Origin<'_> {
         match self {
             Origin::File(file) => format!("change `{key}` in {}", file.display()),
             Origin::Arguments => "choose another address with `--listen`".to_owned(),
+            #[cfg(feature = "kubernetes")]
+            Origin::Kubernetes => "choose another port for the listener of the Gateway".to_owned(),
             Origin::Demo => {
                 "choose another address: `weir demo --listen 127.0.0.1:0` takes any free port".to_owned()
             }

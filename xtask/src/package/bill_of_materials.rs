@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 const PROGRAM: &str = "weir";
 
 pub(super) fn make(workspace: &Workspace, release: &Release, folder: &Path) -> anyhow::Result<PathBuf> {
-    // The graph of this target alone, with all features, as packages have them.
+    // The graph of this target alone, with all features: those of the static program; the Debian package has fewer.
     let metadata = MetadataCommand::new()
         .manifest_path(workspace.root().join("Cargo.toml"))
         .features(cargo_metadata::CargoOpt::AllFeatures)

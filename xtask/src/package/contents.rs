@@ -29,7 +29,7 @@ pub(super) const CONFIG_FILES: &[&str] = &["/etc/weir/weir.toml", "/etc/logrotat
 /// Puts Weir below `root`.
 pub(super) fn stage_weir(workspace: &Workspace, programs: &Programs, root: &Path) -> anyhow::Result<()> {
     make_folder(&root.join("usr/bin"))?;
-    strip(workspace, &programs.weir, &root.join("usr/bin/weir"))?;
+    strip(workspace, &programs.weir, programs.libc, &root.join("usr/bin/weir"))?;
     for (from, to) in FILES {
         copy(&workspace.root().join("packaging").join(from), &root.join(to))?;
     }
@@ -49,7 +49,7 @@ pub(super) fn stage_weir(workspace: &Workspace, programs: &Programs, root: &Path
 /// Puts the lab below `root`.
 pub(super) fn stage_lab(workspace: &Workspace, programs: &Programs, root: &Path) -> anyhow::Result<()> {
     make_folder(&root.join("usr/bin"))?;
-    strip(workspace, &programs.lab, &root.join("usr/bin/weir-lab"))?;
+    strip(workspace, &programs.lab, programs.libc, &root.join("usr/bin/weir-lab"))?;
     let page = super::output_of(workspace, &programs.lab, &["man"])?;
     write_manual_page(workspace, &root.join("usr/share/man/man1"), "weir-lab.1", &page)?;
     stage_completions(workspace, &programs.lab, root)

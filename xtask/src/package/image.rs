@@ -64,7 +64,7 @@ pub(super) fn make(
 /// What the image holds.
 fn stage(workspace: &Workspace, programs: &Programs, root: &Path) -> anyhow::Result<()> {
     make_folder(&root.join("usr/bin"))?;
-    strip(workspace, &programs.weir, &root.join("usr/bin/weir"))?;
+    strip(workspace, &programs.weir, programs.libc, &root.join("usr/bin/weir"))?;
     let packaging = workspace.root().join("packaging");
     copy(&packaging.join("image/weir.toml"), &root.join(CONFIG.trim_start_matches('/')))?;
     copy(&packaging.join("config/welcome.html"), &root.join("usr/share/weir/welcome/index.html"))?;

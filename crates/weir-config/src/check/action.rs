@@ -2,7 +2,10 @@
 
 use super::templates::TemplatePlace;
 use super::{Files, UpstreamLookup, headers, static_files, templates};
-use crate::config::{FixedResponse, PageText, Redirect, RouteAction, SplitTarget, UpstreamIndex};
+use crate::config::{
+    FixedResponse, Interner, PageText, Redirect, RouteAction, RouteSettings, SplitAction, SplitTarget,
+    UpstreamIndex,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{RedirectText, RespondText, RouteText, SplitText};
@@ -56,16 +59,39 @@ fn split(
 ) -> Vec<SplitTarget> {
     let mut split: Vec<SplitTarget> = Vec::new();
     for part in parts {
-        let Some(name) = &part.value.upstream else { continue };
-        let found = diagnostics.len();
-        let upstream = upstreams.find(name, diagnostics);
-        if diagnostics.len() == found && split.iter().any(|other| other.upstream == upstream) {
-            let message = format!("`{}` appears twice in the split", name.value);
-            diagnostics.push(
-                Diagnostic::new(DiagnosticKind::Duplicate, name.span, message).help("add the weights up"),
-            );
-        }
-        split.push(SplitTarget { upstream, weight: part.value.weight.unwrap_or(0) });
+        let SplitText { upstream, respond, weight, .. } = &part.value;
+        let to = match (upstream, respond) {
+            (Some(name), None) => {
+                let found = diagnostics.len();
+                let upstream = upstreams.find(name, diagnostics);
+                let is_same = |other: &SplitTarget| other.upstream() == Some(upstream);
+                if diagnostics.len() == found && split.iter().any(is_same) {
+                    let message = format!("`{}` appears twice in the split", name.value);
+                    let twice = Diagnostic::new(DiagnosticKind::Duplicate, name.span, message);
+                    diagnostics.push(twice.help("add the weights up"));
+                }
+                SplitAction::Upstream(upstream)
+            }
+            (None, Some(status)) => {
+                report_without_upstream(part, diagnostics);
+                SplitAction::Respond(*status)
+            }
+            (None, None) => {
+                if part.is_missing("upstream") && part.is_missing("respond") {
+                    let message =
+                        "a target of a split has one of `upstream` and `respond`; this one has none";
+                    diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, part.span, message));
+                }
+                continue;
+            }
+            (Some(name), Some(_)) => {
+                let message = "a target of a split has one of `upstream` and `respond`; this one has both";
+                let conflict = Diagnostic::new(DiagnosticKind::Conflict, part.key_at("respond"), message);
+                diagnostics.push(conflict.label(name.span, "the other one"));
+                continue;
+            }
+        };
+        split.push(SplitTarget { to, weight: weight.unwrap_or(0), settings: None });
     }
     let all_sound = parts.iter().all(|part| part.is_sound);
     if let Some(first) = parts.first().filter(|_| all_sound && split.iter().all(|part| part.weight == 0)) {
@@ -73,6 +99,43 @@ fn split(
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, first.span, message));
     }
     split
+}
+
+/// Keys of a target that mean nothing where Weir answers itself.
+fn report_without_upstream(part: &SpannedTable<SplitText>, diagnostics: &mut Vec<Diagnostic>) {
+    for key in ["request_headers", "response_headers", "forward_host"] {
+        if part.written(key).is_some() {
+            let message = format!("`{key}` needs `upstream`: a target with `respond` has no server");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, part.key_at(key), message));
+        }
+    }
+}
+
+/// The settings of the targets that change what the route settles for all.
+pub(super) fn split_settings(
+    text: &RouteText,
+    place: &TemplatePlace<'_>,
+    (action, settings): (&mut RouteAction, &RouteSettings),
+    interner: &mut Interner<RouteSettings>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let (Some(parts), RouteAction::Split(targets)) = (&text.split, action) else { return };
+    let leads =
+        |part: &&SpannedTable<SplitText>| part.value.upstream.is_some() != part.value.respond.is_some();
+    for (part, target) in parts.0.iter().filter(leads).zip(targets) {
+        let SplitText { request_headers, response_headers, forward_host, .. } = &part.value;
+        let request = headers::check_request(request_headers, place, diagnostics);
+        let response = headers::check_response(response_headers, place, diagnostics);
+        if target.upstream().is_none() || request.is_empty() && response.is_empty() && forward_host.is_none()
+        {
+            continue;
+        }
+        let mut own = settings.clone();
+        own.request_headers = settings.request_headers.followed_by(&request);
+        own.response_headers = settings.response_headers.followed_by(&response);
+        own.forward_host = forward_host.clone().unwrap_or(settings.forward_host.clone());
+        target.settings = Some(interner.intern(own));
+    }
 }
 
 fn redirect(
@@ -92,7 +155,7 @@ fn redirect(
         templates::warn_of_variables(&to.value.0, to.span, diagnostics);
         to.value.0.clone()
     });
-    Redirect { to: to.unwrap_or_default(), status }
+    Redirect { to: to.unwrap_or_default(), status, rewrite: None }
 }
 
 fn respond(

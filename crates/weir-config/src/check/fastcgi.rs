@@ -64,15 +64,14 @@ fn check_asked(
 ) {
     let route = &text.value;
     let auth = route.forward_auth.as_ref().and_then(|auth| auth.value.upstream.as_ref());
-    let mirror = route.mirror.as_ref().and_then(|mirror| mirror.value.upstream.as_ref());
+    let mirrors = route.mirror.iter().flat_map(|mirrors| &mirrors.0);
+    let mirrors = mirrors.filter_map(|mirror| mirror.value.upstream.as_ref());
     let keys = route.jwt.as_ref().and_then(|jwt| jwt.value.remote_keys.as_ref());
     let keys = keys.and_then(|keys| keys.value.upstream.as_ref());
-    for (name, who) in [
-        (auth, "servers that decide about requests are asked"),
-        (mirror, "copies are sent"),
-        (keys, "keys are fetched"),
-    ] {
-        if let Some(name) = name.filter(|name| speaks_fastcgi(name, upstreams) == Some(true)) {
+    let asked = [(auth, "servers that decide about requests are asked"), (keys, "keys are fetched")];
+    let asked = asked.into_iter().filter_map(|(name, who)| Some((name?, who)));
+    for (name, who) in asked.chain(mirrors.map(|name| (name, "copies are sent"))) {
+        if speaks_fastcgi(name, upstreams) == Some(true) {
             let message = format!("{who} over HTTP, not over FastCGI");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, name.span, message));
         }

@@ -106,7 +106,7 @@ pub(super) fn check_request(
     check(text, &[("host", "write `forward_host`")], &place, diagnostics)
 }
 
-fn check_response(
+pub(super) fn check_response(
     text: &HeaderChangesText,
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,

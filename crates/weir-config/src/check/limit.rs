@@ -105,13 +105,7 @@ impl LimitLookup {
             }
         };
         self.named(names, diagnostics).iter().for_each(|limit| add(limit, None));
-        let upstreams: Vec<UpstreamIndex> = match action {
-            RouteAction::Upstream(upstream) => vec![*upstream],
-            RouteAction::Split(parts) => parts.iter().map(|part| part.upstream).collect(),
-            RouteAction::Files(files) => files.otherwise.into_iter().collect(),
-            RouteAction::Redirect(_) | RouteAction::Respond(_) => Vec::new(),
-        };
-        for upstream in upstreams {
+        for upstream in action.upstreams() {
             for limit in self.of_upstreams.get(upstream.0).into_iter().flatten() {
                 add(limit, Some(upstream));
             }

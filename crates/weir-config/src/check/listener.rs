@@ -47,6 +47,7 @@ pub(super) fn check(
         proxy_protocol,
         lists,
         limited_by,
+        isolated_names: Vec::new(),
         response_headers: headers.response,
         error_pages: headers.error_pages,
         routes: routes.into_iter().map(Arc::new).collect(),

@@ -19,7 +19,11 @@ pub(super) fn are_shown(settings: &RouteSettings, action: &RouteAction, log: &Ac
         }
         RouteAction::Redirect(redirect) => redirect.to.values().any(is_group),
         RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
-        RouteAction::Upstream(_) | RouteAction::Split(_) => false,
+        RouteAction::Split(parts) => parts
+            .iter()
+            .filter_map(|part| part.settings.as_ref())
+            .any(|own| own.request_headers.values().chain(own.response_headers.values()).any(is_group)),
+        RouteAction::Upstream(_) => false,
     };
     let mut params = fastcgi.iter().flat_map(|fastcgi| &fastcgi.params);
     let limits = settings.limited_by.iter().map(|one| &one.limit.key);

@@ -6,6 +6,7 @@ use crate::config::{Mirror, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::MirrorText;
+use crate::value::ShareFraction;
 
 pub(super) fn check(
     text: &SpannedTable<MirrorText>,
@@ -28,7 +29,7 @@ pub(super) fn check(
     }
     Mirror {
         upstream: upstream.unwrap_or(UpstreamIndex(0)),
-        share: value.share,
+        share: ShareFraction::of_percent(value.share),
         methods: value.methods.clone(),
         compare: value.compare.clone(),
         ignore_headers: value.ignore_headers.clone(),

@@ -64,6 +64,7 @@ use crate::value::{is_name, print_duration};
 pub(crate) fn check(
     text: &SpannedTable<Document>,
     files: &Files<'_>,
+    needs_listener: bool,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Config {
     let document = &text.value;
@@ -90,7 +91,7 @@ pub(crate) fn check(
     let limits = limits.into_limits(document, diagnostics);
     let caches = caches.into_caches(document, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
-    if document.listener.0.is_empty() && text.is_missing("listener") {
+    if needs_listener && document.listener.0.is_empty() && text.is_missing("listener") {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, "there is no listener").help(help));

@@ -16,8 +16,8 @@ use crate::config::{
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
-use crate::text::{CorsText, ListenerText, RegexReplacement, RouteText, ValueRule};
-use crate::value::Token;
+use crate::text::{CorsText, ListenerText, RedirectText, RegexReplacement, RouteText, ValueRule};
+use crate::value::{TemplateValue, Token};
 
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
@@ -52,8 +52,12 @@ pub(super) fn check(
     // A server of FastCGI has to be told the length of the body.
     let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
     let place = TemplatePlace::in_route(value);
+    let mut rewrite = rewrite(text, diagnostics);
+    if let RouteAction::Redirect(redirect) = &mut action {
+        redirect.rewrite = rewrite.take();
+    }
     let settings = RouteSettings {
-        rewrite: rewrite(text, diagnostics),
+        rewrite,
         lists: scope.lists.named(lists, &value.lists, diagnostics),
         limited_by: scope.limits.of_route(limited_by, &value.limited_by, &action, diagnostics),
         request_headers: around.request.followed_by(&headers::check_request(
@@ -77,7 +81,12 @@ pub(super) fn check(
         ]
         .concat(),
         forward_host: value.forward_host.clone(),
-        mirror: value.mirror.as_ref().map(|mirror| Box::new(mirror::check(mirror, scope, diagnostics))),
+        mirrors: value
+            .mirror
+            .iter()
+            .flat_map(|mirrors| &mirrors.0)
+            .map(|mirror| mirror::check(mirror, scope, diagnostics))
+            .collect(),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
@@ -89,6 +98,7 @@ pub(super) fn check(
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
+    action::split_settings(value, &place, (&mut action, &settings), interner, diagnostics);
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
     let matches = matches(text, shows_groups, diagnostics).into();
@@ -306,10 +316,18 @@ fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnosti
         "timeouts",
     ];
     let of_path = ["strip_prefix", "replace_prefix", "replace_regex"];
-    let is_used = |key: &&str| action == "files" && of_path.contains(key);
+    let redirects = |redirect: &SpannedTable<RedirectText>| {
+        let to = redirect.value.to.as_ref();
+        to.is_some_and(|to| to.value.0.values().any(|value| matches!(value, TemplateValue::Path)))
+    };
+    let shows_path = action == "files" || text.value.redirect.as_ref().is_some_and(redirects);
+    let is_used = |key: &&str| shows_path && of_path.contains(key);
     for key in KEYS.iter().copied().filter(|key| !is_used(key)) {
         if let Some(at) = text.changed(key) {
-            let message = format!("`{key}` has no effect here: with `{action}`, no server gets the request");
+            let message = match action == "redirect" && of_path.contains(&key) {
+                true => format!("`{key}` has no effect here: `redirect.to` has no `{{path}}`"),
+                false => format!("`{key}` has no effect here: with `{action}`, no server gets the request"),
+            };
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
     }

@@ -11,14 +11,17 @@ use crate::value::{HeaderName, Token};
 pub struct Cors {
     /// The origins.
     pub origins: Vec<CorsOrigin>,
-    /// Methods beside those that need no permission (GET, HEAD, POST).
-    pub methods: Vec<Token>,
+    /// Methods that requests may have; `None`: whatever is asked for.
+    pub methods: Option<Vec<Token>>,
     /// Headers that requests may have; `None`: whatever is asked for.
     pub headers: Option<Vec<HeaderName>>,
     /// Headers of responses that scripts may read beside the usual ones.
     pub expose: Vec<HeaderName>,
     /// Whether requests may have cookies and the like.
     pub credentials: bool,
+    /// Whether every origin may be permitted with credentials: the origin, method and headers that a browser names are repeated, since `*` means
+    /// nothing with credentials. The text has no key for it: any site could act as its visitors.
+    pub any_with_credentials: bool,
     /// How long browsers may remember a permission.
     pub max_age: Duration,
 }
@@ -31,7 +34,7 @@ impl Cors {
 
     /// Whether the answer is the same for every origin, so that caches may share it.
     pub fn allows_any(&self) -> bool {
-        self.origins.contains(&CorsOrigin::Any)
+        self.origins.contains(&CorsOrigin::Any) && !self.any_with_credentials
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_traffic::route::HostPattern;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{AccessList, AccessLog, ErrorPage, HeaderChanges, LimitUse, ListenerTls, Route};
@@ -65,6 +66,9 @@ pub struct Listener {
     pub forwarded: ForwardedHeaders,
     /// The id of a request, in logs and headers.
     pub request_id: RequestId,
+    /// Hosts that each count as a listener of their own, the most specific first: a request on a TLS connection whose server name belongs to
+    /// another one than its host is answered 421. Empty: no host does. The text has no key for it: there, listeners of one port are one.
+    pub isolated_names: Vec<HostPattern>,
     /// Changes to the headers of responses that have no route; those of routes have them already.
     pub response_headers: HeaderChanges,
     /// Pages of failures without a route; those of routes have them already.
@@ -76,6 +80,12 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Whether a request for this host is none for the connection of this server name: they belong to different isolated names.
+    pub fn is_misdirected(&self, server_name: &[u8], host: &[u8]) -> bool {
+        let place = |host: &[u8]| self.isolated_names.iter().position(|name| name.matches(host));
+        place(server_name) != place(host)
+    }
+
     /// The routes as a table that finds the one for a request; an id is the index in `routes`.
     ///
     /// # Panics
@@ -343,5 +353,33 @@ choice! {
         TrustedProxies = "trusted-proxies",
         /// all
         Always = "always",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cases of the conformance suite of the Gateway API.
+    #[test]
+    fn a_request_belongs_to_the_most_specific_isolated_name() {
+        let mut listener = Listener::new("web", Vec::new(), Vec::new());
+        assert!(!listener.is_misdirected(b"a.test", b"b.test"), "no host is isolated");
+        let names = ["second.test", "fourth.wildcard.test", "*.wildcard.test"];
+        listener.isolated_names = names.map(|name| HostPattern::parse(name).unwrap()).into();
+        listener.isolated_names.push(HostPattern::ANY);
+        for (server_name, host, is_misdirected) in [
+            ("first.test", "first.test", false),
+            ("first.test", "second.test", true),
+            ("first.test", "unknown.test", false),
+            ("second.test", "second.test", false),
+            ("second.test", "unknown.test", true),
+            ("third.wildcard.test", "fifth.wildcard.test", false),
+            ("third.wildcard.test", "fourth.wildcard.test", true),
+            ("fourth.wildcard.test", "fifth.wildcard.test", true),
+        ] {
+            let found = listener.is_misdirected(server_name.as_bytes(), host.as_bytes());
+            assert_eq!(found, is_misdirected, "{host} on a connection for {server_name}");
+        }
     }
 }

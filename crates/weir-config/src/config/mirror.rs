@@ -6,7 +6,7 @@ use weir_traffic::route::MethodMatch;
 
 use super::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
-use crate::value::{HeaderName, Percent, Size};
+use crate::value::{HeaderName, ShareFraction, Size};
 
 /// Copies of requests for another upstream, whose responses no client gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +14,7 @@ pub struct Mirror {
     /// The upstream.
     pub upstream: UpstreamIndex,
     /// The share of the requests that are copied, drawn at random.
-    pub share: Percent,
+    pub share: ShareFraction,
     /// The methods that are copied.
     pub methods: Vec<MethodMatch>,
     /// What is compared with the real response; empty: nothing.

@@ -88,7 +88,7 @@ pub use process::{
 };
 pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
-    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
+    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
 pub use routes_from::{RouteSource, RouteStore};
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};

@@ -1,5 +1,6 @@
 //! `[[listener.NAME.route]]`: matching requests and the action for them.
 
+use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,8 +63,8 @@ pub struct RouteSettings {
     pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
-    /// Copies of its requests for another upstream. Default: none.
-    pub mirror: Option<Box<Mirror>>,
+    /// Copies of its requests for other upstreams. Default: none.
+    pub mirrors: Vec<Mirror>,
     /// How bodies are taken in before a server is chosen; `None`: they are sent as they come.
     pub buffer_requests: Option<RequestBuffering>,
     /// How responses are taken in; `None`: as fast as the client takes them.
@@ -147,7 +148,7 @@ impl Default for RouteSettings {
             compression: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
-            mirror: None,
+            mirrors: Vec::new(),
             buffer_requests: None,
             buffer_responses: None,
             queue_priority: QueuePriority::Normal,
@@ -190,7 +191,7 @@ impl From<QueuePriority> for PriorityClass {
 pub enum RouteAction {
     /// The request goes to a server of this upstream.
     Upstream(UpstreamIndex),
-    /// The request goes to one of these upstreams, chosen at random by weight; at least one, not all weights 0.
+    /// The request takes one of these ways, chosen at random by weight; at least one, not all weights 0.
     Split(Vec<SplitTarget>),
     /// The response is a redirect.
     Redirect(Redirect),
@@ -200,28 +201,31 @@ pub enum RouteAction {
     Files(Box<StaticFiles>),
 }
 
-/// One target of a weighted split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SplitTarget {
-    /// The upstream.
-    pub upstream: UpstreamIndex,
-    /// Its share, relative to the sum of all weights; 0 to 1 000 000.
-    pub weight: u32,
-}
-
 /// `redirect`: the response sends the client to another URL.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Redirect {
     /// The `Location`, which begins with `http://`, `https://` or one `/`.
     pub to: Template,
     /// 301, 302, 303, 307 or 308. Default 308: permanent, with the same method.
     pub status: u16,
+    /// The rewrite of the path before it becomes `{path}`; `None` leaves it unchanged.
+    pub rewrite: Option<Rewrite>,
 }
 
 impl Redirect {
+    /// The `{path}` of a request with this path.
+    pub fn path<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+        let Some(rewrite) = &self.rewrite else { return path.into() };
+        let mut rewritten = Vec::new();
+        rewrite.apply(path, None, &mut rewritten);
+        rewritten.into()
+    }
+
     /// Appends the `Location` for a request, as far as its host without port, its path, and its query without `?` decide; other values stay
     /// as they are written.
     pub fn write_location(&self, out: &mut Vec<u8>, host: &[u8], path: &[u8], query: Option<&[u8]>) {
+        let path = self.path(path);
+        let path = &*path;
         for part in self.to.parts() {
             match part {
                 TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
@@ -254,6 +258,19 @@ pub struct FixedResponse {
     pub content_type: HeaderValue,
     /// Further headers.
     pub headers: Vec<(HeaderName, HeaderTemplate)>,
+}
+
+impl FixedResponse {
+    /// One without a body.
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status,
+            body: Box::default(),
+            body_with_values: None,
+            content_type: "text/plain; charset=utf-8".parse().expect("it is the value of a header"),
+            headers: Vec::new(),
+        }
+    }
 }
 
 /// Changes to headers, in this order: remove, set, add.
@@ -326,5 +343,59 @@ section! {
         memory: Size = "64KiB", in 0..=16_777_216, like "nginx `proxy_buffers`";
         /// Bytes of each body in a file; `0B` for none. All files together have 1 GiB at most.
         file: Size = "64MiB", in 0..=1_073_741_824, like "nginx `proxy_max_temp_file_size`";
+    }
+}
+
+/// One target of a weighted split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SplitTarget {
+    /// What happens to its requests.
+    pub to: SplitAction,
+    /// Its share, relative to the sum of all weights; 0 to 1 000 000.
+    pub weight: u32,
+    /// The settings of its requests from where they are on their way to a server, when they are not those of the route: changes of headers, the
+    /// rewrite, the host. What is decided before (access, limits, the cache, copies) is the matter of the route.
+    pub settings: Option<Arc<RouteSettings>>,
+}
+
+/// What happens to the requests of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SplitAction {
+    /// They go to a server of this upstream.
+    Upstream(UpstreamIndex),
+    /// They are answered with this status.
+    Respond(u16),
+}
+
+impl SplitTarget {
+    /// All of these requests go to an upstream as the route says.
+    pub fn to_upstream(upstream: UpstreamIndex, weight: u32) -> Self {
+        Self { to: SplitAction::Upstream(upstream), weight, settings: None }
+    }
+
+    /// Whether its requests are not treated as others of the route are.
+    pub fn is_apart(&self) -> bool {
+        self.settings.is_some() || self.upstream().is_none()
+    }
+
+    /// The upstream, unless Weir answers itself.
+    pub fn upstream(&self) -> Option<UpstreamIndex> {
+        match self.to {
+            SplitAction::Upstream(upstream) => Some(upstream),
+            SplitAction::Respond(_) => None,
+        }
+    }
+}
+
+impl RouteAction {
+    /// The upstreams that requests go to.
+    pub fn upstreams(&self) -> impl Iterator<Item = UpstreamIndex> {
+        let (one, parts) = match self {
+            RouteAction::Upstream(upstream) => (Some(*upstream), &[][..]),
+            RouteAction::Split(parts) => (None, &parts[..]),
+            RouteAction::Files(files) => (files.otherwise, &[][..]),
+            RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, &[][..]),
+        };
+        one.into_iter().chain(parts.iter().filter_map(SplitTarget::upstream))
     }
 }

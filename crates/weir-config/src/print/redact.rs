@@ -25,6 +25,10 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             }
             hide_changes(&mut route.value.request_headers);
             hide_changes(&mut route.value.response_headers);
+            for part in route.value.split.iter_mut().flat_map(|parts| &mut parts.0) {
+                hide_changes(&mut part.value.request_headers);
+                hide_changes(&mut part.value.response_headers);
+            }
             if let Some(fastcgi) = &mut route.value.fastcgi {
                 hide(&mut fastcgi.value.params, hidden_template);
             }

@@ -21,6 +21,8 @@ pub(crate) struct Loading<'a> {
     pub(crate) environment: Environment<'a>,
     /// Whether `include` may read files; fuzzing must not.
     pub(crate) reads_files: bool,
+    /// Whether a config without listeners is wrong.
+    pub(crate) needs_listener: bool,
     /// The texts so far.
     pub(crate) sources: SourceMap,
     /// The diagnostics so far.
@@ -36,6 +38,7 @@ impl<'a> Loading<'a> {
         Self {
             environment,
             reads_files,
+            needs_listener: true,
             sources: SourceMap::default(),
             diagnostics: Vec::new(),
             is_whole: true,

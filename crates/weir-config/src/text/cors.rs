@@ -32,16 +32,19 @@ section! {
 impl CorsText {
     pub(crate) fn to_cors(&self) -> Cors {
         let Self { origins, methods, headers, expose, credentials, max_age } = self;
+        // These need no permission.
+        let always = ["GET", "HEAD", "POST"].map(|name| name.parse().expect("it is a token")).into_iter();
         Cors {
             origins: origins
                 .iter()
                 .flat_map(|origins| &origins.0)
                 .map(|origin| origin.value.clone())
                 .collect(),
-            methods: methods.clone(),
+            methods: Some(always.chain(methods.iter().cloned()).collect()),
             headers: headers.clone(),
             expose: expose.clone(),
             credentials: *credentials,
+            any_with_credentials: false,
             max_age: *max_age,
         }
     }

@@ -125,6 +125,7 @@ impl ListenerText {
             forwarded: self.forwarded,
             request_id: self.request_id.value,
             response_headers: HeaderChanges::default(),
+            isolated_names: Vec::new(),
             error_pages: Vec::new(),
             access_log: self.access_log.map_or(access_log, |own| own.value),
             routes: Vec::new(),

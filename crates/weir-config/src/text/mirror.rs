@@ -6,7 +6,7 @@ use weir_traffic::route::MethodMatch;
 
 use crate::config::{ForwardHost, Mirror, MirrorPart, UpstreamIndex};
 use crate::key::{Spanned, section};
-use crate::value::{HeaderName, Percent, Size};
+use crate::value::{HeaderName, Percent, ShareFraction, Size};
 
 section! {
     /// Copies requests to another upstream as soon as their own responses have been relayed; what comes back is thrown away, or compared with
@@ -40,7 +40,7 @@ section! {
 
 impl Mirror {
     /// Copies of all requests, whatever their method, with the defaults of the product otherwise.
-    pub fn of_all(upstream: UpstreamIndex, share: Percent) -> Self {
+    pub fn of_all(upstream: UpstreamIndex, share: ShareFraction) -> Self {
         let text = MirrorText::default();
         let methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
         let methods = methods.into_iter().map(|name| MethodMatch::parse(name).expect("it is a method"));

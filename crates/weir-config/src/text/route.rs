@@ -100,7 +100,7 @@ section! {
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// Copies of requests for another upstream, whose responses no client gets.
-        mirror: SpannedTable<MirrorText> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
+        mirror: OneOrMany<SpannedTable<MirrorText>> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
         /// Takes the whole body of a request in before it goes to a server, so that a slow client holds none up.
         buffer_requests: SpannedTable<RequestBuffering> = optional, like "nginx `proxy_request_buffering`, HAProxy `option http-buffer-request`, Traefik `buffering`";
         /// Takes the response of a server in as fast as it comes, so that a slow client holds no server.
@@ -137,9 +137,17 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct SplitText at "listener.NAME.route.split" {
         /// The upstream.
-        upstream: Spanned<Box<str>> = required;
+        upstream: Spanned<Box<str>> = optional;
+        /// In place of an upstream: the status with which Weir answers these requests itself.
+        respond: u16 = optional, in 200..=599;
         /// The share of the requests, relative to the sum of all weights.
         weight: u32 = required, in 0..=1_000_000;
+        /// Changes to the headers of these requests to the server, after those of the route.
+        request_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.request_headers_to_add`";
+        /// Changes to the headers of the responses to the client, after those of the route.
+        response_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.response_headers_to_add`";
+        /// The `Host` of these requests to the server. Without it, that of the route.
+        forward_host: ForwardHost = optional, like "Envoy `weighted_clusters.clusters.host_rewrite_literal`";
     }
 }
 
@@ -147,7 +155,7 @@ section! {
     /// A redirect to another URL.
     #[derive(Debug, Clone)]
     pub(crate) struct RedirectText at "listener.NAME.route.redirect" {
-        /// The target.
+        /// The target. `{path}` is the path as `strip_prefix`, `replace_prefix` or `replace_regex` of the route leave it.
         to: Spanned<RedirectTarget> = required;
         /// 301, 302, 303, 307 or 308. With 307 and 308 the method stays the same; 301 and 308 are cached by clients permanently.
         status: u16 = 308, in 301..=308;

@@ -35,7 +35,7 @@ fn the_canary_gets_its_share() {
         panic!("the first route splits")
     };
     let shares: Vec<(&str, u32)> =
-        parts.iter().map(|part| (&*config.upstream(part.upstream).name, part.weight)).collect();
+        parts.iter().map(|part| (&*config.upstream(part.upstream().unwrap()).name, part.weight)).collect();
     assert_eq!(shares, [("stable", 95), ("canary", 5)]);
 }
 

@@ -161,6 +161,16 @@ impl Proxy {
         announcements::start(&self.announcements, watcher, hand_over, queries)
     }
 
+    /// Which config is in use: 1 is that of the start.
+    pub fn generation(&self) -> u64 {
+        self.current.load().generation
+    }
+
+    /// Has `/ready` fail, or not any more: the first routes are awaited from elsewhere.
+    pub fn set_awaits_routes(&self, awaits: bool) {
+        self.hand_over.set_awaits_routes(awaits);
+    }
+
     /// Whether other programs are told if the node serves.
     pub fn is_announced(&self) -> bool {
         self.watcher.is_some()

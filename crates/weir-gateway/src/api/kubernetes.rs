@@ -14,6 +14,8 @@ pub struct Service {
     pub metadata: ObjectMeta,
     /// What is wanted.
     pub spec: ServiceSpec,
+    /// Where its load balancer is.
+    pub status: Option<Box<ServiceStatus>>,
 }
 
 /// The part of a `Service` that decides where its pods are reached.
@@ -24,6 +26,35 @@ pub struct ServiceSpec {
     pub r#type: Option<Box<str>>,
     /// The ports.
     pub ports: Box<[ServicePort]>,
+    /// Its addresses inside of the cluster.
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: Box<[Box<str>]>,
+}
+
+/// What a cluster has made of a `Service`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceStatus {
+    /// Its load balancer.
+    pub load_balancer: LoadBalancerStatus,
+}
+
+/// The load balancer of a `Service`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LoadBalancerStatus {
+    /// Its addresses; none: it has none yet.
+    pub ingress: Box<[LoadBalancerPoint]>,
+}
+
+/// One address of a load balancer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LoadBalancerPoint {
+    /// An address.
+    pub ip: Option<Box<str>>,
+    /// Or a name.
+    pub hostname: Option<Box<str>>,
 }
 
 /// One port of a `Service`.

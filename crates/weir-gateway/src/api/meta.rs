@@ -22,4 +22,30 @@ pub struct ObjectMeta {
     /// The labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Which write of the object this is.
+    #[serde(skip_serializing_if = "ResourceVersion::is_empty")]
+    pub resource_version: ResourceVersion,
+}
+
+/// The version of an object. It is no part of what the object says: objects that differ in it alone are equal.
+#[derive(Debug, Clone, Default, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct ResourceVersion(Box<str>);
+
+impl ResourceVersion {
+    /// The text, whose meaning the API server alone knows.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is not known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl PartialEq for ResourceVersion {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
 }

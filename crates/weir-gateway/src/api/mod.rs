@@ -20,10 +20,11 @@ pub use gateway_class::*;
 pub use grpc_route::*;
 pub use http_route::*;
 pub use kubernetes::{
-    ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, Namespace, SecretObject,
-    Service, ServicePort, ServiceSpec, SliceEndpoint, ZoneHint,
+    ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, LoadBalancerPoint,
+    LoadBalancerStatus, Namespace, SecretObject, Service, ServicePort, ServiceSpec, ServiceStatus,
+    SliceEndpoint, ZoneHint,
 };
-pub use meta::ObjectMeta;
+pub use meta::{ObjectMeta, ResourceVersion};
 pub use reference_grant::*;
 pub use shared::*;
 pub use tcp_route::*;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use weir_config::{
-    Cors, CorsOrigin, ForwardHost, HeaderChanges, HeaderName, HeaderTemplate, HeaderValue, Percent, Token,
+    Cors, CorsOrigin, ForwardHost, HeaderChanges, HeaderName, HeaderTemplate, HeaderValue, ShareFraction,
+    Token,
 };
 use weir_traffic::rewrite::Rewrite;
 
@@ -18,7 +19,7 @@ pub(super) struct RuleFilters<'a> {
     pub(super) response: HeaderChanges,
     /// The `Host` that a change of headers sets.
     pub(super) host: Option<ForwardHost>,
-    pub(super) mirror: Option<&'a RequestMirror>,
+    pub(super) mirrors: Vec<&'a RequestMirror>,
     pub(super) redirect: Option<&'a RequestRedirect>,
     pub(super) rewrite: Option<&'a UrlRewrite>,
     pub(super) cors: Option<Cors>,
@@ -29,12 +30,9 @@ impl<'a> RuleFilters<'a> {
         let mut read = Self::default();
         let mut types: Vec<&str> = Vec::new();
         for filter in filters {
-            if types.contains(&&*filter.r#type) {
-                let message = match &*filter.r#type {
-                    "RequestMirror" => "filters: only one RequestMirror per rule is supported yet".to_owned(),
-                    other => format!("filters: {other} is there twice"),
-                };
-                return Err(Refusal::unsupported(message));
+            // Of all filters only this one may be there several times.
+            if types.contains(&&*filter.r#type) && *filter.r#type != *"RequestMirror" {
+                return Err(Refusal::unsupported(format!("filters: {} is there twice", filter.r#type)));
             }
             types.push(&filter.r#type);
             read.take(filter)?;
@@ -58,7 +56,7 @@ impl<'a> RuleFilters<'a> {
                 let written = filter.response_header_modifier.as_deref().ok_or_else(missing)?;
                 (self.response, _) = header_changes(written, "responseHeaderModifier", false)?;
             }
-            "RequestMirror" => self.mirror = Some(filter.request_mirror.as_deref().ok_or_else(missing)?),
+            "RequestMirror" => self.mirrors.push(filter.request_mirror.as_deref().ok_or_else(missing)?),
             "RequestRedirect" => {
                 self.redirect = Some(filter.request_redirect.as_deref().ok_or_else(missing)?);
             }
@@ -81,9 +79,9 @@ impl<'a> RuleFilters<'a> {
         Ok(())
     }
 
-    /// Whether there are only changes of headers, which a backend of its own can have.
-    pub(super) fn changes_only_headers(&self) -> bool {
-        self.mirror.is_none() && self.redirect.is_none() && self.rewrite.is_none() && self.cors.is_none()
+    /// Whether one of several backends can have them: they change the request and its response, and not whether it goes there.
+    pub(super) fn changes_only_messages(&self) -> bool {
+        self.mirrors.is_empty() && self.redirect.is_none() && self.cors.is_none()
     }
 }
 
@@ -171,29 +169,21 @@ pub(super) fn rewrite(
     Ok((host, Some(rewrite)))
 }
 
-/// The share of the requests that are copied, in whole hundredths.
-pub(super) fn mirror_share(written: &RequestMirror) -> Result<Percent, Refusal> {
+/// The share of the requests that are copied.
+pub(super) fn mirror_share(written: &RequestMirror) -> Result<ShareFraction, Refusal> {
     let bad = |message: &str| Refusal::unsupported(format!("requestMirror: {message}"));
-    let percent = match (written.percent, written.fraction.as_deref()) {
+    let (numerator, denominator) = match (written.percent, written.fraction.as_deref()) {
         (Some(_), Some(_)) => return Err(bad("`percent` and `fraction` exclude each other")),
-        (Some(percent), None) => i64::from(percent),
-        (None, None) => 100,
-        (None, Some(fraction)) => {
-            let (numerator, denominator) =
-                (i64::from(fraction.numerator), i64::from(fraction.denominator.unwrap_or(100)));
-            if denominator <= 0 {
-                return Err(bad("the denominator has to be above 0"));
-            }
-            if numerator * 100 % denominator != 0 {
-                return Err(bad("only fractions of whole hundredths are supported yet"));
-            }
-            numerator * 100 / denominator
-        }
+        (Some(percent), None) => (percent, 100),
+        (None, None) => return Ok(ShareFraction::WHOLE),
+        (None, Some(fraction)) => (fraction.numerator, fraction.denominator.unwrap_or(100)),
     };
-    match u32::try_from(percent) {
-        Ok(percent) if percent <= 100 => Ok(Percent::new(percent)),
-        _ => Err(bad("the share is not between 0 and 100 %")),
+    if denominator <= 0 {
+        return Err(bad("the denominator has to be above 0"));
     }
+    let share = u32::try_from(numerator).ok().zip(u32::try_from(denominator).ok());
+    let share = share.and_then(|(numerator, denominator)| ShareFraction::new(numerator, denominator));
+    share.ok_or_else(|| bad("the share is not between 0 and 100 %"))
 }
 
 fn cors(written: &CorsFilter) -> Result<Cors, Refusal> {
@@ -204,28 +194,25 @@ fn cors(written: &CorsFilter) -> Result<Cors, Refusal> {
         .iter()
         .map(|origin| origin.parse().map_err(|error| bad(&error)))
         .collect::<Result<_, _>>()?;
-    if credentials && origins.contains(&CorsOrigin::Any) {
-        return Err(bad(
-            &"allowCredentials with every origin would let any site act as its visitors: name the origins",
-        ));
-    }
     let names = |written: &[Box<str>]| -> Result<Vec<HeaderName>, Refusal> {
         written.iter().map(|name| name.parse().map_err(|error| bad(&error))).collect()
     };
     let is_any = |list: &[Box<str>]| list.iter().any(|one| **one == *"*");
-    let methods: Vec<Token> = if is_any(&written.allow_methods) {
-        ["PUT", "PATCH", "DELETE", "OPTIONS"].map(|name| name.parse().expect("it is a token")).into()
-    } else {
-        let usual = ["GET", "HEAD", "POST"];
-        let others = written.allow_methods.iter().filter(|method| !usual.contains(&&***method));
-        others.map(|method| method.parse().map_err(|error| bad(&error))).collect::<Result<_, _>>()?
+    let methods = match &*written.allow_methods {
+        list if is_any(list) => None,
+        [] => Some(["GET", "HEAD", "POST"].map(|name| name.parse().expect("it is a token")).into()),
+        list => {
+            let methods = list.iter().map(|method| method.parse().map_err(|error| bad(&error)));
+            Some(methods.collect::<Result<Vec<Token>, _>>()?)
+        }
     };
     let max_age = u64::try_from(written.max_age.unwrap_or(5)).map_err(|_| bad(&"maxAge is below 0"))?;
     Ok(Cors {
-        origins,
         methods,
         headers: if is_any(&written.allow_headers) { None } else { Some(names(&written.allow_headers)?) },
         expose: names(&written.expose_headers)?,
+        any_with_credentials: credentials && origins.contains(&CorsOrigin::Any),
+        origins,
         credentials,
         max_age: Duration::from_secs(max_age.min(86_400)),
     })

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use weir_config::{Percent, RouteSettings};
+use weir_config::{RouteSettings, ShareFraction};
 use weir_traffic::route::{HostPattern, RouteMatch};
 
 use crate::api::ParentReference;
@@ -85,9 +85,9 @@ pub(crate) struct CompiledRule {
     /// What it matches, without hosts and priority; any of these.
     pub(crate) matches: Vec<RouteMatch>,
     pub(crate) action: CompiledAction,
-    /// All settings but the mirror, which names an upstream by its index.
+    /// All settings but the mirrors, which name upstreams by their indices.
     pub(crate) settings: Arc<RouteSettings>,
-    pub(crate) mirror: Option<(Arc<Backend>, Percent)>,
+    pub(crate) mirrors: Vec<(Arc<Backend>, ShareFraction)>,
     /// What decides between each match and those of other routes with the same host, before priority: equal numbers may be a tie.
     pub(crate) ranks: Vec<u64>,
 }
@@ -98,10 +98,10 @@ impl CompiledRule {
         matches: Vec<RouteMatch>,
         action: CompiledAction,
         settings: RouteSettings,
-        mirror: Option<(Arc<Backend>, Percent)>,
+        mirrors: Vec<(Arc<Backend>, ShareFraction)>,
     ) -> Self {
         let ranks = matches.iter().map(rank).collect();
-        Self { name, matches, action, settings: Arc::new(settings), mirror, ranks }
+        Self { name, matches, action, settings: Arc::new(settings), mirrors, ranks }
     }
 }
 
@@ -115,11 +115,21 @@ pub(crate) fn rank(matches: &RouteMatch) -> u64 {
     hasher.finish()
 }
 
+/// One of the backends of a rule.
+#[derive(Debug)]
+pub(crate) struct CompiledTarget {
+    /// Where its share goes; `None`: nowhere, it is answered 500.
+    pub(crate) backend: Option<Arc<Backend>>,
+    pub(crate) weight: u32,
+    /// The settings of its requests, if they are not those of the rule.
+    pub(crate) settings: Option<Arc<RouteSettings>>,
+}
+
 /// What happens to requests of a rule.
 #[derive(Debug)]
 pub(crate) enum CompiledAction {
     /// They go to one of these, by weight; at least one, no weight is 0.
-    Backends(Vec<(Arc<Backend>, u32)>),
+    Backends(Vec<CompiledTarget>),
     /// They are sent elsewhere; one plan per match.
     Redirect(Vec<RedirectPlan>),
     /// They are answered with this status, since no reference leads anywhere.
@@ -134,7 +144,8 @@ impl CompiledRoute {
                 CompiledAction::Backends(targets) => &targets[..],
                 CompiledAction::Redirect(_) | CompiledAction::Respond(_) => &[],
             };
-            targets.iter().map(|(backend, _)| backend).chain(rule.mirror.iter().map(|(backend, _)| backend))
+            let targets = targets.iter().filter_map(|target| target.backend.as_ref());
+            targets.chain(rule.mirrors.iter().map(|(backend, _)| backend))
         })
     }
 }

@@ -1,18 +1,22 @@
 //! RequestRedirect: where clients are sent depends on the listener, too.
 
 use weir_config::{Redirect, Template};
+use weir_traffic::rewrite::Rewrite;
 
+use super::matches::prefix as trimmed;
 use crate::api::{PathModifier, RequestRedirect};
 use crate::refusal::Refusal;
 
 /// A redirect before its listener is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RedirectPlan {
     scheme: Option<Box<str>>,
     host: Box<str>,
     port: Option<u16>,
     /// Path and query, as a template.
     path: Box<str>,
+    /// What becomes of the `{path}` in it.
+    rewrite: Option<Rewrite>,
     status: u16,
 }
 
@@ -29,11 +33,13 @@ impl RedirectPlan {
         if !matches!(scheme.as_deref(), None | Some("http" | "https")) {
             return Err(Refusal::unsupported("requestRedirect.scheme: `http` or `https`"));
         }
+        let (path, rewrite) = path(written.path.as_deref(), prefix)?;
         let plan = Self {
             scheme,
             host: literal(written.hostname.as_deref().unwrap_or("{host}"), written.hostname.is_some())?,
             port,
-            path: path(written.path.as_deref(), prefix)?,
+            path,
+            rewrite,
             status: status as u16,
         };
         plan.at(false, 80)?;
@@ -53,25 +59,32 @@ impl RedirectPlan {
         let text = format!("{scheme}://{}{port}{}", self.host, self.path);
         let to: Template =
             text.parse().map_err(|error| Refusal::unsupported(format!("requestRedirect: {error}")))?;
-        Ok(Redirect { to, status: self.status })
+        Ok(Redirect { to, status: self.status, rewrite: self.rewrite.clone() })
     }
 }
 
-fn path(written: Option<&PathModifier>, prefix: Option<&str>) -> Result<Box<str>, Refusal> {
-    let Some(written) = written else { return Ok("{path}{query}".into()) };
+/// Path and query as a template, and what becomes of the `{path}` in it.
+fn path(
+    written: Option<&PathModifier>,
+    prefix: Option<&str>,
+) -> Result<(Box<str>, Option<Rewrite>), Refusal> {
+    let Some(written) = written else { return Ok(("{path}{query}".into(), None)) };
     match &*written.r#type {
         "ReplaceFullPath" => {
             let path = written.replace_full_path.as_deref().unwrap_or("/");
             let slash = if path.starts_with('/') { "" } else { "/" };
-            Ok(format!("{slash}{}{{query}}", literal(path, true)?).into())
+            Ok((format!("{slash}{}{{query}}", literal(path, true)?).into(), None))
         }
-        "ReplacePrefixMatch" if prefix == Some("/") => {
-            let path = written.replace_prefix_match.as_deref().unwrap_or("/").trim_end_matches('/');
-            Ok(format!("{}{{path}}{{query}}", literal(path, true)?).into())
+        "ReplacePrefixMatch" => {
+            let bad = |error: &dyn std::fmt::Display| {
+                Refusal::unsupported(format!("requestRedirect.path: {error}"))
+            };
+            let prefix =
+                prefix.ok_or_else(|| bad(&"ReplacePrefixMatch needs a match of the type PathPrefix"))?;
+            let to = written.replace_prefix_match.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
+            let rewrite = Rewrite::replace_prefix(prefix, trimmed(&literal(to, false)?));
+            Ok(("{path}{query}".into(), Some(rewrite.map_err(|error| bad(&error))?)))
         }
-        "ReplacePrefixMatch" => Err(Refusal::unsupported(
-            "requestRedirect.path: ReplacePrefixMatch is only supported for the prefix `/` yet",
-        )),
         other => {
             Err(Refusal::unsupported(format!("requestRedirect.path: the type `{other}` is not supported")))
         }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::{HeaderChanges, RouteSettings};
+use weir_config::RouteSettings;
 use weir_traffic::route::RouteMatch;
 use weir_traffic::split::SPLIT_WEIGHT_MAX;
 
 use super::filters::{self, RuleFilters};
-use super::{CompiledAction, CompiledRule, RedirectPlan};
+use super::{CompiledAction, CompiledRule, CompiledTarget, RedirectPlan};
 use crate::api::{BackendReference, HttpRouteFilter};
 use crate::backends::{Backend, BackendScope};
 use crate::refusal::Refusal;
@@ -32,40 +32,46 @@ pub(super) struct RuleParts<'a> {
     pub(super) backend_timeout: Option<Option<Duration>>,
 }
 
-/// The backends that references lead to; references that lead nowhere are noted in `resolved`.
+/// The targets that references come to; references that lead nowhere are noted in `resolved`, and their share is answered 500.
 pub(super) fn targets(
     scope: &BackendScope<'_>,
     backends: &[WeightedBackend],
-    timeout: Option<Option<Duration>>,
+    (timeout, settings_of): (Option<Option<Duration>>, impl Fn(&WeightedBackend) -> OwnSettings),
     resolved: &mut Result<(), Refusal>,
-) -> Result<Vec<(Arc<Backend>, u32)>, Refusal> {
-    let mut targets: Vec<(Arc<Backend>, u32)> = Vec::new();
-    let mut any_leads = false;
+) -> Result<Vec<CompiledTarget>, Refusal> {
+    let mut targets: Vec<CompiledTarget> = Vec::new();
     for backend in backends {
         let weight = u32::try_from(backend.weight).ok().filter(|weight| *weight <= SPLIT_WEIGHT_MAX);
         let weight = weight.ok_or_else(|| Refusal::unsupported("backendRefs: a weight is 0 to 1000000"))?;
-        let target = match scope.resolve(&backend.reference, timeout) {
-            Ok(target) => {
-                any_leads |= weight > 0;
-                target
-            }
+        let settings = settings_of(backend)?;
+        let leads_to = match scope.resolve(&backend.reference, timeout) {
+            Ok(target) => Some(target),
             Err(refusal) => {
                 if resolved.is_ok() {
                     *resolved = Err(refusal);
                 }
-                Backend::unresolved()
+                None
             }
         };
         if weight == 0 {
             continue;
         }
-        match targets.iter_mut().find(|(known, _)| known.name == target.name) {
-            Some((_, known)) if *known + weight <= SPLIT_WEIGHT_MAX => *known += weight,
-            _ => targets.push((target, weight)),
+        let settings = settings.filter(|_| leads_to.is_some());
+        let is_same = |known: &&mut CompiledTarget| {
+            let name = |backend: &Option<Arc<Backend>>| backend.as_ref().map(|backend| backend.name.clone());
+            name(&known.backend) == name(&leads_to) && known.settings.is_none() && settings.is_none()
+        };
+        match targets.iter_mut().find(is_same) {
+            Some(known) if known.weight + weight <= SPLIT_WEIGHT_MAX => known.weight += weight,
+            _ => targets.push(CompiledTarget { backend: leads_to, weight, settings }),
         }
     }
+    let any_leads = targets.iter().any(|target| target.backend.is_some());
     Ok(if any_leads { targets } else { Vec::new() })
 }
+
+/// The settings of requests to a backend, if they are not those of its rule.
+pub(super) type OwnSettings = Result<Option<Arc<RouteSettings>>, Refusal>;
 
 pub(super) fn compile(
     scope: &BackendScope<'_>,
@@ -73,64 +79,81 @@ pub(super) fn compile(
     resolved: &mut Result<(), Refusal>,
 ) -> Result<CompiledRule, Refusal> {
     let filters = RuleFilters::read(parts.filters)?;
-    let (request, response) = with_backend_filters(&filters, &parts.backends)?;
-    let mut settings =
-        RouteSettings { request_headers: request, response_headers: response, ..RouteSettings::default() };
-    if let Some(host) = &filters.host {
-        settings.forward_host = host.clone();
-    }
+    let mut settings = RouteSettings { cors: filters.cors.clone().map(Box::new), ..RouteSettings::default() };
     if let Some(timeout) = parts.request_timeout {
         settings.timeouts.exchange = timeout;
     }
-    settings.cors = filters.cors.clone().map(Box::new);
     if let Some(redirect) = filters.redirect {
         let plans = parts.prefixes.iter().map(|prefix| RedirectPlan::read(redirect, *prefix));
         let action = CompiledAction::Redirect(plans.collect::<Result<_, _>>()?);
-        settings.request_headers = HeaderChanges::default();
-        return Ok(CompiledRule::new(parts.name, parts.matches, action, settings, None));
+        settings.response_headers = filters.response;
+        return Ok(CompiledRule::new(parts.name, parts.matches, action, settings, Vec::new()));
     }
-    if let Some(written) = filters.rewrite {
-        let prefix = common_prefix(&parts.prefixes);
-        let (host, path) = filters::rewrite(written, prefix)?;
-        settings.rewrite = path;
-        settings.forward_host = host.unwrap_or(settings.forward_host);
+    let prefix = common_prefix(&parts.prefixes);
+    apply(&mut settings, &filters, prefix)?;
+    let mut copies = filters.mirrors;
+    let used: Vec<_> = parts.backends.iter().filter(|backend| backend.weight != 0).collect();
+    if let [only] = used[..] {
+        let own = RuleFilters::read(&only.filters)?;
+        if own.redirect.is_some() || own.cors.is_some() {
+            return Err(Refusal::unsupported("backendRefs.filters: RequestRedirect and CORS are of a rule"));
+        }
+        apply(&mut settings, &own, prefix)?;
+        copies.extend(own.mirrors);
     }
-    let mut mirror = None;
-    if let Some(written) = filters.mirror {
+    let mut mirrors = Vec::new();
+    for written in copies {
         let share = filters::mirror_share(written)?;
         match scope.resolve(&written.backend_ref, None) {
-            Ok(target) => mirror = (share.percent() > 0).then_some((target, share)),
+            Ok(target) if !share.is_none() => mirrors.push((target, share)),
+            Ok(_) => {}
             Err(refusal) if resolved.is_ok() => *resolved = Err(refusal),
             Err(_) => {}
         }
     }
-    let targets = targets(scope, &parts.backends, parts.backend_timeout, resolved)?;
+    let has_several = used.len() > 1;
+    let own = |backend: &WeightedBackend| match has_several && !backend.filters.is_empty() {
+        true => own_settings(&settings, backend, prefix),
+        false => Ok(None),
+    };
+    let targets = targets(scope, &parts.backends, (parts.backend_timeout, own), resolved)?;
     let action =
         if targets.is_empty() { CompiledAction::Respond(500) } else { CompiledAction::Backends(targets) };
-    Ok(CompiledRule::new(parts.name, parts.matches, action, settings, mirror))
+    Ok(CompiledRule::new(parts.name, parts.matches, action, settings, mirrors))
 }
 
-/// The changes of headers of a rule and of its only backend. Several backends with changes of their own need more than a route can do.
-fn with_backend_filters(
-    filters: &RuleFilters<'_>,
-    backends: &[WeightedBackend],
-) -> Result<(HeaderChanges, HeaderChanges), Refusal> {
-    let (mut request, mut response) = (filters.request.clone(), filters.response.clone());
-    let used: Vec<_> = backends.iter().filter(|backend| backend.weight != 0).collect();
-    for backend in used.iter().filter(|backend| !backend.filters.is_empty()) {
-        if used.len() > 1 {
-            let message = "backendRefs.filters: filters of one of several backends are not supported yet";
-            return Err(Refusal::unsupported(message));
-        }
-        let own = RuleFilters::read(&backend.filters)?;
-        if !own.changes_only_headers() || own.host.is_some() {
-            let message = "backendRefs.filters: only changes of headers other than `Host` are supported yet";
-            return Err(Refusal::unsupported(message));
-        }
-        request = request.followed_by(&own.request);
-        response = own.response.followed_by(&response);
+/// The settings of requests to one of several backends.
+fn own_settings(settings: &RouteSettings, backend: &WeightedBackend, prefix: Option<&str>) -> OwnSettings {
+    let own = RuleFilters::read(&backend.filters)?;
+    if !own.changes_only_messages() {
+        let message = "backendRefs.filters: RequestMirror of one of several backends is not supported yet; \
+                       RequestRedirect and CORS are of a rule";
+        return Err(Refusal::unsupported(message));
     }
-    Ok((request, response))
+    let mut settings = settings.clone();
+    apply(&mut settings, &own, prefix)?;
+    Ok(Some(Arc::new(settings)))
+}
+
+/// Changes of messages on top of those that are there: those of a backend come after those of its rule for requests, before them for responses.
+fn apply(
+    settings: &mut RouteSettings,
+    filters: &RuleFilters<'_>,
+    prefix: Option<&str>,
+) -> Result<(), Refusal> {
+    settings.request_headers = settings.request_headers.followed_by(&filters.request);
+    settings.response_headers = filters.response.followed_by(&settings.response_headers);
+    if let Some(host) = &filters.host {
+        settings.forward_host = host.clone();
+    }
+    if let Some(written) = filters.rewrite {
+        let (host, path) = filters::rewrite(written, prefix)?;
+        settings.rewrite = path.or(settings.rewrite.take());
+        if let Some(host) = host {
+            settings.forward_host = host;
+        }
+    }
+    Ok(())
 }
 
 /// The prefix that all matches have in common, if each is a prefix.

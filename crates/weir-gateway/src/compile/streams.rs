@@ -4,7 +4,7 @@ use weir_config::RouteSettings;
 use weir_traffic::route::RouteMatch;
 
 use super::rule::{WeightedBackend, targets};
-use super::{CompiledAction, CompiledRoute, CompiledRule, RouteKind, check_hostnames};
+use super::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, check_hostnames};
 use crate::api::{BackendReference, ObjectMeta, ParentReference, StreamRouteRule, TcpRoute, TlsRoute};
 use crate::backends::{Backend, BackendScope, Payload};
 use crate::refusal::Refusal;
@@ -93,12 +93,15 @@ fn compile_rule(
             filters: Box::default(),
         })
         .collect();
-    let mut targets = targets(scope, &backends, None, resolved)?;
+    let mut targets = targets(scope, &backends, (None, |_| Ok(None)), resolved)?;
     if targets.is_empty() {
         // A connection cannot be answered: without a server it is closed.
-        targets.push((Backend::unresolved(), 1));
+        targets.push(CompiledTarget { backend: None, weight: 1, settings: None });
+    }
+    for target in &mut targets {
+        target.backend.get_or_insert_with(Backend::unresolved);
     }
     let name = written.name.clone().unwrap_or_else(|| "0".into());
     let action = CompiledAction::Backends(targets);
-    Ok(CompiledRule::new(name, vec![RouteMatch::default()], action, RouteSettings::default(), None))
+    Ok(CompiledRule::new(name, vec![RouteMatch::default()], action, RouteSettings::default(), Vec::new()))
 }

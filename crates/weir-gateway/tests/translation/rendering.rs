@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use weir_config::{
     Config, ForwardHost, HeaderChanges, Listener, ListenerProtocol, Route, RouteAction, RouteSettings,
-    Upstream, UpstreamIndex, UpstreamSettings,
+    SplitAction, SplitTarget, Upstream, UpstreamIndex, UpstreamSettings,
 };
 use weir_gateway::api::Condition;
 use weir_gateway::{ObjectStatus, StatusUpdate, Translation, UpstreamServers};
@@ -38,6 +38,10 @@ fn render_listener(text: &mut String, config: &Config, listener: &Listener) {
         }
     }
     text.push('\n');
+    if !listener.isolated_names.is_empty() {
+        let names: Vec<String> = listener.isolated_names.iter().map(ToString::to_string).collect();
+        writeln!(text, "  isolated: {}", names.join(", ")).unwrap();
+    }
     for route in &listener.routes {
         writeln!(text, "  {}: {}", route.name, route.matches).unwrap();
         writeln!(text, "    {}", action(config, route)).unwrap();
@@ -53,11 +57,29 @@ fn action(config: &Config, route: &Route) -> String {
     match &route.action {
         RouteAction::Upstream(index) => format!("to {}", name(config, *index)),
         RouteAction::Split(parts) => {
-            let part =
-                |one: &weir_config::SplitTarget| format!("{} {}", one.weight, name(config, one.upstream));
+            let part = |one: &SplitTarget| {
+                let apart = one.settings.as_ref().map_or_else(String::new, |own| {
+                    let mut text = String::new();
+                    settings(&mut text, config, own);
+                    format!(" with\n{}", text.trim_end().replace("    ", "      "))
+                });
+                match one.to {
+                    SplitAction::Upstream(upstream) => {
+                        format!("{} {}{apart}", one.weight, name(config, upstream))
+                    }
+                    SplitAction::Respond(status) => format!("{} respond {status}", one.weight),
+                }
+            };
             format!("split {}", parts.iter().map(part).collect::<Vec<_>>().join(", "))
         }
-        RouteAction::Redirect(redirect) => format!("redirect {} {}", redirect.status, redirect.to),
+        RouteAction::Redirect(redirect) => {
+            let shown = redirect.path(b"/one/two");
+            let to = format!("redirect {} {}", redirect.status, redirect.to);
+            match &redirect.rewrite {
+                Some(_) => format!("{to}, path /one/two is {}", String::from_utf8_lossy(&shown)),
+                None => to,
+            }
+        }
         RouteAction::Respond(fixed) => format!("respond {}", fixed.status),
         RouteAction::Files(_) => unreachable!("the API has no files"),
     }
@@ -78,7 +100,7 @@ fn settings(text: &mut String, config: &Config, settings: &RouteSettings) {
     if let ForwardHost::Literal(host) = &settings.forward_host {
         writeln!(text, "    host {host}").unwrap();
     }
-    if let Some(mirror) = &settings.mirror {
+    for mirror in &settings.mirrors {
         writeln!(text, "    mirrors {} to {}", mirror.share, name(config, mirror.upstream)).unwrap();
     }
     if let Some(cors) = &settings.cors {

@@ -113,6 +113,7 @@ pub(crate) async fn without_server(
         match &route.config.action {
             _ if let Some(cors) = preflight => cors::answer_preflight(cors, exchange),
             RouteAction::Redirect(to) => {
+                let values = TemplateValues { path_rewrite: to.rewrite.as_ref(), ..values };
                 redirect::answer(to, |template, out| values.write_url(template, out))
             }
             RouteAction::Respond(fixed) => {

@@ -43,17 +43,17 @@ pub(super) struct BackgroundRequest {
 pub(super) enum Way {
     /// That of the exchange.
     Own,
-    /// To the mirror.
-    Mirror,
+    /// To the mirror with this place.
+    Mirror(usize),
     /// To the server that has the keys of tokens.
     Keys,
 }
 
 impl Way {
-    fn plan(self, route: &RoutePlan) -> Option<&RoutePlan> {
+    fn plan(self, route: &RoutePlan, upstream: Option<usize>) -> Option<&RoutePlan> {
         match self {
-            Way::Own => Some(route),
-            Way::Mirror => route.mirror.as_ref().map(|mirror| &mirror.route),
+            Way::Own => Some(upstream.map_or(route, |upstream| route.way_to(upstream))),
+            Way::Mirror(place) => route.mirrors.get(place).map(|mirror| &mirror.route),
             Way::Keys => route.keys_route.as_deref(),
         }
     }
@@ -110,7 +110,10 @@ async fn run<U: Servers>(
     client.deadline.set_ceiling(Some(client.now + timeout));
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let route = exchange.record.route.and_then(|route| way.plan(&listener.route_plans[route]));
+    let route = exchange
+        .record
+        .route
+        .and_then(|route| way.plan(&listener.route_plans[route], exchange.record.upstream));
     let outcome = match (route, exchange.record.upstream) {
         (Some(route), Some(upstream_index)) => {
             let upstream = &*config.snapshot.upstreams[upstream_index];

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_config::{PathForm, RouteAction};
+use weir_config::{PathForm, RouteAction, SplitTarget};
 use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::RouteRequest;
@@ -10,7 +10,7 @@ use weir_traffic::route::RouteRequest;
 use super::client::Client;
 use super::stream::ClientStream;
 use super::{Ended, Exchange, access, cors, fields, forwarded, grpc_web};
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
 /// A request as the routes and the hash keys see it.
 pub(crate) struct RoutableRequest<'a> {
@@ -78,6 +78,9 @@ pub(crate) fn route<'a>(
     };
     exchange.record.route = Some(id.index());
     let route = &listener.route_plans[id.index()];
+    if !listener.config.isolated_names.is_empty() {
+        check_isolation(stream, exchange, listener)?;
+    }
     if let Some(seconds) = listener.state.maintenance() {
         exchange.retry_after = Some(seconds);
         return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
@@ -95,6 +98,21 @@ pub(crate) fn route<'a>(
         grpc_web::begin(exchange);
     }
     Ok(route)
+}
+
+/// On a listener that stands for several, a connection is for one of them: that of its server name (RFC 9110 section 15.5.20).
+#[cold]
+fn check_isolation(
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> Result<(), Failure> {
+    let Some(tls) = stream.tls().filter(|tls| !tls.server_name.is_empty()) else { return Ok(()) };
+    let host = exchange.request.host().of(&exchange.request_text);
+    match listener.config.is_misdirected(tls.server_name.as_bytes(), host) {
+        true => Err(Failure::client(Phase::Route, Cause::Misdirected)),
+        false => Ok(()),
+    }
 }
 
 /// What it means that a client asks for another protocol.
@@ -144,22 +162,46 @@ pub(crate) fn is_preflight(exchange: &Exchange, route: &RoutePlan) -> bool {
     route.config.cors.is_some() && cors::is_preflight(exchange)
 }
 
-/// The upstream that the request goes to; `None` when the config itself has the answer.
-pub(crate) fn upstream(client: &Client, exchange: &mut Exchange, route: &RoutePlan) -> Option<usize> {
+/// The upstream that the request goes to, `None` when the config itself has the answer; and the route on the way there, which is another one only
+/// for targets of splits with settings of their own.
+pub(crate) fn upstream<'a>(
+    client: &Client,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    route: &'a RoutePlan,
+) -> (Option<usize>, &'a RoutePlan) {
     if is_preflight(exchange, route) {
-        return None;
+        return (None, route);
     }
-    let chosen = match &route.config.action {
-        RouteAction::Upstream(index) => index.0,
-        RouteAction::Split(parts) => {
-            let split = route.split.as_ref()?;
-            parts[split.choose(client.worker.random())].upstream.0
-        }
-        RouteAction::Files(files) => files.otherwise?.0,
-        RouteAction::Redirect(_) | RouteAction::Respond(_) => return None,
+    let (chosen, way) = match &route.config.action {
+        RouteAction::Upstream(index) => (Some(index.0), route),
+        RouteAction::Split(parts) => match &route.split {
+            Some(split) => target(client, exchange, listener, route, (parts, split)),
+            None => (None, route),
+        },
+        RouteAction::Files(files) => (files.otherwise.map(|upstream| upstream.0), route),
+        RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, route),
     };
-    exchange.record.upstream = Some(chosen);
-    Some(chosen)
+    exchange.record.upstream = chosen;
+    (chosen, way)
+}
+
+/// Draws the target of a split.
+fn target<'a>(
+    client: &Client,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    route: &'a RoutePlan,
+    (parts, split): (&[SplitTarget], &'a SplitPlan),
+) -> (Option<usize>, &'a RoutePlan) {
+    let place = split.weights.choose(client.worker.random());
+    let upstream = parts[place].upstream().map(|upstream| upstream.0);
+    let Some(way) = split.ways.get(place).and_then(Option::as_ref) else { return (upstream, route) };
+    if way.rewrite != route.rewrite {
+        exchange.rewritten.clear();
+        rewrite(exchange, listener, way);
+    }
+    (upstream, way)
 }
 
 /// The limit on the length of the body, which depends on the route.

@@ -9,12 +9,15 @@ use crate::responder::Answer;
 /// What each header of the protocol in a response begins with.
 const PREFIX: &[u8] = b"access-control-";
 
+/// The method of the request that a browser asks about.
+const REQUEST_METHOD: &str = "access-control-request-method";
+
 /// Whether a request asks what another may do.
 pub(super) fn is_preflight(exchange: &Exchange) -> bool {
     let fields = exchange.request.fields();
     exchange.request.method() == Method::Options
         && fields.contains(FieldName::Origin)
-        && fields.get_by_name(&exchange.request_text, "access-control-request-method").is_some()
+        && fields.get_by_name(&exchange.request_text, REQUEST_METHOD).is_some()
 }
 
 /// Whether a field of a response of a server is about the protocol, which is Weir's matter then.
@@ -43,8 +46,13 @@ pub(super) fn answer_preflight(cors: &Cors, exchange: &Exchange) -> Answer<'stat
         Some(names) => list(names.iter().map(|name| name.as_bytes())),
         None => asked.map(|field| field.value.of(&exchange.request_text).to_vec()).unwrap_or_default(),
     };
-    let always = [&b"GET"[..], b"HEAD", b"POST"];
-    let methods = list(always.into_iter().chain(cors.methods.iter().map(|method| method.as_bytes())));
+    let methods = match &cors.methods {
+        Some(methods) => list(methods.iter().map(|method| method.as_bytes())),
+        None => {
+            let asked = exchange.request.fields().get_by_name(&exchange.request_text, REQUEST_METHOD);
+            asked.map(|field| field.value.of(&exchange.request_text).to_vec()).unwrap_or_default()
+        }
+    };
     let mut answer = Answer::of(204)
         .with(b"Access-Control-Allow-Methods", methods)
         .with(b"Access-Control-Max-Age", cors.max_age.as_secs().to_string().into_bytes())
@@ -66,7 +74,7 @@ pub(super) fn write(out: &mut impl FieldWriter, cors: &Cors, exchange: &Exchange
     if cors.credentials {
         out.field(b"Access-Control-Allow-Credentials", b"true");
     }
-    if !cors.expose.is_empty() && !is_preflight(exchange) {
+    if !cors.expose.is_empty() {
         out.field(b"Access-Control-Expose-Headers", &list(cors.expose.iter().map(|name| name.as_bytes())));
     }
 }

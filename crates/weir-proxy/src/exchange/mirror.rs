@@ -54,6 +54,15 @@ const TARGET_KEPT_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Mirrored {
     status: u16,
+    copies: Vec<Copied>,
+}
+
+/// A copy that will be made.
+#[derive(Debug)]
+struct Copied {
+    /// The place of the mirror in its route.
+    place: usize,
+    /// What it is compared with.
     fields: Vec<ComparedField>,
 }
 
@@ -62,51 +71,65 @@ type ComparedField = (Box<[u8]>, Box<[u8]>);
 
 /// Decides whether the request is copied, once it has passed everything that stands before a server.
 pub(super) fn begin(client: &Client, exchange: &mut Exchange, route: &RoutePlan) {
-    let (Some(plan), Some(settings)) = (&route.mirror, &route.config.mirror) else { return };
+    if route.mirrors.is_empty() {
+        return;
+    }
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let opens_tunnel = request.method() == Method::Connect
         || request.protocol().is_some()
         || request.upgrade().is_some_and(|asked| !asked.of(text).is_empty());
-    let is_meant = plan.methods.contains(request.method(), request.method_span().of(text))
-        && exchange.grpc.is_none()
-        && !opens_tunnel;
-    if !is_meant || (client.worker.random() >> 32) % 100 >= u64::from(settings.share.percent()) {
+    if exchange.grpc.is_some() || opens_tunnel {
         return;
     }
-    let bytes_max = settings.body_max.as_usize();
-    match request.body() {
-        BodyLength::None => {}
-        BodyLength::Known(len) if len > bytes_max as u64 => {
-            mirror_shard(route, client).too_long.increment();
-            return;
+    let mut copies = Vec::new();
+    let mut kept_max = 0;
+    for (place, (plan, settings)) in route.mirrors.iter().zip(&route.config.mirrors).enumerate() {
+        let is_meant = plan.methods.contains(request.method(), request.method_span().of(text));
+        if !is_meant || !settings.share.has(client.worker.random()) {
+            continue;
         }
-        BodyLength::Known(_) | BodyLength::Unknown => exchange.replay_buffer.begin(bytes_max),
+        let bytes_max = settings.body_max.as_usize();
+        if matches!(request.body(), BodyLength::Known(len) if len > bytes_max as u64) {
+            mirror_shard(route, client).too_long.increment();
+            continue;
+        }
+        kept_max = kept_max.max(bytes_max);
+        copies.push(Copied { place, fields: Vec::new() });
     }
-    exchange.mirrored = Some(Box::default());
+    if copies.is_empty() {
+        return;
+    }
+    if request.body() != BodyLength::None {
+        exchange.replay_buffer.begin(kept_max);
+    }
+    exchange.mirrored = Some(Box::new(Mirrored { status: 0, copies }));
 }
 
 /// Remembers what is compared of the head of the response, of which `text` is what was received.
 pub(super) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, text: &[u8]) {
-    let (Some(mirrored), Some(settings)) = (&mut exchange.mirrored, &plans.route.config.mirror) else {
-        return;
-    };
+    let Some(mirrored) = &mut exchange.mirrored else { return };
     mirrored.status = exchange.response.status();
-    if settings.compares(MirrorPart::Headers) {
-        let own_id = plans.listener.config.request_id.header.as_deref().unwrap_or_default();
-        mirrored.fields = compared_fields(settings, own_id, &exchange.response, text);
+    for copied in &mut mirrored.copies {
+        let Some(settings) = plans.route.config.mirrors.get(copied.place) else { continue };
+        if settings.compares(MirrorPart::Headers) {
+            let own_id = plans.listener.config.request_id.header.as_deref().unwrap_or_default();
+            copied.fields = compared_fields(settings, own_id, &exchange.response, text);
+        }
     }
 }
 
 /// Has the digest of the body made as it passes. One that Weir changes is not compared.
 pub(super) fn observe_body(exchange: &mut Exchange, plans: Plans<'_>) {
-    let compares = |mirror: &Mirror| mirror.compares(MirrorPart::Body);
-    let is_wanted = exchange.mirrored.is_some() && plans.route.config.mirror.as_deref().is_some_and(compares);
+    let mirror_of = |copied: &Copied| plans.route.config.mirrors.get(copied.place);
+    let compares =
+        |copied: &Copied| mirror_of(copied).is_some_and(|mirror| mirror.compares(MirrorPart::Body));
+    let is_wanted = exchange.mirrored.as_ref().is_some_and(|mirrored| mirrored.copies.iter().any(compares));
     if is_wanted && !exchange.response_relay.has_filter() {
         exchange.response_relay.set_filter(BodyFilter::Digest(RunningDigest::new()));
     }
 }
 
-/// Sends the copy: the response has been relayed whole.
+/// Sends the copies: the response has been relayed whole.
 pub(super) fn send(
     client: &Client,
     stream: &impl ClientEnd,
@@ -114,8 +137,24 @@ pub(super) fn send(
     exchange: &mut Exchange,
     plans: Plans<'_>,
 ) {
-    let (Some(plan), Some(settings)) = (&plans.route.mirror, &plans.route.config.mirror) else { return };
     let Some(mirrored) = exchange.mirrored.take() else { return };
+    let Mirrored { status, copies } = *mirrored;
+    for copied in copies {
+        send_one(client, stream, servers, exchange, plans, (status, copied));
+    }
+}
+
+fn send_one(
+    client: &Client,
+    stream: &impl ClientEnd,
+    servers: &impl Servers,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    (status, copied): (u16, Copied),
+) {
+    let place = copied.place;
+    let settings = plans.route.config.mirrors.get(place);
+    let (Some(plan), Some(settings)) = (plans.route.mirrors.get(place), settings) else { return };
     let shard = mirror_shard(plans.route, client);
     let body = match exchange.request.body() {
         BodyLength::None => &[],
@@ -135,8 +174,8 @@ pub(super) fn send(
     let body = body.to_vec();
     let taker = CopyTaker {
         request: CopiedRequest::of(exchange),
-        digest: exchange.response_relay.digest(),
-        real: mirrored,
+        digest: exchange.response_relay.digest().filter(|_| settings.compares(MirrorPart::Body)),
+        real: RealResponse { status, fields: copied.fields },
         status: 0,
         fields: Vec::new(),
         body: RunningDigest::new(),
@@ -146,7 +185,7 @@ pub(super) fn send(
     };
     let copy = BackgroundRequest {
         exchange: copy_of(exchange, settings, client),
-        way: Way::Mirror,
+        way: Way::Mirror(place),
         body,
         timeout: settings.timeout,
     };
@@ -258,6 +297,12 @@ impl MirroredRoute {
     }
 }
 
+/// What the client got, the body apart.
+struct RealResponse {
+    status: u16,
+    fields: Vec<ComparedField>,
+}
+
 /// The place of a copy among those of its route.
 struct CopyPermit(Arc<MirrorState>);
 
@@ -272,7 +317,7 @@ struct CopyTaker {
     request: CopiedRequest,
     route: MirroredRoute,
     /// What the client got; the body as far as it was compared.
-    real: Box<Mirrored>,
+    real: RealResponse,
     digest: Option<(u64, u128)>,
     status: u16,
     fields: Vec<ComparedField>,

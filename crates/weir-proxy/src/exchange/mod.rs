@@ -181,7 +181,7 @@ fn carry(
         // Route: the most specific rule that matches, and what it says.
         let route = choose::route(client, stream, exchange, listener)?;
         grpc::limit_time(client, exchange, route);
-        let chosen = choose::upstream(client, exchange, route);
+        let (chosen, way) = choose::upstream(client, exchange, listener, route);
         if route.has_gates()
             && let Some(end) =
                 gates::pass(client, stream, servers, exchange, (&config, listener, route)).await?
@@ -189,9 +189,9 @@ fn carry(
             return Ok(end);
         }
         let Some(upstream_index) = chosen else {
-            return answer::without_server(client, stream, exchange, route).await;
+            return answer::without_server(client, stream, exchange, way).await;
         };
-        let upstream = &*config.snapshot.upstreams[upstream_index];
+        let (route, upstream) = (way, &*config.snapshot.upstreams[upstream_index]);
         let plans = Plans { config: &config, listener, route, upstream, upstream_index };
         begin_attempts(client, exchange, plans);
         if request_buffering::is_wanted(exchange, route) {

@@ -80,7 +80,7 @@ async fn carry(
 
     // Route: the most specific rule that matches.
     let route = choose::connection_route(client, exchange, listener)?;
-    let chosen = choose::upstream(client, exchange, route);
+    let (chosen, _) = choose::upstream(client, exchange, listener, route);
     if let Some(rules) = &route.rules {
         access::pass(client, stream, exchange, listener, route, rules).await?;
     }

@@ -17,6 +17,8 @@ use super::client::Client;
 use super::plans::Plans;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, granted};
+use weir_traffic::rewrite::Rewrite;
+
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
@@ -35,6 +37,8 @@ pub(super) struct TemplateValues<'a> {
     pub(super) response: Option<(&'a Fields, &'a [u8])>,
     /// The status of the response; 0 before there is one.
     pub(super) status: u16,
+    /// What becomes of the path where it is shown: that of a redirect.
+    pub(super) path_rewrite: Option<&'a Rewrite>,
 }
 
 impl<'a> TemplateValues<'a> {
@@ -53,7 +57,17 @@ impl<'a> TemplateValues<'a> {
         let server =
             upstream.zip(record.server).map_or("", |(upstream, index)| &upstream.servers[index].name);
         let destination = (upstream.map_or("", |upstream| &*upstream.name), server);
-        Self { client, end: stream, exchange, listener, route, destination, response: None, status: 0 }
+        Self {
+            client,
+            end: stream,
+            exchange,
+            listener,
+            route,
+            destination,
+            response: None,
+            status: 0,
+            path_rewrite: None,
+        }
     }
 
     /// For an attempt on `server`.
@@ -127,7 +141,10 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Scheme => out.extend_from_slice(if client.is_tls { b"https" } else { b"http" }),
             TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
             TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
-            TemplateValue::Path => out.extend_from_slice(request.normal_path(text)),
+            TemplateValue::Path => match self.path_rewrite {
+                None => out.extend_from_slice(request.normal_path(text)),
+                Some(rewrite) => _ = rewrite.apply(request.normal_path(text), None, out),
+            },
             TemplateValue::Query => {
                 if request.query().is_some() {
                     out.push(b'?');

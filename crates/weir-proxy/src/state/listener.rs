@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{
-    AccessList, AccessLogFormat, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse, Listener,
-    ListenerProtocol, PathForm, RemotePage, Route, RouteAction, TokenKeys, UpstreamIndex,
+    AccessList, AccessLogFormat, FixedResponse, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse,
+    Listener, ListenerProtocol, Mirror, PathForm, RemotePage, Route, RouteAction, SplitAction, SplitTarget,
+    TokenKeys, UpstreamIndex,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -161,7 +162,7 @@ pub struct RoutePlan {
     pub(crate) auth_route: Option<Box<RoutePlan>>,
     /// The way to the server from which the keys of tokens are fetched.
     pub(crate) keys_route: Option<Box<RoutePlan>>,
-    pub(crate) split: Option<WeightedSplit>,
+    pub(crate) split: Option<Box<SplitPlan>>,
     /// The lists and limits for its requests.
     pub(crate) rules: Option<Box<RequestRules>>,
     /// The files that it serves.
@@ -171,7 +172,7 @@ pub struct RoutePlan {
     /// What it stores.
     pub(crate) cache: Option<Box<RouteCachePlan>>,
     /// Where copies of its requests go.
-    pub mirror: Option<Box<MirrorPlan>>,
+    pub mirrors: Box<[MirrorPlan]>,
     /// Whether a response may be taken in, stored, replaced by a page, or compared with that of a mirror.
     pub(crate) holds_responses: bool,
     /// What each worker counts.
@@ -190,6 +191,14 @@ impl PageRoute {
     fn is_of(&self, remote: &RemotePage) -> bool {
         (self.upstream, &self.forward_host) == (remote.upstream, &remote.forward_host)
     }
+}
+
+/// The split of a route, ready for use.
+#[derive(Debug)]
+pub(crate) struct SplitPlan {
+    pub(crate) weights: WeightedSplit,
+    /// The plans of targets that are not as the route is, by their places; empty if all are.
+    pub(crate) ways: Box<[Option<RoutePlan>]>,
 }
 
 /// The mirror of a route, ready for use.
@@ -349,15 +358,28 @@ fn route_plans(
     let before = before.iter().flat_map(|before| &before.route_plans);
     let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
     let mut access = AccessPlans::new(named.keys);
-    let plan = |route: &Arc<Route>| {
-        let before = before.get(&*route.name).copied();
+    let mut plan = |route: &Arc<Route>, before: Option<&RoutePlan>| {
         let auth_route = auth_route(route, inputs).map(Box::new);
         let keys_route = keys_route(route, inputs).map(Box::new);
-        let mirror = mirror(route, inputs, before).map(Box::new);
+        let mirrors = mirrors(route, inputs, before);
         let plan = RoutePlan::new(route, inputs, named, before);
-        RoutePlan { access: access.of(route), auth_route, keys_route, mirror, ..plan }
+        RoutePlan { access: access.of(route), auth_route, keys_route, mirrors, ..plan }
     };
-    config.routes.iter().map(plan).collect()
+    let with_ways = |route: &Arc<Route>| {
+        let mut whole = plan(route, before.get(&*route.name).copied());
+        if let (RouteAction::Split(parts), Some(split)) = (&route.action, whole.split.take()) {
+            // They count as what the route is.
+            let mut way = |part: &SplitTarget| Some(plan(&Arc::new(way_of(route, part)?), Some(&whole)));
+            let ways = if parts.iter().any(SplitTarget::is_apart) {
+                parts.iter().map(&mut way).collect()
+            } else {
+                Box::default()
+            };
+            whole.split = Some(Box::new(SplitPlan { ways, ..*split }));
+        }
+        whole
+    };
+    config.routes.iter().map(with_ways).collect()
 }
 
 /// The way to the server that decides about the requests of a route.
@@ -406,9 +428,30 @@ fn keys_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
     Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
 }
 
-/// The way of copies of the requests of a route, which are changed as the requests are.
-fn mirror(route: &Route, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Option<MirrorPlan> {
-    let settings = route.mirror.as_deref()?;
+/// The route of a target of a split whose requests are not treated as others of the route are.
+fn way_of(route: &Route, part: &SplitTarget) -> Option<Route> {
+    let action = match part.to {
+        _ if !part.is_apart() => return None,
+        SplitAction::Upstream(upstream) => RouteAction::Upstream(upstream),
+        SplitAction::Respond(status) => RouteAction::Respond(Box::new(FixedResponse::empty(status))),
+    };
+    let settings = part.settings.as_ref().unwrap_or(&route.settings);
+    Some(Route {
+        name: route.name.clone(),
+        matches: Arc::clone(&route.matches),
+        action,
+        settings: Arc::clone(settings),
+    })
+}
+
+/// The ways of copies of the requests of a route, which are changed as the requests are.
+fn mirrors(route: &Route, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Box<[MirrorPlan]> {
+    let before = |place: usize| before.and_then(|before| before.mirrors.get(place));
+    let plan = |(place, settings)| mirror(route, settings, inputs, before(place));
+    route.mirrors.iter().enumerate().map(plan).collect()
+}
+
+fn mirror(route: &Route, settings: &Mirror, inputs: &PlanInputs, before: Option<&MirrorPlan>) -> MirrorPlan {
     let mut to_server = Route::to_upstream(&route.name, settings.upstream);
     to_server.forward_host = settings.forward_host.clone();
     to_server.access.clone_from(&route.access);
@@ -416,12 +459,12 @@ fn mirror(route: &Route, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Opt
     let mark: HeaderTemplate = "1".parse().expect("it is a value");
     let mark = HeaderChanges { set: vec![(settings.mark_header.clone(), mark)], ..HeaderChanges::default() };
     to_server.request_headers = route.request_headers.followed_by(&mark);
-    let state = before.and_then(|before| before.mirror.as_ref()).map(|mirror| Arc::clone(&mirror.state));
-    Some(MirrorPlan {
+    let state = before.map(|before| Arc::clone(&before.state));
+    MirrorPlan {
         route: RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None),
         methods: MethodSet::new(settings.methods.iter().map(MethodMatch::as_str)),
         state: state.unwrap_or_default(),
-    })
+    }
 }
 
 /// The lists and limits that a listener or a route names, if there are any.
@@ -511,7 +554,14 @@ impl RoutePlan {
     #[inline(always)]
     pub(crate) fn has_gates(&self) -> bool {
         let asks = self.rules.is_some() || self.access.is_some();
-        asks || self.files.is_some() || self.mirror.is_some() || self.cache.is_some()
+        asks || self.files.is_some() || !self.mirrors.is_empty() || self.cache.is_some()
+    }
+
+    /// The plan for its requests to an upstream.
+    pub(crate) fn way_to(&self, upstream: usize) -> &RoutePlan {
+        let mut ways = self.split.iter().flat_map(|split| &split.ways).flatten();
+        let leads = |way: &&RoutePlan| way.config.action == RouteAction::Upstream(UpstreamIndex(upstream));
+        ways.find(leads).unwrap_or(self)
     }
 
     /// Goes on counting where `before`, the route of this name, left off.
@@ -524,7 +574,8 @@ impl RoutePlan {
         let split = match &config.action {
             RouteAction::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
-                Some(WeightedSplit::new(&weights).expect("the config check has seen the weights"))
+                let weights = WeightedSplit::new(&weights).expect("the config check has seen the weights");
+                Some(Box::new(SplitPlan { weights, ways: Box::default() }))
             }
             RouteAction::Upstream(_)
             | RouteAction::Redirect(_)
@@ -542,7 +593,7 @@ impl RoutePlan {
             access: None,
             auth_route: None,
             keys_route: None,
-            mirror: None,
+            mirrors: Box::default(),
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             files: files.map(Arc::new),
@@ -550,7 +601,7 @@ impl RoutePlan {
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),
             holds_responses: config.buffer_responses.is_some()
-                || config.mirror.is_some()
+                || !config.mirrors.is_empty()
                 || config.cache.is_some()
                 || config.error_pages.iter().any(|page| page.of_servers),
             config: Arc::clone(config),

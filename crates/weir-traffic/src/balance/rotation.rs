@@ -91,13 +91,16 @@ impl Rotation {
     /// config): then the server goes next.
     #[cold]
     pub(super) fn mend(&self, peers: &[BalancerPeer]) {
-        let clock = self.clock();
         for peer in peers {
             let share = peer.state.share();
             if share == 0 {
                 continue;
             }
-            let place = RotationPlace::of(clock, &peer.state);
+            // The turn before the clock: with a clock of before, after which other workers went on, each turn would be far ahead, and
+            // its server would get in a row what the others chose meanwhile.
+            let turn = peer.state.turn().load(Ordering::Acquire);
+            let clock = self.clock();
+            let place = RotationPlace(turn.wrapping_sub(clock) as i64);
             if !place.is_too_far(share) {
                 continue;
             }
@@ -106,7 +109,6 @@ impl Rotation {
             } else {
                 clock.wrapping_add(stride(share))
             };
-            let turn = clock.wrapping_add(place.0 as u64);
             // When another worker was faster, its value is as good.
             let _ = peer.state.turn().compare_exchange(turn, mended, Ordering::Relaxed, Ordering::Relaxed);
         }

@@ -4,7 +4,7 @@
 
 use weir_config::{
     AffinitySettings, Config, FastcgiSettings, FixedResponse, Listener, PathForm, Redirect, Route,
-    RouteAction, StaticFiles, Upstream, UpstreamIndex,
+    RouteAction, RouteSettings, SplitAction, SplitTarget, StaticFiles, Upstream, UpstreamIndex,
 };
 use weir_http::{BodyLength, Expectation, FieldName, Method, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
@@ -56,6 +56,8 @@ pub(super) struct ForwardedRequest<'a> {
     pub(super) upgrade: Option<(String, bool)>,
     /// One, or the parts of a split.
     pub(super) destinations: Vec<UpstreamDestination<'a>>,
+    /// Statuses of the parts of a split that Weir answers itself, with their shares of the requests in percent.
+    pub(super) answers: Vec<(u16, f64)>,
 }
 
 /// An upstream that the request can go to.
@@ -63,6 +65,8 @@ pub(super) struct UpstreamDestination<'a> {
     pub(super) upstream: &'a Upstream,
     /// The share of the requests of this route in percent; 100 without a split.
     pub(super) percent: f64,
+    /// What it has in place of the settings of the route.
+    pub(super) settings: Option<&'a RouteSettings>,
     pub(super) key: Option<Key<'a>>,
     /// The cookie that keeps clients on their server, if one does.
     pub(super) cookie: Option<Cookie<'a>>,
@@ -169,7 +173,8 @@ fn disposition<'a>(
     {
         return Disposition::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));
     }
-    let parts: Vec<(UpstreamIndex, f64)> = match &route.action {
+    let mut answers = Vec::new();
+    let parts: Vec<(UpstreamIndex, f64, Option<&RouteSettings>)> = match &route.action {
         RouteAction::Redirect(redirect) => {
             return Disposition::Redirect { redirect, location: location(redirect, request) };
         }
@@ -180,20 +185,30 @@ fn disposition<'a>(
             let otherwise = files.otherwise.map(|upstream| config.upstream(upstream));
             return Disposition::Files { files, path, otherwise };
         }
-        RouteAction::Upstream(upstream) => vec![(*upstream, 100.0)],
+        RouteAction::Upstream(upstream) => vec![(*upstream, 100.0, None)],
         RouteAction::Split(parts) => {
             let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();
-            parts.iter().map(|part| (part.upstream, percent(part.weight.into(), total))).collect()
+            let share = |part: &SplitTarget| percent(part.weight.into(), total);
+            answers.extend(parts.iter().filter_map(|part| match part.to {
+                SplitAction::Respond(status) => Some((status, share(part))),
+                SplitAction::Upstream(_) => None,
+            }));
+            let destination =
+                |part: &'a SplitTarget| Some((part.upstream()?, share(part), part.settings.as_deref()));
+            parts.iter().filter_map(destination).collect()
         }
     };
-    let destination =
-        |(upstream, percent)| UpstreamDestination::new(config.upstream(upstream), percent, request);
+    let destination = |(upstream, percent, settings)| UpstreamDestination {
+        settings,
+        ..UpstreamDestination::new(config.upstream(upstream), percent, request)
+    };
     let (target, rewritten) = target(listener, route, request);
     Disposition::Forward(ForwardedRequest {
         target,
         rewritten,
         upgrade: upgrade(route, request),
         destinations: parts.into_iter().map(destination).collect(),
+        answers,
     })
 }
 
@@ -256,7 +271,7 @@ impl<'a> UpstreamDestination<'a> {
                 .map(|ready| ready.lookup(cookies.map(|field| field.value.of(request.text())), 0));
             Cookie { affinity, server: bond.unwrap_or_default().server }
         });
-        Self { upstream, percent, key, cookie, candidates: with_shares(candidates) }
+        Self { upstream, percent, settings: None, key, cookie, candidates: with_shares(candidates) }
     }
 
     /// The server as the config has it.

@@ -99,6 +99,7 @@ fn forwarded(explanation: &RequestExplanation<'_>, forward: &ForwardedRequest<'_
         "headers": headers,
         "scripts": explanation.fastcgi().map(sentence::scripts),
         "upgrade": upgrade.map(|(protocol, passes)| json!({ "protocol": protocol, "passes": passes })),
+        "answers": forward.answers.iter().map(|(status, percent)| json!({ "status": status, "percent": percent })).collect::<Vec<_>>(),
         "upstreams": forward.destinations.iter().map(|one| destination(explanation, one)).collect::<Vec<_>>(),
     })
 }
@@ -113,6 +114,7 @@ fn destination(explanation: &RequestExplanation<'_>, destination: &UpstreamDesti
     json!({
         "name": destination.upstream.name,
         "percent": destination.percent,
+        "headers": sentence::own_changes(explanation, destination),
         "protocol": destination.upstream.protocol.name(),
         "balance": destination.upstream.balance.name(),
         "key": key.map(|key| json!({

@@ -41,13 +41,13 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
     let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));
-    let mirror = explanation.route.and_then(|route| route.mirror.as_deref()).map(|mirror| {
+    let mirrors = explanation.route.iter().flat_map(|route| &route.mirrors).map(|mirror| {
         let methods: Vec<&str> = mirror.methods.iter().map(|method| method.as_str()).collect();
         ("mirror", format!("{} of the requests with {} are copied", mirror.share, methods.join(", ")))
     });
     let advice = explanation.advice.clone().map(|advice| ("advice", advice));
     let rules = lists.iter().map(list).chain(limits.iter().map(limit));
-    rules.chain(cache).chain(mirror).chain(advice).collect()
+    rules.chain(cache).chain(mirrors).chain(advice).collect()
 }
 
 /// The same for programs.

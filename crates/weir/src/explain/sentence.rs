@@ -8,7 +8,7 @@ use weir_config::{
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value};
 
-use super::explanation::Key;
+use super::explanation::{Key, RequestExplanation, UpstreamDestination};
 use super::request::{ExplainedRequest, lossy};
 
 /// Why a route takes the request, or does not.
@@ -190,6 +190,18 @@ pub(super) fn changes(changes: &HeaderChanges) -> Vec<String> {
     let set = changes.set.iter().map(|(name, value)| format!("{name}: {value}"));
     let added = changes.add.iter().map(|(name, value)| format!("{name}: {value} in addition"));
     removed.chain(set).chain(added).collect()
+}
+
+/// Changes of headers that a part of a split makes in addition to those of its route.
+pub(super) fn own_changes(
+    explanation: &RequestExplanation<'_>,
+    destination: &UpstreamDestination<'_>,
+) -> Vec<String> {
+    let (Some(route), Some(own)) = (explanation.route, destination.settings) else { return Vec::new() };
+    let of_route = changes(&route.request_headers);
+    let host = (own.forward_host != route.forward_host).then(|| forward_host(&own.forward_host)).flatten();
+    let of_target = changes(&own.request_headers).into_iter().filter(|change| !of_route.contains(change));
+    host.into_iter().chain(of_target).collect()
 }
 
 /// The `Host` that the server gets, when it is not the client's.

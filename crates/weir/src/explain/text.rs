@@ -169,8 +169,13 @@ fn push_forward(
     if let Some(fastcgi) = explanation.fastcgi() {
         page.line("scripts", &sentence::scripts(fastcgi));
     }
+    let is_part = forward.destinations.len() + forward.answers.len() > 1;
     for destination in &forward.destinations {
-        push_destination(page, explanation, destination, forward.destinations.len() > 1);
+        push_destination(page, explanation, destination, is_part);
+    }
+    for (status, percent) in &forward.answers {
+        let share = sentence::percent(*percent);
+        page.line("answer", &format!("{status}, {share} of the requests, drawn for each"));
     }
 }
 
@@ -187,6 +192,9 @@ fn push_destination(
         String::new()
     };
     page.line("upstream", &format!("{}{part}", upstream.name));
+    for change in sentence::own_changes(explanation, destination) {
+        page.line("header", &change);
+    }
     if let Some(protocol) = sentence::protocol(upstream) {
         page.line("protocol", &protocol);
     }

@@ -21,5 +21,7 @@ mod admin;
 mod observability;
 mod lifecycle;
 mod pair;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod examples;
 mod commands;

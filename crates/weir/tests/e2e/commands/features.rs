@@ -21,13 +21,19 @@ const TRACES_MISSING: &str =
 const BUILD: &str =
     "build it from its sources: cargo install --locked --profile dist --all-features --path crates/weir";
 
+const HAS_KUBERNETES: bool = cfg!(feature = "kubernetes");
 const HAS_PROFILER: bool = cfg!(feature = "profiler");
 const HAS_TOP: bool = cfg!(feature = "top");
 const HAS_TRACES: bool = cfg!(feature = "traces");
 
 #[test]
 fn the_version_lists_the_features() {
-    let all = [("profiler", HAS_PROFILER), ("top", HAS_TOP), ("traces", HAS_TRACES)];
+    let all = [
+        ("kubernetes", HAS_KUBERNETES),
+        ("profiler", HAS_PROFILER),
+        ("top", HAS_TOP),
+        ("traces", HAS_TRACES),
+    ];
     let mut expected = run(&["-V"]).stdout;
     for (title, has) in [("features", true), ("left out", false)] {
         let names: Vec<&str> =

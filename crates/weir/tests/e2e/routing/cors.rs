@@ -50,7 +50,7 @@ fn a_preflight_is_answered_by_weir() {
         ("access-control-allow-headers", Some("x-a,x-b")),
         ("access-control-allow-credentials", Some("true")),
         ("access-control-max-age", Some("300")),
-        ("access-control-expose-headers", None),
+        ("access-control-expose-headers", Some("x-c")),
         ("vary", Some("Origin, Access-Control-Request-Method, Access-Control-Request-Headers")),
     ] {
         assert_eq!(response.field(name), value, "{name}");

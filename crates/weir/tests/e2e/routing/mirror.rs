@@ -322,3 +322,35 @@ fn a_copy_that_runs_does_not_keep_weir_from_stopping() {
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
     opened.open();
 }
+
+/// Each mirror has its own methods, share and limits, and its own comparison.
+#[test]
+fn several_mirrors_each_get_their_copies() {
+    let origin = Origin::serving("real");
+    let mirrors = [Origin::serving("real"), Origin::serving("other"), Origin::serving("never")];
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        &format!(
+            "process.workers = 1\nupstream.same.servers = [{}]\nupstream.new.servers = [{}]\nupstream.off.servers = [{}]\n\
+             [[listener.web.route]]\npath = \"/\"\nname = \"all\"\nupstream = \"app\"\n\
+             [[listener.web.route.mirror]]\nupstream = \"same\"\nmethods = [\"GET\", \"POST\"]\ncompare = [\"body\"]\n\
+             [[listener.web.route.mirror]]\nupstream = \"new\"\ncompare = [\"status\", \"body\"]\n\
+             [[listener.web.route.mirror]]\nupstream = \"off\"\nshare = \"0%\"\n",
+            mirrors[0].entry(),
+            mirrors[1].entry(),
+            mirrors[2].entry(),
+        ),
+    ));
+    let mut client = Client::connect(weir.web());
+    client.send("POST /first HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(client.response().text(), "real");
+    assert_eq!(mirrors[0].wait_for_requests(1).remove(0).text(), "hello");
+    assert_eq!(client.fetch("/second").text(), "real");
+    mirrors[0].wait_for_requests(2);
+    mirrors[1].wait_for_requests(1);
+    wait_for(&weir, "requests", "", 3.0);
+    wait_for(&weir, "compared", "", 3.0);
+    wait_for(&weir, "differences", "what=\"body\"", 1.0);
+    assert_eq!(mirrors[1].targets(), ["/second"]);
+    assert_eq!(mirrors[2].requests().len(), 0);
+}

@@ -1,7 +1,7 @@
 //! Which route a request takes, and what the route does with it.
 
 use crate::harness::scripts::echo;
-use crate::harness::{Client, Origin, Response, Weir, origin::ok};
+use crate::harness::{Client, Origin, Request, Response, Weir, origin::ok};
 
 const WEB: &str = "listener.web.address = \"127.0.0.1:0\"\n";
 
@@ -285,6 +285,67 @@ fn a_split_follows_its_weights() {
     assert!((45..155).contains(&canary), "{canary} of 400 requests went to the canary");
     assert_eq!(origins[0].requests().len() + canary, 400);
     assert_eq!(origins[2].requests().len(), 0);
+}
+
+#[test]
+fn targets_of_a_split_have_changes_of_their_own_or_are_answered() {
+    let origins = [Origin::serving("stable"), Origin::serving("canary")];
+    let weir = Weir::start(&format!(
+        "{WEB}upstream.stable.servers = [\"{}\"]\nupstream.canary.servers = [\"{}\"]\n\
+         [[listener.web.route]]\npath = \"/\"\nforward_host = \"all.test\"\n\
+         request_headers.set = {{ x-both = \"route\", x-route = \"1\" }}\nresponse_headers.set.x-seen = \"route\"\n\
+         split = [{{ upstream = \"stable\", weight = 1 }}, {{ upstream = \"canary\", weight = 1, forward_host = \"canary.test\", \
+         request_headers = {{ set = {{ x-both = \"canary {{path}}\" }}, remove = [\"x-gone\"] }}, \
+         response_headers.set.x-seen = \"canary\" }}, {{ respond = 503, weight = 1 }}]\n",
+        origins[0].address(),
+        origins[1].address(),
+    ));
+    let mut client = Client::connect(weir.web());
+    let mut seen = [0; 3];
+    // Each of three has its turn, but with a probability of 3 * (2/3)^150.
+    for _ in 0..150 {
+        client.send("GET /a HTTP/1.1\r\nHost: web.test\r\nx-gone: 1\r\n\r\n");
+        let response = client.response();
+        let shown = response.fields().all("x-seen").join("|");
+        let place = match (response.status, &*response.text()) {
+            (200, "stable") => {
+                assert_eq!(shown, "route");
+                0
+            }
+            (200, "canary") => {
+                assert_eq!(shown, "canary");
+                1
+            }
+            (503, "") => 2,
+            other => panic!("{other:?}"),
+        };
+        seen[place] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    let (stable, canary) = (origins[0].last_request(), origins[1].last_request());
+    let values = |request: &Request| {
+        ["host", "x-both", "x-route", "x-gone"].map(|name| request.fields().all(name).join("|"))
+    };
+    assert_eq!(values(&stable), ["all.test", "route", "1", "1"]);
+    assert_eq!(values(&canary), ["canary.test", "canary /a", "1", ""]);
+}
+
+#[test]
+fn a_redirect_can_replace_a_part_of_the_path() {
+    let weir = Weir::start(&format!(
+        "{WEB}listener.web.route = [\
+         {{ path = \"/old\", replace_prefix = \"/new\", redirect = {{ to = \"https://b.test{{path}}{{query}}\" }} }}, \
+         {{ path = \"/api\", strip_prefix = true, redirect = {{ to = \"https://b.test{{path}}\", status = 302 }} }}]\n",
+    ));
+    for (asked, status, location) in [
+        ("/old/a%20b?c=/old", 308, "https://b.test/new/a%20b?c=/old"),
+        ("/old", 308, "https://b.test/new"),
+        ("/api/x", 302, "https://b.test/x"),
+        ("/api", 302, "https://b.test/"),
+    ] {
+        let response = Client::get(weir.web(), asked);
+        assert_eq!((response.status, response.fields().all("location")), (status, vec![location]), "{asked}");
+    }
 }
 
 #[test]

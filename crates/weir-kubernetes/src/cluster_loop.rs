@@ -1,0 +1,225 @@
+//! Changes of objects become changes of the proxy, in the order: watch, gather, translate, apply, write statuses.
+//!
+//! Nothing is translated before every kind was listed, so that a restart does not close what only is not known yet. Changes that come
+//! together are translated together. A status is written when the workers have what it says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use weir_config::Config;
+use weir_gateway::{Translation, Translator};
+
+use crate::cluster_state::{ClusterState, SourceProgress};
+use crate::completed_upstreams::CompletedUpstreams;
+use crate::status_writer::StatusMessage;
+use crate::update::{KubernetesChange, UpdateSender};
+use crate::watched::names_of;
+use crate::watching::{ObjectMessage, WatchScope};
+
+/// How long changes are gathered at most, and how long after the last one.
+const GATHER_TIME: Duration = Duration::from_millis(10);
+const GATHER_QUIET: Duration = Duration::from_millis(2);
+
+/// When a configuration that was refused is tried again: a port may be free by then.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is done with events.
+pub(crate) struct ClusterLoop {
+    translator: Translator,
+    servers: CompletedUpstreams,
+    scopes: Vec<WatchScope>,
+    progress: SourceProgress,
+    updates: UpdateSender,
+    statuses: UnboundedSender<StatusMessage>,
+    leads: watch::Receiver<bool>,
+    bases: UnboundedReceiver<Config>,
+    /// The configuration in use, as the translation has it; forgotten when what is beside its listeners and upstreams changes.
+    applied: Option<Config>,
+    /// A configuration that was refused, and when it is tried again.
+    refused: Option<(Config, Instant)>,
+}
+
+impl ClusterLoop {
+    pub(crate) fn new(
+        translator: Translator,
+        scopes: Vec<WatchScope>,
+        updates: UpdateSender,
+        statuses: UnboundedSender<StatusMessage>,
+        leads: watch::Receiver<bool>,
+        bases: UnboundedReceiver<Config>,
+        state: ClusterState,
+    ) -> Self {
+        let progress = SourceProgress::new(state, scopes.len());
+        Self {
+            translator,
+            servers: CompletedUpstreams::default(),
+            scopes,
+            progress,
+            updates,
+            statuses,
+            leads,
+            bases,
+            applied: None,
+            refused: None,
+        }
+    }
+
+    /// Runs until the watches end or there is no owner of the proxy any more.
+    pub(crate) async fn run(mut self, mut messages: Receiver<ObjectMessage>) {
+        loop {
+            let retry_at = self.refused.as_ref().map_or_else(far_away, |(_, at)| *at);
+            tokio::select! {
+                message = messages.recv() => {
+                    let Some(message) = message else { return };
+                    self.take(message);
+                    self.gather(&mut messages).await;
+                }
+                changed = self.leads.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.follow_leadership();
+                }
+                base = self.bases.recv() => {
+                    let Some(base) = base else { return };
+                    self.translator.set_base(base);
+                    self.applied = None;
+                }
+                () = tokio::time::sleep_until(retry_at) => {}
+            }
+            if self.progress.is_synchronised() && self.turn().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Takes what comes within a short time.
+    async fn gather(&mut self, messages: &mut Receiver<ObjectMessage>) {
+        let end = Instant::now() + GATHER_TIME;
+        loop {
+            let quiet = Instant::now() + GATHER_QUIET;
+            match tokio::time::timeout_at(quiet.min(end), messages.recv()).await {
+                Ok(Some(message)) => self.take(message),
+                Ok(None) | Err(_) => return,
+            }
+            if Instant::now() >= end {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, message: ObjectMessage) {
+        match message {
+            ObjectMessage::Upsert(object) => {
+                self.progress.heard();
+                self.translator.upsert(&object);
+            }
+            ObjectMessage::Delete(kind, key) => {
+                self.progress.heard();
+                self.translator.delete(kind, &key);
+            }
+            ObjectMessage::Listed(watch, listed) => {
+                let scope = &self.scopes[watch];
+                self.translator.retain_listed(scope.kind, scope.namespace.as_deref(), &listed);
+                self.progress.listed(watch);
+            }
+            ObjectMessage::Absent(watch) => {
+                let [group, version, kind, _] = names_of(self.scopes[watch].kind);
+                let why = format!(
+                    "the API server does not know the kind `{kind}` of {group}/{version}: install the resource \
+                     definitions of the Gateway API (standard channel)"
+                );
+                self.progress.absent(watch, &why);
+            }
+            ObjectMessage::Failed(watch, why) => {
+                let kind = names_of(self.scopes[watch].kind)[3];
+                self.progress.failed(watch, &format!("{kind}: {why}"));
+            }
+            ObjectMessage::Alive(watch) => self.progress.alive(watch),
+        }
+    }
+
+    /// Another process may have left statuses unwritten.
+    fn follow_leadership(&mut self) {
+        if *self.leads.borrow_and_update() {
+            self.translator.renew_statuses();
+        } else {
+            let _ended = self.statuses.send(StatusMessage::Forget);
+        }
+    }
+
+    /// Translates what has changed, applies it and has statuses written; `None`: there is no owner of the proxy any more.
+    async fn turn(&mut self) -> Option<()> {
+        let Translation { config, servers, statuses, .. } = self.translator.translate(&now());
+        let changed = self.servers.take(servers);
+        // The echo of a status gives the same again.
+        let config = config.filter(|config| self.refused.is_some() || !self.is_applied(config));
+        let retried = || {
+            let (config, at) = self.refused.take()?;
+            if at > Instant::now() {
+                self.refused = Some((config, at));
+                return None;
+            }
+            Some(config)
+        };
+        let mut are_outdated = false;
+        match config.or_else(retried) {
+            Some(config) => are_outdated = self.apply(config).await?,
+            None if changed.is_empty() => {}
+            None => {
+                // One that was refused is completed with them when it is tried again.
+                if let Err(why) = self.updates.carry_out(KubernetesChange::Servers(changed)).await? {
+                    tracing::error!(why, "servers could not be changed");
+                    self.progress.refused(Some(&why));
+                }
+            }
+        }
+        if *self.leads.borrow() {
+            let statuses = if are_outdated { self.translator.translate(&now()).statuses } else { statuses };
+            if !statuses.is_empty() {
+                let _ended = self.statuses.send(StatusMessage::Write(statuses));
+            }
+        }
+        Some(())
+    }
+
+    fn is_applied(&self, config: &Config) -> bool {
+        let Some(applied) = &self.applied else { return false };
+        are_same(&applied.listeners, &config.listeners) && are_same(&applied.upstreams, &config.upstreams)
+    }
+
+    /// Has a configuration applied; whether statuses that were made with it are outdated.
+    async fn apply(&mut self, declared: Config) -> Option<bool> {
+        let mut config = declared.clone();
+        self.servers.complete(&mut config);
+        let outcome = self.updates.carry_out(KubernetesChange::Config(Box::new(config))).await?;
+        self.progress.refused(outcome.as_ref().err().map(|why| &**why));
+        Some(match outcome {
+            Ok(()) => {
+                (self.refused, self.applied) = (None, Some(declared));
+                self.progress.applied();
+                self.translator.set_refusal(None)
+            }
+            Err(why) => {
+                self.refused = Some((declared, Instant::now() + RETRY_PAUSE));
+                self.translator.set_refusal(Some(why.into()))
+            }
+        })
+    }
+}
+
+fn are_same<T>(some: &[Arc<T>], others: &[Arc<T>]) -> bool {
+    some.len() == others.len() && some.iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other))
+}
+
+fn far_away() -> Instant {
+    Instant::now() + Duration::from_secs(24 * 3600)
+}
+
+/// The time of conditions.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

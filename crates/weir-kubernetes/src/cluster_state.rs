@@ -1,0 +1,139 @@
+//! How far the source is: what it has listed, when the API server was heard last, and what is wrong with it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use crate::watching::WatchIndex;
+
+/// What is known about the source, for reports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterReport {
+    /// Whether every kind was listed.
+    pub is_synchronised: bool,
+    /// When the API server was heard last, in milliseconds since 1970.
+    pub heard_at_ms: Option<i64>,
+    /// What is wrong with the API server.
+    pub problem: Option<Box<str>>,
+    /// Kinds that it does not know.
+    pub absent: Box<[Box<str>]>,
+    /// Why the last configuration could not be applied.
+    pub refusal: Option<Box<str>>,
+    /// How many configurations were applied.
+    pub applied: u64,
+}
+
+/// The report, shared between threads.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterState(Arc<Mutex<ClusterReport>>);
+
+impl ClusterState {
+    /// As it is now.
+    pub fn report(&self) -> ClusterReport {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut ClusterReport)) {
+        edit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// What a watch has said last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum WatchState {
+    Awaited,
+    Listed,
+    Absent,
+}
+
+/// Keeps account of the watches.
+#[derive(Debug)]
+pub(crate) struct SourceProgress {
+    state: ClusterState,
+    watches: Vec<WatchState>,
+    failing: BTreeMap<WatchIndex, String>,
+    absent: BTreeMap<WatchIndex, String>,
+}
+
+impl SourceProgress {
+    pub(crate) fn new(state: ClusterState, watches: usize) -> Self {
+        Self {
+            state,
+            watches: vec![WatchState::Awaited; watches],
+            failing: BTreeMap::new(),
+            absent: BTreeMap::new(),
+        }
+    }
+
+    /// Whether all is known that there is.
+    pub(crate) fn is_synchronised(&self) -> bool {
+        self.watches.iter().all(|watch| *watch != WatchState::Awaited)
+    }
+
+    pub(crate) fn heard(&self) {
+        let now = Timestamp::now().as_millisecond();
+        self.state.edit(|report| report.heard_at_ms = Some(now));
+    }
+
+    pub(crate) fn listed(&mut self, watch: WatchIndex) {
+        if self.absent.remove(&watch).is_some() {
+            tracing::info!("the API server knows a kind that was absent");
+        }
+        self.watches[watch] = WatchState::Listed;
+        self.alive(watch);
+        self.heard();
+        self.publish();
+    }
+
+    /// A kind that the API server does not know is not waited for; what is known of it stays.
+    pub(crate) fn absent(&mut self, watch: WatchIndex, why: &str) {
+        if self.absent.insert(watch, why.to_owned()).is_none() {
+            tracing::warn!("{why}");
+        }
+        if self.watches[watch] == WatchState::Awaited {
+            self.watches[watch] = WatchState::Absent;
+        }
+        self.publish();
+    }
+
+    pub(crate) fn failed(&mut self, watch: WatchIndex, why: &str) {
+        if self.failing.is_empty() {
+            tracing::warn!(why, "the API server does not answer as it should: what is known stays in use");
+        } else if !self.failing.contains_key(&watch) {
+            tracing::debug!(why, "the API server does not answer as it should");
+        }
+        self.failing.insert(watch, why.to_owned());
+        self.publish();
+    }
+
+    pub(crate) fn alive(&mut self, watch: WatchIndex) {
+        if self.failing.remove(&watch).is_some() {
+            if self.failing.is_empty() {
+                tracing::info!("the API server answers again");
+            }
+            self.heard();
+            self.publish();
+        }
+    }
+
+    pub(crate) fn refused(&self, why: Option<&str>) {
+        self.state.edit(|report| report.refusal = why.map(Into::into));
+    }
+
+    pub(crate) fn applied(&self) {
+        self.state.edit(|report| report.applied += 1);
+    }
+
+    fn publish(&self) {
+        let is_synchronised = self.is_synchronised();
+        self.state.edit(|report| {
+            if is_synchronised && !report.is_synchronised {
+                tracing::info!("all objects were listed");
+            }
+            report.is_synchronised = is_synchronised;
+            report.problem = self.failing.values().next().map(|why| why.as_str().into());
+            report.absent = self.absent.values().map(|why| why.as_str().into()).collect();
+        });
+    }
+}

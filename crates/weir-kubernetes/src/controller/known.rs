@@ -1,0 +1,192 @@
+//! What the controller knows of the cluster, and which Gateways an event concerns. Pure.
+//!
+//! Of the objects that it has made it keeps a fingerprint only: a change of it, by another hand, is mended by applying the object again. What
+//! it has applied itself comes back as an event too; the API server does not change an object that is applied as it is, so that it ends there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::core::ObjectMeta;
+use weir_gateway::ObjectKey;
+use weir_gateway::api::{Gateway, GatewayClass};
+
+use super::objects::OwnedKind;
+
+/// A Gateway as the API server has it.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownGateway {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) uid: String,
+    /// It is being deleted.
+    pub(crate) is_ending: bool,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(crate) enum ClusterEvent {
+    Class(Arc<GatewayClass>),
+    ClassGone(ObjectKey),
+    Gateway(ObjectKey, KnownGateway),
+    GatewayGone(ObjectKey),
+    /// A ConfigMap that may hold parameters has changed, or is gone.
+    Parameters(ObjectKey),
+    Owned(OwnedKind, ObjectKey, OwnedMark),
+    OwnedGone(OwnedKind, ObjectKey),
+    /// All that a watch lists at its beginning has come.
+    Listed(WatchedList),
+}
+
+/// What is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WatchedList {
+    Classes,
+    Gateways,
+    Parameters,
+    Owned(OwnedKind),
+}
+
+/// What is kept of an object that the controller has made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnedMark {
+    /// The name of the Gateway that owns it.
+    pub(crate) gateway: Option<Box<str>>,
+    /// The uid of its owner.
+    pub(crate) owner: Option<Box<str>>,
+    fingerprint: String,
+}
+
+impl OwnedMark {
+    /// Of an object with this metadata. A Deployment counts its generations, which its status does not change; others have versions only.
+    pub(crate) fn of(meta: &ObjectMeta) -> Self {
+        let owner = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        let owner = owner.filter(|owner| owner.kind == Gateway::KIND);
+        let version = match meta.generation {
+            Some(generation) => format!("generation {generation}"),
+            None => format!("version {}", meta.resource_version.as_deref().unwrap_or_default()),
+        };
+        // Annotations by others are theirs; the ones that are applied are mended with the next change.
+        let fingerprint = format!("{version} {:?} {:?}", meta.labels, meta.deletion_timestamp.is_some());
+        Self {
+            gateway: owner.map(|owner| owner.name.as_str().into()),
+            owner: owner.map(|owner| owner.uid.as_str().into()),
+            fingerprint,
+        }
+    }
+}
+
+/// What the controller knows, and what it has to do.
+#[derive(Debug, Default)]
+pub(crate) struct KnownCluster {
+    controller_name: Box<str>,
+    pub(crate) classes: BTreeMap<ObjectKey, Arc<GatewayClass>>,
+    pub(crate) gateways: BTreeMap<ObjectKey, KnownGateway>,
+    owned: BTreeMap<(OwnedKind, ObjectKey), OwnedMark>,
+    listed: BTreeSet<WatchedList>,
+    /// Gateways whose objects have to be compared.
+    pub(crate) due_gateways: BTreeSet<ObjectKey>,
+    /// Classes whose statuses have to be compared.
+    pub(crate) due_classes: BTreeSet<ObjectKey>,
+    /// The accounts of all Gateways may be others than before.
+    pub(crate) are_accounts_due: bool,
+}
+
+impl KnownCluster {
+    pub(crate) fn new(controller_name: &str) -> Self {
+        Self { controller_name: controller_name.into(), are_accounts_due: true, ..Self::default() }
+    }
+
+    /// Whether everything that is watched has been listed: before that, nothing may be judged.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed.len() == OwnedKind::ALL.len() + 3
+    }
+
+    /// Whether a class is that of this controller.
+    fn is_ours(&self, class: &str) -> bool {
+        let class = self.classes.get(&ObjectKey::new("", class));
+        class.is_some_and(|class| class.spec.controller_name == self.controller_name)
+    }
+
+    /// A Gateway that is to have objects.
+    pub(crate) fn served(&self, key: &ObjectKey) -> Option<&KnownGateway> {
+        let known = self.gateways.get(key)?;
+        (!known.is_ending && self.is_ours(&known.gateway.spec.gateway_class_name)).then_some(known)
+    }
+
+    /// All Gateways that are to have objects.
+    pub(crate) fn all_served(&self) -> impl Iterator<Item = &KnownGateway> {
+        self.gateways.keys().filter_map(|key| self.served(key))
+    }
+
+    /// What is known of an object that the controller has made.
+    pub(crate) fn mark(&self, kind: OwnedKind, key: &ObjectKey) -> Option<&OwnedMark> {
+        self.owned.get(&(kind, key.clone()))
+    }
+
+    /// Takes an event, and notes what it concerns.
+    pub(crate) fn take(&mut self, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Class(class) => {
+                let key = ObjectKey::of(&class.metadata);
+                let before = self.classes.insert(key.clone(), Arc::clone(&class));
+                if before.is_none_or(|before| before.spec != class.spec) {
+                    self.note_users_of_class(&key);
+                }
+                if class.spec.controller_name == self.controller_name {
+                    self.due_classes.insert(key);
+                }
+            }
+            ClusterEvent::ClassGone(key) => {
+                self.classes.remove(&key);
+                self.note_users_of_class(&key);
+            }
+            ClusterEvent::Gateway(key, known) => {
+                let before = self.gateways.insert(key.clone(), known.clone());
+                let is_same = before.is_some_and(|before| {
+                    before.uid == known.uid
+                        && before.gateway.spec == known.gateway.spec
+                        && before.is_ending == known.is_ending
+                });
+                if !is_same {
+                    self.are_accounts_due = true;
+                    self.due_gateways.insert(key);
+                }
+            }
+            ClusterEvent::GatewayGone(key) => {
+                self.gateways.remove(&key);
+                self.are_accounts_due = true;
+            }
+            ClusterEvent::Parameters(key) => {
+                let refers = |known: &KnownGateway| {
+                    let wanted = known.gateway.spec.infrastructure.as_deref();
+                    wanted
+                        .and_then(|wanted| wanted.parameters_ref.as_deref())
+                        .is_some_and(|parameters| parameters.name == key.name)
+                };
+                let users = self
+                    .gateways
+                    .iter()
+                    .filter(|(gateway, known)| gateway.namespace == key.namespace && refers(known));
+                self.due_gateways.extend(users.map(|(gateway, _)| gateway.clone()));
+            }
+            ClusterEvent::Owned(kind, key, mark) => {
+                let gateway = mark.gateway.clone();
+                let before = self.owned.insert((kind, key.clone()), mark.clone());
+                if before.is_none_or(|before| before != mark) {
+                    self.due_gateways.extend(gateway.map(|gateway| ObjectKey::new(&key.namespace, &gateway)));
+                }
+            }
+            ClusterEvent::OwnedGone(kind, key) => {
+                let gateway = self.owned.remove(&(kind, key.clone())).and_then(|mark| mark.gateway);
+                self.due_gateways.extend(gateway.map(|gateway| ObjectKey::new(&key.namespace, &gateway)));
+            }
+            ClusterEvent::Listed(list) => drop(self.listed.insert(list)),
+        }
+    }
+
+    fn note_users_of_class(&mut self, class: &ObjectKey) {
+        self.are_accounts_due = true;
+        let users =
+            self.gateways.iter().filter(|(_, known)| known.gateway.spec.gateway_class_name == class.name);
+        self.due_gateways.extend(users.map(|(gateway, _)| gateway.clone()));
+    }
+}

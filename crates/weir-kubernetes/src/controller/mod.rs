@@ -1,0 +1,94 @@
+//! The controller: for each Gateway of Weir's classes a Deployment of its own, with what belongs to it.
+//!
+//! Objects are made by server-side apply, owned by their Gateway, so that the garbage collection of the cluster removes them with it. What
+//! others change is mended, what they delete is made again. The pods serve: routes, listeners and statuses are theirs, not the controller's.
+
+mod reconcile;
+mod watches;
+mod known;
+mod objects;
+mod pods;
+mod request;
+mod names;
+
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use kube::Client;
+
+use known::KnownCluster;
+use reconcile::Reconciler;
+pub use request::GatewayPods;
+
+/// Events that come together are taken together.
+const SETTLING_TIME: Duration = Duration::from_millis(20);
+
+/// The pause after an attempt that failed; it doubles to the longest one.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(500);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// What the controller makes.
+#[derive(Debug, Clone)]
+pub struct ControllerSettings {
+    /// What the pods of all Gateways have in common.
+    pub pods: GatewayPods,
+    /// The ClusterRoleBinding whose subjects are the accounts of all Gateways; it exists, the controller keeps its subjects.
+    pub accounts_binding: Box<str>,
+}
+
+/// Why the controller has to end.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// There is no usable kubeconfig, and no account of a pod.
+    #[error("no API server is known: {0}")]
+    NoServer(String),
+}
+
+/// Keeps the objects of all Gateways as they are to be, until `stop` is ready.
+///
+/// # Errors
+/// When no API server is known. One that does not answer is waited for.
+pub async fn run(
+    settings: ControllerSettings,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ControllerError> {
+    let client = Client::try_default().await.map_err(|error| ControllerError::NoServer(error.to_string()))?;
+    run_with(client, settings, stop).await;
+    Ok(())
+}
+
+/// The same with a client.
+pub(crate) async fn run_with(client: Client, settings: ControllerSettings, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    let mut events = std::pin::pin!(watches::all(&client));
+    let mut cluster = KnownCluster::new(&settings.pods.controller_name);
+    let mut reconciler = Reconciler::new(client, settings);
+    let mut retry_pause = RETRY_PAUSE_MIN;
+    let mut has_failed = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut stop => return,
+            () = tokio::time::sleep(retry_pause), if has_failed => {}
+            event = events.next() => match event {
+                Some(Ok(event)) => cluster.take(event),
+                Some(Err(error)) => {
+                    tracing::warn!("{error}");
+                    continue;
+                }
+                None => return,
+            },
+        }
+        tokio::time::sleep(SETTLING_TIME).await;
+        while let Some(Some(event)) = events.next().now_or_never() {
+            match event {
+                Ok(event) => cluster.take(event),
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
+        if cluster.is_listed() {
+            has_failed = !reconciler.run(&mut cluster).await;
+            retry_pause = if has_failed { (retry_pause * 2).min(RETRY_PAUSE_MAX) } else { RETRY_PAUSE_MIN };
+        }
+    }
+}

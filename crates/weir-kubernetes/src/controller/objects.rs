@@ -1,0 +1,133 @@
+//! From a Gateway to the objects that run it: account, access, configuration, Service, disruption budget, Deployment. Pure.
+
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+use weir_gateway::api::Gateway;
+
+use super::pods;
+use super::request::GatewayRequest;
+
+/// A kind of object that the controller makes for a Gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OwnedKind {
+    ServiceAccount,
+    ConfigMap,
+    RoleBinding,
+    Service,
+    PodDisruptionBudget,
+    Deployment,
+}
+
+impl OwnedKind {
+    /// In the order in which they are made: a pod finds its account and its configuration.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::ServiceAccount,
+        Self::ConfigMap,
+        Self::RoleBinding,
+        Self::Service,
+        Self::PodDisruptionBudget,
+        Self::Deployment,
+    ];
+
+    /// Group, version, kind and plural.
+    pub(crate) fn names(self) -> [&'static str; 4] {
+        match self {
+            Self::ServiceAccount => ["", "v1", "ServiceAccount", "serviceaccounts"],
+            Self::ConfigMap => ["", "v1", "ConfigMap", "configmaps"],
+            Self::RoleBinding => ["rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"],
+            Self::Service => ["", "v1", "Service", "services"],
+            Self::PodDisruptionBudget => ["policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"],
+            Self::Deployment => ["apps", "v1", "Deployment", "deployments"],
+        }
+    }
+}
+
+/// An object as it is applied.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedObject {
+    pub(crate) kind: OwnedKind,
+    pub(crate) name: String,
+    pub(crate) value: Value,
+}
+
+impl GatewayRequest<'_> {
+    fn object(&self, kind: OwnedKind, fields: Value) -> OwnedObject {
+        let [group, version, kind_name, _] = kind.names();
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let mut value = json!({
+            "apiVersion": api_version,
+            "kind": kind_name,
+            "metadata": {
+                "name": self.name(),
+                "namespace": self.namespace(),
+                "labels": self.labels(),
+                "annotations": self.annotations(),
+                "ownerReferences": [{
+                    "apiVersion": "gateway.networking.k8s.io/v1",
+                    "kind": Gateway::KIND,
+                    "name": self.gateway.metadata.name,
+                    "uid": self.uid,
+                    "controller": true,
+                    "blockOwnerDeletion": false,
+                }],
+            },
+        });
+        if let (Value::Object(value), Value::Object(fields)) = (&mut value, fields) {
+            value.extend(fields);
+        }
+        OwnedObject { kind, name: self.name(), value }
+    }
+
+    /// All objects, in the order in which they are to be made.
+    pub(crate) fn objects(&self) -> Vec<OwnedObject> {
+        let fields = |kind| match kind {
+            OwnedKind::ServiceAccount => Some(json!({ "automountServiceAccountToken": false })),
+            OwnedKind::ConfigMap => Some(json!({ "data": { "weir.toml": self.config() } })),
+            OwnedKind::RoleBinding => Some(json!({
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": self.settings.namespace_role,
+                },
+                "subjects": [{ "kind": "ServiceAccount", "name": self.name(), "namespace": self.namespace() }],
+            })),
+            OwnedKind::Service => self.service(),
+            OwnedKind::PodDisruptionBudget => Some(json!({
+                "spec": { "maxUnavailable": 1, "selector": { "matchLabels": self.selector() } },
+            })),
+            OwnedKind::Deployment => Some(pods::deployment(self)),
+        };
+        OwnedKind::ALL.into_iter().filter_map(|kind| Some(self.object(kind, fields(kind)?))).collect()
+    }
+
+    /// `None`: without ports there is no Service.
+    fn service(&self) -> Option<Value> {
+        let ports = self.ports();
+        let ports: Vec<Value> = ports
+            .iter()
+            .map(|port| {
+                json!({ "name": port.name(), "protocol": "TCP", "port": port.number, "targetPort": port.number })
+            })
+            .collect();
+        let parameters = self.parameters;
+        let mut spec = json!({
+            "type": parameters.service_type,
+            "selector": self.selector(),
+            "ports": ports,
+            "ipFamilyPolicy": "PreferDualStack",
+        });
+        if &*parameters.service_type != "ClusterIP" {
+            spec["externalTrafficPolicy"] = json!(parameters.external_traffic_policy);
+        }
+        (!ports.is_empty()).then(|| json!({ "spec": spec }))
+    }
+}
+
+/// Whether an object with this metadata belongs to the Gateway with this uid.
+pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: &str) -> bool {
+    meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.uid == uid)
+}
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

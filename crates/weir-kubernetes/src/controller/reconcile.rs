@@ -1,0 +1,241 @@
+//! Carries out what is due: applies the objects of Gateways, keeps the accounts' binding, writes statuses that no pod writes.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use weir_gateway::api::{ConfigMap, Gateway};
+use weir_gateway::{
+    GatewayParameters, GatewaySettings, KubernetesObject, ObjectKey, ObjectKind, ObjectStatus, Translator,
+};
+
+use super::ControllerSettings;
+use super::known::{KnownCluster, KnownGateway};
+use super::objects::{OwnedKind, OwnedObject, is_owned_by};
+use super::request::{GatewayRequest, MANAGER};
+use super::watches::{class_resource, gateway_resource, resource};
+
+/// What went wrong with one object; it is tried again.
+type ReconcileFailure = String;
+
+/// The I/O of the controller.
+pub(crate) struct Reconciler {
+    client: Client,
+    settings: ControllerSettings,
+    /// What was logged last of each Gateway, so that a failure that lasts is logged once.
+    logged: std::collections::BTreeMap<ObjectKey, ReconcileFailure>,
+}
+
+impl Reconciler {
+    pub(crate) fn new(client: Client, settings: ControllerSettings) -> Self {
+        Self { client, settings, logged: std::collections::BTreeMap::new() }
+    }
+
+    /// Does what is due; what fails stays due. Returns whether nothing has failed.
+    pub(crate) async fn run(&mut self, cluster: &mut KnownCluster) -> bool {
+        for key in std::mem::take(&mut cluster.due_classes) {
+            let outcome = self.write_class_status(cluster, &key).await;
+            if !self.note("GatewayClass", &key, outcome) {
+                cluster.due_classes.insert(key);
+            }
+        }
+        if std::mem::take(&mut cluster.are_accounts_due) {
+            let outcome = self.bind_accounts(cluster).await;
+            let key = ObjectKey::new("", &self.settings.accounts_binding);
+            cluster.are_accounts_due = !self.note("ClusterRoleBinding", &key, outcome);
+        }
+        for key in std::mem::take(&mut cluster.due_gateways) {
+            let outcome = self.apply_gateway(cluster, &key).await;
+            if !self.note("Gateway", &key, outcome) {
+                cluster.due_gateways.insert(key);
+            }
+        }
+        cluster.due_classes.is_empty() && cluster.due_gateways.is_empty() && !cluster.are_accounts_due
+    }
+
+    fn note(&mut self, kind: &str, key: &ObjectKey, outcome: Result<(), ReconcileFailure>) -> bool {
+        match outcome {
+            Ok(()) => {
+                if self.logged.remove(key).is_some() {
+                    tracing::info!("{kind} {key}: as it is to be again");
+                }
+                true
+            }
+            Err(failure) => {
+                if self.logged.get(key) != Some(&failure) {
+                    tracing::warn!("{kind} {key}: {failure}; trying again");
+                    self.logged.insert(key.clone(), failure);
+                }
+                false
+            }
+        }
+    }
+
+    fn api(&self, kind: OwnedKind, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &resource(kind.names()))
+    }
+
+    /// Makes the objects of a Gateway as they are to be.
+    async fn apply_gateway(&self, cluster: &KnownCluster, key: &ObjectKey) -> Result<(), ReconcileFailure> {
+        let Some(known) = cluster.served(key) else { return Ok(()) };
+        let map = self.parameters_of(&known.gateway).await?;
+        let parameters = match GatewayParameters::of(&known.gateway, |_| map.as_ref()) {
+            Ok(parameters) => parameters,
+            Err(_) => return self.refuse_parameters(cluster, key, known, map).await,
+        };
+        let request = GatewayRequest {
+            gateway: &known.gateway,
+            uid: &known.uid,
+            parameters: &parameters,
+            settings: &self.settings.pods,
+        };
+        for object in request.objects() {
+            self.apply(cluster, key, &known.uid, &object).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies one object, unless one of this name belongs to others.
+    async fn apply(
+        &self,
+        cluster: &KnownCluster,
+        gateway: &ObjectKey,
+        uid: &str,
+        object: &OwnedObject,
+    ) -> Result<(), ReconcileFailure> {
+        let kind_name = object.kind.names()[2];
+        let api = self.api(object.kind, &gateway.namespace);
+        let failed = |error: kube::Error| format!("{kind_name} {}: {error}", object.name);
+        let key = ObjectKey::new(&gateway.namespace, &object.name);
+        let is_known = cluster.mark(object.kind, &key).is_some_and(|mark| mark.owner.as_deref() == Some(uid));
+        if !is_known {
+            match api.get_metadata_opt(&object.name).await.map_err(failed)? {
+                Some(present) if !is_owned_by(&present.metadata, uid) => {
+                    return Err(format!(
+                        "{kind_name} {key} exists and is not owned by this Gateway: it stays as it is; rename or delete it"
+                    ));
+                }
+                Some(_) => {}
+                None => tracing::info!("Gateway {gateway}: making {kind_name} {}", object.name),
+            }
+        }
+        let apply = PatchParams::apply(MANAGER).force();
+        api.patch(&object.name, &apply, &Patch::Apply(&object.value)).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// The ConfigMap that a Gateway refers to, if it is there.
+    async fn parameters_of(&self, gateway: &Gateway) -> Result<Option<ConfigMap>, ReconcileFailure> {
+        let wanted = gateway.spec.infrastructure.as_deref();
+        let Some(reference) = wanted.and_then(|wanted| wanted.parameters_ref.as_deref()) else {
+            return Ok(None);
+        };
+        if !reference.group.is_empty() || *reference.kind != *"ConfigMap" {
+            return Ok(None);
+        }
+        let api = self.api(OwnedKind::ConfigMap, &gateway.metadata.namespace);
+        let found = api.get_opt(&reference.name).await;
+        let found = found.map_err(|error| format!("ConfigMap {}: {error}", reference.name))?;
+        found
+            .map(|found| {
+                serde_json::to_value(found)
+                    .and_then(serde_json::from_value)
+                    .map_err(|error| error.to_string())
+            })
+            .transpose()
+    }
+
+    /// Parameters that cannot be read change nothing. The pods tell the status of their Gateway; before there are any, the controller does.
+    async fn refuse_parameters(
+        &self,
+        cluster: &KnownCluster,
+        key: &ObjectKey,
+        known: &KnownGateway,
+        map: Option<ConfigMap>,
+    ) -> Result<(), ReconcileFailure> {
+        let name = super::names::of_objects(&key.name, &known.gateway.spec.gateway_class_name);
+        if cluster.mark(OwnedKind::Deployment, &ObjectKey::new(&key.namespace, &name)).is_some() {
+            return Ok(());
+        }
+        let mut translator = self.translator(Some(key.clone()));
+        let class = ObjectKey::new("", &known.gateway.spec.gateway_class_name);
+        if let Some(class) = cluster.classes.get(&class) {
+            translator.upsert(&KubernetesObject::GatewayClass(class.clone()));
+        }
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &key.namespace, &gateway_resource());
+        // What is known may be older than the status that was written last.
+        let Some(present) = api.get_opt(&key.name).await.map_err(|error| error.to_string())? else {
+            return Ok(());
+        };
+        let present: Gateway = serde_json::to_value(present)
+            .and_then(serde_json::from_value)
+            .map_err(|error| error.to_string())?;
+        translator.upsert(&KubernetesObject::from(present));
+        if let Some(map) = map {
+            translator.upsert(&KubernetesObject::from(map));
+        }
+        let statuses = translator.translate(&Timestamp::now().to_string()).statuses;
+        for update in statuses.into_iter().filter(|update| update.kind == ObjectKind::Gateway) {
+            if let ObjectStatus::Gateway(status) = update.status {
+                write_status(&api, &key.name, json!(status)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_class_status(
+        &self,
+        cluster: &KnownCluster,
+        key: &ObjectKey,
+    ) -> Result<(), ReconcileFailure> {
+        let Some(class) = cluster.classes.get(key) else { return Ok(()) };
+        let mut translator = self.translator(None);
+        translator.upsert(&KubernetesObject::GatewayClass(class.clone()));
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &class_resource());
+        for update in translator.translate(&Timestamp::now().to_string()).statuses {
+            if let ObjectStatus::GatewayClass(status) = update.status {
+                write_status(&api, &key.name, json!(status)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn translator(&self, served: Option<ObjectKey>) -> Translator {
+        let controller_name = self.settings.pods.controller_name.clone();
+        Translator::new(GatewaySettings { controller_name, served, ..GatewaySettings::default() })
+    }
+
+    /// Gives the accounts of all Gateways the right to read routes, and takes it from those that are gone.
+    async fn bind_accounts(&self, cluster: &KnownCluster) -> Result<(), ReconcileFailure> {
+        let accounts: BTreeSet<(Box<str>, String)> = cluster
+            .all_served()
+            .map(|known| {
+                let meta = &known.gateway.metadata;
+                let name = super::names::of_objects(&meta.name, &known.gateway.spec.gateway_class_name);
+                (meta.namespace.clone(), name)
+            })
+            .collect();
+        let subjects = accounts.into_iter().map(
+            |(namespace, name)| json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name }),
+        );
+        let binding =
+            resource(["rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings"]);
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &binding);
+        let change = json!({ "subjects": subjects.collect::<Vec<Value>>() });
+        let name = &self.settings.accounts_binding;
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&change))
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
+async fn write_status(api: &Api<DynamicObject>, name: &str, status: Value) -> Result<(), ReconcileFailure> {
+    let change = json!({ "status": status });
+    let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&change)).await;
+    written.map(drop).map_err(|error| format!("its status cannot be written: {error}"))
+}

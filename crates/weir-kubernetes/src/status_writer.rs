@@ -1,0 +1,117 @@
+//! Writes statuses, if this process is the leader.
+//!
+//! A write names the version of the object with which its status was compared. If the object has changed since, the API server refuses the write
+//! (409), and the next translation compares anew: no entry of another controller can be lost. Of several statuses of one object the last is
+//! written, writes have a highest rate, and nothing waits for them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::{Api, Client, Error as ClientError};
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use weir_gateway::{ObjectKey, ObjectKind, StatusUpdate};
+
+use crate::backoff::WatchBackoff;
+use crate::watched::names_of;
+
+/// Writes that are under way at once.
+const WRITES_MAX: usize = 8;
+
+/// Between the beginnings of two writes: 500 per second.
+const WRITE_PAUSE: Duration = Duration::from_millis(2);
+
+/// The name of the writer in the managed fields of objects.
+const FIELD_MANAGER: &str = "weir";
+
+/// What the writer is told.
+#[derive(Debug)]
+pub(crate) enum StatusMessage {
+    /// Statuses to write.
+    Write(Vec<StatusUpdate>),
+    /// Another process writes from now on.
+    Forget,
+}
+
+type StatusQueue = BTreeMap<(ObjectKind, ObjectKey), StatusUpdate>;
+
+/// How a write went.
+enum WriteOutcome {
+    /// Nothing is to be done any more.
+    Done,
+    /// The API server did not answer, or is busy.
+    Later(StatusUpdate, String),
+}
+
+/// Writes until there is no sender any more, and all is written.
+pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMessage>) {
+    let mut queue = StatusQueue::new();
+    let mut writes: JoinSet<WriteOutcome> = JoinSet::new();
+    let mut backoff = WatchBackoff::default();
+    loop {
+        tokio::select! {
+            biased;
+            message = messages.recv() => match message {
+                Some(StatusMessage::Write(updates)) => {
+                    queue.extend(updates.into_iter().map(|update| ((update.kind, update.key.clone()), update)));
+                }
+                Some(StatusMessage::Forget) => queue.clear(),
+                None => return,
+            },
+            Some(outcome) = writes.join_next() => match outcome {
+                Ok(WriteOutcome::Later(update, why)) => {
+                    tracing::warn!(kind = names_of(update.kind)[2], object = %update.key, why, "a status could not be written yet");
+                    queue.entry((update.kind, update.key.clone())).or_insert(update);
+                    tokio::time::sleep(backoff.next()).await;
+                }
+                Ok(WriteOutcome::Done) => backoff = WatchBackoff::default(),
+                Err(error) => tracing::error!(%error, "the write of a status ended early"),
+            },
+            () = tokio::time::sleep(WRITE_PAUSE), if !queue.is_empty() && writes.len() < WRITES_MAX => {
+                if let Some((_, update)) = queue.pop_first() {
+                    writes.spawn(write(client.clone(), update));
+                }
+            }
+        }
+    }
+}
+
+async fn write(client: Client, update: StatusUpdate) -> WriteOutcome {
+    let [group, version, kind, plural] = names_of(update.kind);
+    let api_version = format!("{group}/{version}");
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: api_version.clone(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    };
+    let api: Api<DynamicObject> = match &*update.key.namespace {
+        "" => Api::all_with(client, &resource),
+        namespace => Api::namespaced_with(client, namespace, &resource),
+    };
+    let body = json!({
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": { "resourceVersion": update.version.as_str() },
+        "status": update.status,
+    });
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    match api.patch_status(&update.key.name, &parameters, &Patch::Merge(&body)).await {
+        Ok(_) => WriteOutcome::Done,
+        // It has changed, or is gone: a watch says so.
+        Err(ClientError::Api(status)) if matches!(status.code, 404 | 409) => WriteOutcome::Done,
+        Err(ClientError::Api(status)) if matches!(status.code, 400..=428 | 430..=499) => {
+            tracing::error!(
+                kind,
+                object = %update.key,
+                why = status.message,
+                "the API server refuses a status: does the role of Weir permit `update` and `patch` of `{plural}/status`?"
+            );
+            WriteOutcome::Done
+        }
+        Err(error) => WriteOutcome::Later(update, error.to_string()),
+    }
+}

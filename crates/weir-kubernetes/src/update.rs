@@ -1,0 +1,51 @@
+//! What the owner of the proxy is to carry out, and what it is told about the source.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use weir_config::{Config, Server};
+
+/// Something for the owner of the proxy to carry out.
+#[derive(Debug)]
+pub struct KubernetesUpdate {
+    /// What is to change.
+    pub change: KubernetesChange,
+    /// Where the outcome is sent: why it could not be carried out.
+    pub outcome: oneshot::Sender<Result<(), String>>,
+}
+
+/// What is to change.
+#[derive(Debug)]
+pub enum KubernetesChange {
+    /// Another configuration, with all servers.
+    Config(Box<Config>),
+    /// Other servers of some upstreams, by the name of each.
+    Servers(Vec<(Box<str>, Vec<Server>)>),
+}
+
+/// Takes updates; false when there is no owner any more.
+#[derive(Clone)]
+pub struct UpdateSender(Arc<dyn Fn(KubernetesUpdate) -> bool + Send + Sync>);
+
+impl UpdateSender {
+    /// By this function.
+    pub fn new(send: impl Fn(KubernetesUpdate) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(send))
+    }
+
+    /// Has a change carried out and waits for the outcome; `None`: there is no owner any more.
+    pub(crate) async fn carry_out(&self, change: KubernetesChange) -> Option<Result<(), String>> {
+        let (outcome, answer) = oneshot::channel();
+        if !(self.0)(KubernetesUpdate { change, outcome }) {
+            return None;
+        }
+        answer.await.ok()
+    }
+}
+
+impl fmt::Debug for UpdateSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UpdateSender(..)")
+    }
+}

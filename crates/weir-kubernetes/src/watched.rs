@@ -1,0 +1,127 @@
+//! The objects of Weir in the form that the client of Kubernetes watches.
+//!
+//! What is not needed (managed fields, annotations) is passed over while an object is read, so that it takes no memory.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+use kube::Resource;
+use kube::core::{DynamicResourceScope, ObjectMeta as ClientMeta};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use weir_gateway::api;
+use weir_gateway::{KubernetesObject, ObjectKind};
+
+/// A kind that is watched.
+pub(crate) trait WatchedKind:
+    Into<KubernetesObject> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
+{
+    /// The kind.
+    const KIND: ObjectKind;
+    /// The group, the version, the kind and its plural as the API server names them.
+    const NAMES: [&'static str; 4];
+    /// Whether objects belong to namespaces.
+    const IS_NAMESPACED: bool;
+    /// A selector of the objects that are needed.
+    const FIELDS: Option<&'static str> = None;
+
+    /// Name and place.
+    fn metadata(&self) -> &api::ObjectMeta;
+}
+
+/// Does something for a kind.
+pub(crate) trait KindVisitor {
+    /// Does it.
+    fn visit<T: WatchedKind>(&mut self);
+}
+
+/// An object, and its metadata in the form of the client.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched<T> {
+    meta: ClientMeta,
+    pub(crate) object: T,
+}
+
+impl<'de, T: WatchedKind> Deserialize<'de> for Watched<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = T::deserialize(deserializer)?;
+        let known = object.metadata();
+        let meta = ClientMeta {
+            name: Some(known.name.to_string()),
+            namespace: (!known.namespace.is_empty()).then(|| known.namespace.to_string()),
+            resource_version: Some(known.resource_version.as_str().to_owned()),
+            ..ClientMeta::default()
+        };
+        Ok(Self { meta, object })
+    }
+}
+
+impl<T: WatchedKind> Resource for Watched<T> {
+    type DynamicType = ();
+    type Scope = DynamicResourceScope;
+
+    fn group((): &()) -> Cow<'_, str> {
+        T::NAMES[0].into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        T::NAMES[1].into()
+    }
+
+    fn kind((): &()) -> Cow<'_, str> {
+        T::NAMES[2].into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        T::NAMES[3].into()
+    }
+
+    fn meta(&self) -> &ClientMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ClientMeta {
+        &mut self.meta
+    }
+}
+
+macro_rules! watched_kinds {
+    ($($type:ident = $kind:ident in [$($name:literal),+] $is_namespaced:literal $($fields:literal)?,)+) => {
+        $(impl WatchedKind for api::$type {
+            const KIND: ObjectKind = ObjectKind::$kind;
+            const NAMES: [&'static str; 4] = [$($name),+];
+            const IS_NAMESPACED: bool = $is_namespaced;
+            $(const FIELDS: Option<&'static str> = Some($fields);)?
+
+            fn metadata(&self) -> &api::ObjectMeta {
+                &self.metadata
+            }
+        })+
+
+        /// Visits each kind.
+        pub(crate) fn for_each_kind(visitor: &mut impl KindVisitor) {
+            $(visitor.visit::<api::$type>();)+
+        }
+
+        /// What the API server calls a kind: group, version, kind, plural.
+        pub(crate) fn names_of(kind: ObjectKind) -> [&'static str; 4] {
+            match kind { $(ObjectKind::$kind => <api::$type as WatchedKind>::NAMES,)+ }
+        }
+    };
+}
+
+watched_kinds! {
+    Namespace = Namespace in ["", "v1", "Namespace", "namespaces"] false,
+    GatewayClass = GatewayClass in ["gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses"] false,
+    Gateway = Gateway in ["gateway.networking.k8s.io", "v1", "Gateway", "gateways"] true,
+    HttpRoute = HttpRoute in ["gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"] true,
+    GrpcRoute = GrpcRoute in ["gateway.networking.k8s.io", "v1", "GRPCRoute", "grpcroutes"] true,
+    TlsRoute = TlsRoute in ["gateway.networking.k8s.io", "v1", "TLSRoute", "tlsroutes"] true,
+    TcpRoute = TcpRoute in ["gateway.networking.k8s.io", "v1", "TCPRoute", "tcproutes"] true,
+    ReferenceGrant = ReferenceGrant in ["gateway.networking.k8s.io", "v1", "ReferenceGrant", "referencegrants"] true,
+    BackendTlsPolicy = BackendTlsPolicy in ["gateway.networking.k8s.io", "v1", "BackendTLSPolicy", "backendtlspolicies"] true,
+    Service = Service in ["", "v1", "Service", "services"] true,
+    EndpointSlice = EndpointSlice in ["discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"] true,
+    SecretObject = Secret in ["", "v1", "Secret", "secrets"] true "type=kubernetes.io/tls",
+    ConfigMap = ConfigMap in ["", "v1", "ConfigMap", "configmaps"] true,
+}

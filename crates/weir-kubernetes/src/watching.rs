@@ -1,0 +1,215 @@
+//! Watches of the API server: one for each kind and namespace, whose events go to one channel.
+//!
+//! A watch that breaks begins again where it was; one that is too old for that (410) lists anew, and what the list does not name is gone.
+//! While the API server does not answer, nothing is forgotten.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use kube::api::ListParams;
+use kube::runtime::watcher::{self, Error as WatchError, Event};
+use kube::{Api, Client, Error as ClientError};
+use tokio::sync::mpsc::Sender;
+use weir_gateway::{KubernetesObject, ObjectKey, ObjectKind};
+
+use crate::backoff::WatchBackoff;
+use crate::watched::{KindVisitor, Watched, WatchedKind, for_each_kind};
+
+/// Objects of one page of a list.
+const PAGE_SIZE: u32 = 500;
+
+/// Seconds after which a watch is renewed: a connection that died in silence is noticed 5 s later.
+const WATCH_SECONDS: u32 = 60;
+
+/// Between two looks for a kind that the API server does not know.
+const ABSENT_PAUSE: Duration = Duration::from_secs(5);
+
+/// Between two looks whether the API server answers again, and how long one may take.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+const PROBE_TIME: Duration = Duration::from_secs(5);
+
+/// The number of a watch.
+pub(crate) type WatchIndex = usize;
+
+/// What a watch watches.
+#[derive(Debug, Clone)]
+pub(crate) struct WatchScope {
+    /// The kind.
+    pub(crate) kind: ObjectKind,
+    /// The namespace; `None`: the whole cluster.
+    pub(crate) namespace: Option<Box<str>>,
+}
+
+/// What a watch reports.
+#[derive(Debug)]
+pub(crate) enum ObjectMessage {
+    /// The latest form of an object.
+    Upsert(KubernetesObject),
+    /// An object is gone.
+    Delete(ObjectKind, ObjectKey),
+    /// A list is complete: all other objects of the scope are gone.
+    Listed(WatchIndex, HashSet<ObjectKey>),
+    /// The API server does not know the kind.
+    Absent(WatchIndex),
+    /// The API server does not answer as it should, for this reason.
+    Failed(WatchIndex, String),
+    /// It answers again.
+    Alive(WatchIndex),
+}
+
+/// Starts all watches on the event loop of this thread; returns what they watch, by their numbers. Secrets may be read in fewer namespaces
+/// than other objects; an empty list stands for all.
+pub(crate) fn start(
+    client: &Client,
+    (namespaces, of_secrets): (&[Box<str>], &[Box<str>]),
+    messages: &Sender<ObjectMessage>,
+) -> Vec<WatchScope> {
+    let mut starter = WatchStarter { client, namespaces, of_secrets, messages, scopes: Vec::new() };
+    for_each_kind(&mut starter);
+    starter.scopes
+}
+
+struct WatchStarter<'a> {
+    client: &'a Client,
+    namespaces: &'a [Box<str>],
+    of_secrets: &'a [Box<str>],
+    messages: &'a Sender<ObjectMessage>,
+    scopes: Vec<WatchScope>,
+}
+
+impl KindVisitor for WatchStarter<'_> {
+    fn visit<T: WatchedKind>(&mut self) {
+        let is_secret = T::KIND == ObjectKind::Secret;
+        let namespaces =
+            if is_secret && !self.of_secrets.is_empty() { self.of_secrets } else { self.namespaces };
+        if !T::IS_NAMESPACED || namespaces.is_empty() {
+            self.begin::<T>(None);
+            return;
+        }
+        for namespace in namespaces {
+            self.begin::<T>(Some(namespace.clone()));
+        }
+    }
+}
+
+impl WatchStarter<'_> {
+    fn begin<T: WatchedKind>(&mut self, namespace: Option<Box<str>>) {
+        let client = self.client.clone();
+        let api: Api<Watched<T>> = match &namespace {
+            None => Api::all_with(client, &()),
+            Some(namespace) => Api::namespaced_with(client, namespace, &()),
+        };
+        let (index, messages) = (self.scopes.len(), self.messages.clone());
+        self.scopes.push(WatchScope { kind: T::KIND, namespace });
+        tokio::spawn(watch(api, index, messages));
+    }
+}
+
+/// Watches until there is no receiver any more.
+async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages: Sender<ObjectMessage>) {
+    let mut config = watcher::Config::default().page_size(PAGE_SIZE).timeout(WATCH_SECONDS);
+    if let Some(fields) = T::FIELDS {
+        config = config.fields(fields);
+    }
+    let mut events = pin!(watcher::watcher(api.clone(), config));
+    let mut backoff = WatchBackoff::default();
+    let mut listed = HashSet::new();
+    let mut is_failing = false;
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            // A watch that begins again says nothing as long as nothing changes.
+            () = answers(&api), if is_failing => {
+                (is_failing, backoff) = (false, WatchBackoff::default());
+                if messages.send(ObjectMessage::Alive(index)).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Some(event) = event else { return };
+        let is_event = event.is_ok();
+        let message = match event {
+            Ok(Event::Init) => {
+                listed.clear();
+                None
+            }
+            Ok(Event::InitApply(watched)) => {
+                let object = watched.object.into();
+                listed.insert(object.key());
+                Some(ObjectMessage::Upsert(object))
+            }
+            Ok(Event::InitDone) => Some(ObjectMessage::Listed(index, std::mem::take(&mut listed))),
+            Ok(Event::Apply(watched)) => Some(ObjectMessage::Upsert(watched.object.into())),
+            Ok(Event::Delete(watched)) => {
+                Some(ObjectMessage::Delete(T::KIND, ObjectKey::of(watched.object.metadata())))
+            }
+            Err(error) if is_absent(&error) => {
+                is_failing = true;
+                if messages.send(ObjectMessage::Absent(index)).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(ABSENT_PAUSE).await;
+                None
+            }
+            Err(error) if is_outdated(&error) => None,
+            Err(error) => {
+                is_failing = true;
+                if messages.send(ObjectMessage::Failed(index, why(&error))).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(backoff.next()).await;
+                None
+            }
+        };
+        // The beginning of a list says nothing yet.
+        if is_event && message.is_some() && std::mem::take(&mut is_failing) {
+            backoff = WatchBackoff::default();
+            if messages.send(ObjectMessage::Alive(index)).await.is_err() {
+                return;
+            }
+        }
+        if let Some(message) = message
+            && messages.send(message).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Waits until the API server answers.
+async fn answers<T: WatchedKind>(api: &Api<Watched<T>>) {
+    let one = ListParams::default().limit(1);
+    loop {
+        tokio::time::sleep(PROBE_PAUSE).await;
+        if let Ok(Ok(_)) = tokio::time::timeout(PROBE_TIME, api.list(&one)).await {
+            return;
+        }
+    }
+}
+
+fn is_absent(error: &WatchError) -> bool {
+    matches!(error, WatchError::InitialListFailed(ClientError::Api(status)) if status.code == 404)
+}
+
+/// Whether the watch was behind by more than the API server remembers: the list that follows is the answer to that.
+fn is_outdated(error: &WatchError) -> bool {
+    matches!(error, WatchError::WatchError(status) if status.code == 410)
+}
+
+/// The error with its causes.
+fn why(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}

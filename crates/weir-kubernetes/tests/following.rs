@@ -1,0 +1,310 @@
+//! A source against an API server of the tests' own: what is applied, when, and which statuses are written.
+
+mod api_server;
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use api_server::ApiServer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use weir_config::Config;
+use weir_kubernetes::{
+    ElectionSettings, GatewaySettings, KubernetesChange, KubernetesSource, KubernetesUpdate, ObjectKey,
+    SourceSettings, UpdateSender,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A source whose updates the test takes in the place of a proxy.
+struct Following {
+    source: KubernetesSource,
+    updates: Receiver<KubernetesUpdate>,
+    _folder: TempDir,
+}
+
+fn follow(server: &ApiServer, identity: &str) -> Following {
+    let folder = TempDir::new().expect("a folder can be made");
+    let (sender, updates) = channel();
+    let settings = SourceSettings {
+        gateway: GatewaySettings::default(),
+        addresses: vec!["192.0.2.1".into()],
+        kubeconfig: Some(server.kubeconfig(folder.path())),
+        namespaces: Vec::new(),
+        secrets_namespaces: Vec::new(),
+        election: Some(ElectionSettings {
+            lease: ObjectKey::new("infra", "weir"),
+            identity: identity.into(),
+        }),
+    };
+    let source =
+        KubernetesSource::start(settings, UpdateSender::new(move |update| sender.send(update).is_ok()));
+    Following { source: source.expect("a thread can be started"), updates, _folder: folder }
+}
+
+type Outcome = oneshot::Sender<Result<(), String>>;
+
+impl Following {
+    fn next(&self) -> (KubernetesChange, Outcome) {
+        let update = self.updates.recv_timeout(PATIENCE).expect("there is an update");
+        (update.change, update.outcome)
+    }
+
+    /// Applies updates until one is a configuration like this.
+    fn apply_until(&self, check: impl Fn(&Config) -> bool) -> Config {
+        loop {
+            let (change, outcome) = self.next();
+            outcome.send(Ok(())).expect("it is waited for");
+            match change {
+                KubernetesChange::Config(config) if check(&config) => return *config,
+                _ => {}
+            }
+        }
+    }
+
+    fn wait_for_report(&self, check: impl Fn(&weir_kubernetes::ClusterReport) -> bool) {
+        for _ in 0..6000 {
+            if check(&self.source.state().report()) {
+                return;
+            }
+            let _nothing = self
+                .updates
+                .recv_timeout(Duration::from_millis(10))
+                .map(|update| update.outcome.send(Ok(())));
+        }
+        panic!("{:?}", self.source.state().report());
+    }
+}
+
+fn object(kind: &str, namespace: &str, name: &str, spec: &Value) -> Value {
+    let group = match kind {
+        "Service" => "v1",
+        _ => "gateway.networking.k8s.io/v1",
+    };
+    json!({
+        "apiVersion": group, "kind": kind, "spec": spec,
+        "metadata": {
+            "name": name, "namespace": namespace, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [{ "manager": "test", "operation": "Update" }],
+        },
+    })
+}
+
+fn route(name: &str) -> Value {
+    let spec = json!({
+        "parentRefs": [{ "name": "web" }],
+        "rules": [{
+            "matches": [{ "path": { "type": "PathPrefix", "value": format!("/{name}") } }],
+            "backendRefs": [{ "name": "app", "port": 80 }],
+        }],
+    });
+    object("HTTPRoute", "infra", name, &spec)
+}
+
+fn slice(addresses: &[&str]) -> Value {
+    let endpoints: Vec<Value> =
+        addresses.iter().map(|it| json!({ "addresses": [it], "conditions": { "ready": true } })).collect();
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": { "name": "app-1", "namespace": "infra", "labels": { "kubernetes.io/service-name": "app" } },
+        "endpoints": endpoints, "ports": [{ "name": "http", "port": 8080 }],
+    })
+}
+
+/// A cluster with a Gateway, a route, and a service with one endpoint.
+fn cluster() -> ApiServer {
+    let server = ApiServer::start();
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "infra" } });
+    server.apply("namespaces", namespace);
+    let mut class = object("GatewayClass", "", "weir", &json!({ "controllerName": "weir.dev/gateway" }));
+    class["metadata"].as_object_mut().expect("it is one").remove("namespace");
+    server.apply("gatewayclasses", class);
+    let listeners = json!([{ "name": "http", "port": 8000, "protocol": "HTTP" }]);
+    let spec = json!({ "gatewayClassName": "weir", "listeners": listeners });
+    server.apply("gateways", object("Gateway", "infra", "web", &spec));
+    let ports = json!({ "ports": [{ "name": "http", "port": 80 }] });
+    server.apply("services", object("Service", "infra", "app", &ports));
+    server.apply("endpointslices", slice(&["10.0.0.1"]));
+    server.apply("httproutes", route("one"));
+    server
+}
+
+fn has_route(config: &Config, name: &str) -> bool {
+    let mut routes = config.listeners.iter().flat_map(|listener| &listener.routes);
+    routes.any(|route| route.name.contains(&format!("/{name}/")))
+}
+
+fn condition<'a>(conditions: &'a Value, kind: &str) -> &'a Value {
+    let found = conditions.as_array().and_then(|all| all.iter().find(|one| one["type"] == kind));
+    found.unwrap_or(&Value::Null)
+}
+
+fn is_programmed(gateway: &Value) -> bool {
+    condition(&gateway["status"]["conditions"], "Programmed")["status"] == "True"
+}
+
+#[test]
+fn nothing_is_applied_before_every_kind_was_listed() {
+    let server = cluster();
+    server.set_held("endpointslices", true);
+    server.set_absent("tcproutes", true);
+    let following = follow(&server, "one");
+    server.wait_for_lists(13);
+    assert!(!following.source.state().report().is_synchronised);
+    assert!(following.updates.try_recv().is_err());
+    server.set_held("endpointslices", false);
+    let config = following.apply_until(|_| true);
+    assert!(has_route(&config, "one"));
+    let upstream =
+        config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it has the upstream");
+    assert_eq!(upstream.servers.len(), 1);
+    assert_eq!(upstream.servers[0].address.to_string(), "10.0.0.1:8080");
+    let report = following.source.state().report();
+    assert!(report.absent[0].contains("`TCPRoute`"), "{report:?}");
+    assert_eq!(report.problem, None);
+}
+
+#[test]
+fn endpoints_change_servers_and_no_route() {
+    let server = cluster();
+    let following = follow(&server, "one");
+    following.apply_until(|_| true);
+    server.apply("endpointslices", slice(&["10.0.0.1", "10.0.0.2"]));
+    let (change, outcome) = following.next();
+    outcome.send(Ok(())).expect("it is waited for");
+    let KubernetesChange::Servers(sets) = change else { panic!("it is a whole configuration") };
+    assert_eq!(sets.len(), 1);
+    assert_eq!((&*sets[0].0, sets[0].1.len()), ("infra.app.80", 2));
+    // The next configuration has them, too.
+    server.apply("httproutes", route("two"));
+    let config = following.apply_until(|config| has_route(config, "two"));
+    let upstream =
+        config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it has the upstream");
+    assert_eq!(upstream.servers.len(), 2);
+}
+
+#[test]
+fn changes_that_come_together_are_applied_together() {
+    let server = cluster();
+    let following = follow(&server, "one");
+    let (_first, outcome) = following.next();
+    for number in 0..60 {
+        server.apply("httproutes", route(&format!("many-{number}")));
+    }
+    outcome.send(Ok(())).expect("it is waited for");
+    let mut updates = 1;
+    loop {
+        let (change, outcome) = following.next();
+        outcome.send(Ok(())).expect("it is waited for");
+        let KubernetesChange::Config(config) = change else { continue };
+        if (0..60).all(|number| has_route(&config, &format!("many-{number}"))) {
+            break;
+        }
+        updates += 1;
+    }
+    assert!(updates < 30, "{updates} updates for 60 changes");
+}
+
+#[test]
+fn an_outage_changes_nothing_and_what_was_missed_follows() {
+    let server = cluster();
+    let following = follow(&server, "one");
+    following.apply_until(|config| has_route(config, "one"));
+    for forgets in [false, true] {
+        server.set_down(true);
+        following.wait_for_report(|report| report.problem.is_some());
+        let (gone, come) = if forgets { ("two", "three") } else { ("one", "two") };
+        server.apply("httproutes", route(come));
+        server.delete("httproutes", "infra", gone);
+        if forgets {
+            server.forget_events();
+        }
+        server.set_down(false);
+        following.apply_until(|config| has_route(config, come) && !has_route(config, gone));
+        following.wait_for_report(|report| report.problem.is_none());
+    }
+}
+
+#[test]
+fn the_leader_writes_its_own_entries_once() {
+    let server = cluster();
+    let mut of_another = route("one");
+    let entry = json!({
+        "controllerName": "example.com/other", "parentRef": { "name": "other" },
+        "conditions": [{ "type": "Accepted", "status": "True", "reason": "Accepted", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+    });
+    of_another["status"] = json!({ "parents": [entry] });
+    server.apply("httproutes", of_another);
+    server.refuse_writes(3);
+    let following = follow(&server, "one");
+    let (_change, outcome) = following.next();
+    // Nothing is programmed as long as the workers do not have it.
+    server.wait_for("leases", "infra", "weir", |lease| lease["spec"]["holderIdentity"] == "one");
+    assert!(server.writes("/status").is_empty(), "{:?}", server.writes("/status"));
+    outcome.send(Ok(())).expect("it is waited for");
+    server.wait_for("gateways", "infra", "web", is_programmed);
+    server.wait_for("gatewayclasses", "", "weir", |class| {
+        condition(&class["status"]["conditions"], "Accepted")["status"] == "True"
+    });
+    server.wait_for("httproutes", "infra", "one", |route| {
+        let parents = &route["status"]["parents"];
+        parents.as_array().is_some_and(|all| all.len() == 2)
+            && parents[0] == entry
+            && condition(&parents[1]["conditions"], "Accepted")["status"] == "True"
+    });
+    // What is written comes back as an event, and is not written again: the status of a later route is the next write.
+    let before = server.writes("/status").len();
+    server.apply("httproutes", route("two"));
+    following.apply_until(|config| has_route(config, "two"));
+    server.wait_for("httproutes", "infra", "two", |route| !route["status"].is_null());
+    let after: Vec<_> = server.writes("/status").split_off(before);
+    assert!(
+        after
+            .iter()
+            .all(|(path, code)| *code == 409 || path.contains("/two/") || path.contains("/gateways/web/")),
+        "{after:?}"
+    );
+    let conflicts = server.writes("/status").iter().filter(|(_, code)| *code == 409).count();
+    assert!(conflicts >= 3, "{conflicts}");
+}
+
+#[test]
+fn a_configuration_that_is_refused_is_not_programmed() {
+    let server = cluster();
+    let following = follow(&server, "one");
+    let (_change, outcome) = following.next();
+    outcome.send(Err("port 8000 is taken".to_owned())).expect("it is waited for");
+    server.wait_for("gateways", "infra", "web", |gateway| {
+        let programmed = condition(&gateway["status"]["conditions"], "Programmed");
+        programmed["status"] == "False"
+            && programmed["reason"] == "Pending"
+            && programmed["message"].as_str().is_some_and(|why| why.contains("port 8000 is taken"))
+    });
+    assert_eq!(following.source.state().report().refusal.as_deref(), Some("port 8000 is taken"));
+    // It is tried again by itself.
+    following.apply_until(|_| true);
+    server.wait_for("gateways", "infra", "web", is_programmed);
+    following.wait_for_report(|report| report.refusal.is_none());
+}
+
+#[test]
+fn another_process_leads_when_the_leader_stops() {
+    let server = cluster();
+    let first = follow(&server, "first");
+    first.apply_until(|_| true);
+    server.wait_for("gateways", "infra", "web", is_programmed);
+    let second = follow(&server, "second");
+    second.apply_until(|_| true);
+    assert_eq!(
+        server.object("leases", "infra", "weir").expect("there is one")["spec"]["holderIdentity"],
+        "first"
+    );
+    drop(first);
+    server.wait_for("leases", "infra", "weir", |lease| lease["spec"]["holderIdentity"] == "second");
+    // A status that was lost meanwhile is written anew.
+    let mut gateway = server.object("gateways", "infra", "web").expect("there is one");
+    gateway.as_object_mut().expect("it is one").remove("status");
+    server.apply("gateways", gateway);
+    server.wait_for("gateways", "infra", "web", is_programmed);
+}

@@ -1,0 +1,193 @@
+//! Routes and servers of Kubernetes, from the thread that follows the API server to the running proxy.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use weir_config::{CheckedConfig, Config, Diagnostics};
+use weir_control::{Proxy, ServerChanges};
+use weir_kubernetes::{
+    ElectionSettings, GatewaySettings, KubernetesChange, KubernetesSource, KubernetesUpdate, ObjectKey,
+    SourceSettings, UpdateSender,
+};
+
+use super::{KubernetesArguments, LeaseChoice, ServedGateway};
+use crate::error::CommandError;
+use crate::events::ServeEvents;
+use crate::features;
+use crate::log;
+use crate::start::{self, Origin};
+
+/// What is beside listeners and upstreams where no file says so. Endpoints of a Service are taken out everywhere within the delay.
+const DEFAULT_BASE: &str = "\
+[process]
+stop_delay = \"10s\"
+
+[admin]
+address = \"0.0.0.0:9000\"
+";
+
+/// The namespace of a pod, as its service account has it.
+const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+const BASE_HELP: &str = "remove it: with `--kubernetes`, the objects of the cluster say this";
+
+/// Tables that the file may not have: Kubernetes says this.
+const FORBIDDEN: [&str; 3] = ["listener", "upstream", "routes_from"];
+
+/// The routes of a cluster.
+pub(crate) struct KubernetesRoutes {
+    arguments: KubernetesArguments,
+    served: ServedGateway,
+    source: Option<KubernetesSource>,
+}
+
+impl KubernetesRoutes {
+    /// Nothing without `--kubernetes`.
+    pub(crate) fn prepare(arguments: &KubernetesArguments) -> Result<Option<Self>, CommandError> {
+        let served = arguments.kubernetes.clone();
+        Ok(served.map(|served| Self { arguments: arguments.clone(), served, source: None }))
+    }
+
+    /// Reads what is beside listeners, routes and upstreams.
+    pub(crate) fn read_base(&self, file: Option<&Path>) -> Result<(Config, Diagnostics), CommandError> {
+        let checked = match file {
+            None => CheckedConfig::parse_base(DEFAULT_BASE, "defaults of --kubernetes"),
+            Some(path) => CheckedConfig::load_base(path),
+        };
+        let checked = FORBIDDEN.iter().fold(features::check(checked), |checked, table| {
+            let message = format!("`{table}` has no place in the config of `weir serve --kubernetes`");
+            checked.reject_table(table, message, BASE_HELP)
+        });
+        match checked.config {
+            Some(config) => Ok((config, checked.diagnostics)),
+            None => Err(CommandError::Config(checked.diagnostics)),
+        }
+    }
+
+    /// Begins to follow the API server.
+    pub(crate) fn start(&mut self, base: &Config, events: &ServeEvents) -> Result<(), CommandError> {
+        let send = events.routes();
+        let updates = UpdateSender::new(move |update| send(Box::new(|proxy| apply(update, proxy))));
+        let source = KubernetesSource::start(self.settings(base), updates)
+            .context("the API server of Kubernetes cannot be followed")
+            .map_err(|error| CommandError::Failed { error, help: None })?;
+        self.source = Some(source);
+        Ok(())
+    }
+
+    /// Reads the file again.
+    ///
+    /// # Errors
+    /// All errors, one line each; then nothing has changed.
+    pub(crate) fn reload(&self, file: Option<&Path>) -> Result<Config, Vec<String>> {
+        let (config, _warnings) = self.read_base(file).map_err(|error| {
+            let lines: Vec<String> = error.line().lines().map(str::to_owned).collect();
+            lines.iter().for_each(|line| tracing::error!("{line}"));
+            tracing::error!("the config was not reloaded: the previous one stays in use");
+            lines
+        })?;
+        if let Some(source) = &self.source {
+            source.set_base(config.clone());
+        }
+        Ok(config)
+    }
+
+    /// Does not follow the API server any more, and lets another process write statuses.
+    pub(crate) fn stop(self) {
+        drop(self.source);
+    }
+
+    fn settings(&self, base: &Config) -> SourceSettings {
+        let arguments = &self.arguments;
+        let served = self.served.0.as_ref().map(|(namespace, name)| ObjectKey::new(namespace, name));
+        let lease = match &arguments.lease {
+            Some(LeaseChoice::Off) => None,
+            Some(LeaseChoice::At(namespace, name)) => Some(ObjectKey::new(namespace, name)),
+            None => {
+                let name =
+                    served.as_ref().map_or_else(|| "weir".to_owned(), |key| format!("weir-{}", key.name));
+                Some(ObjectKey::new(&pod_namespace(), &name))
+            }
+        };
+        let election = lease.map(|lease| ElectionSettings { lease, identity: identity() });
+        SourceSettings {
+            gateway: GatewaySettings {
+                controller_name: arguments.controller_name.as_str().into(),
+                served,
+                bind: arguments.bind,
+                published_service: arguments
+                    .publish_service
+                    .as_ref()
+                    .map(|(namespace, name)| ObjectKey::new(namespace, name)),
+                system_authorities: weir_config::Authorities::of_system().ok(),
+                base: base.clone(),
+                ..GatewaySettings::default()
+            },
+            addresses: arguments.gateway_address.iter().map(|text| text.as_str().into()).collect(),
+            kubeconfig: arguments.kubeconfig.clone(),
+            namespaces: arguments.watch_namespace.iter().map(|name| name.as_str().into()).collect(),
+            secrets_namespaces: arguments.secrets_namespace.iter().map(|name| name.as_str().into()).collect(),
+            election,
+        }
+    }
+}
+
+/// Has the proxy go over to it, and tells the outcome; whether it went well.
+fn apply(update: KubernetesUpdate, proxy: &mut Proxy) -> bool {
+    let KubernetesUpdate { change, outcome } = update;
+    let result = match change {
+        KubernetesChange::Config(config) => apply_config(proxy, &config),
+        KubernetesChange::Servers(sets) => {
+            let changes =
+                sets.into_iter().map(|(upstream, servers)| ServerChanges { upstream, servers }).collect();
+            proxy.set_servers(changes).map(drop).map_err(|error| error.to_string())
+        }
+    };
+    let is_applied = result.is_ok();
+    let _ending = outcome.send(result);
+    is_applied
+}
+
+fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), String> {
+    let before = proxy.bound_listeners();
+    match proxy.reload(config) {
+        Ok(reloaded) => {
+            for key in &reloaded.needs_restart {
+                tracing::warn!(key, "a change of this key holds only after a restart");
+            }
+            for listened in proxy.bound_listeners().iter().filter(|listened| !before.contains(listened)) {
+                log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
+            }
+            tracing::debug!(generation = reloaded.generation, "routes of Kubernetes took effect");
+            Ok(())
+        }
+        Err(error) => {
+            let help = start::help(&error, Origin::Kubernetes).map(|help| format!(" ({help})"));
+            let why = format!("{error}{}", help.unwrap_or_default());
+            tracing::error!(
+                why,
+                "the routes of Kubernetes could not be applied: those of before stay in use"
+            );
+            Err(why)
+        }
+    }
+}
+
+/// The namespace of this pod, or `default` outside of a cluster.
+fn pod_namespace() -> String {
+    let of_account = || std::fs::read_to_string(POD_NAMESPACE_FILE).ok();
+    let found = std::env::var("POD_NAMESPACE").ok().or_else(of_account);
+    found
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(|| "default".to_owned())
+}
+
+/// A name that no other process has: that of the pod or the machine, and a random part.
+fn identity() -> Box<str> {
+    let machine = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = std::env::var("POD_NAME").ok().or_else(machine).unwrap_or_else(|| "weir".to_owned());
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    format!("{}_{random:016x}", name.trim()).into()
+}

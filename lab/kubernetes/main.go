@@ -1,0 +1,115 @@
+// A Kubernetes cluster on one machine for the tests of Weir: see README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"weir.dev/lab/kubernetes/cluster"
+	"weir.dev/lab/kubernetes/suite"
+	"weir.dev/lab/kubernetes/trial"
+	"weir.dev/lab/kubernetes/weir"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: weir-kubernetes conformance [OPTION...] | trial [OPTION...] | keep [OPTION...]")
+		os.Exit(2)
+	}
+	switch os.Args[1] {
+	case "program":
+		os.Exit(cluster.RunProgram(os.Args[2], os.Args[3:]))
+	case "suite":
+		suite.RunHere(os.Args[2:])
+	case "conformance", "keep", "trial":
+		if os.Getenv(insideVariable) == "" {
+			os.Exit(enclose())
+		}
+		if err := run(os.Args[1], os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+	default:
+		fmt.Fprintf(os.Stderr, "error: no command %q\n", os.Args[1])
+		os.Exit(2)
+	}
+}
+
+// run is the command inside its namespaces.
+func run(command string, arguments []string) error {
+	if err := prepareNamespaces(); err != nil {
+		return err
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	tools := filepath.Dir(own)
+	flags := flag.NewFlagSet(command, flag.ExitOnError)
+	settings := cluster.Settings{
+		Folder: "/run/weir-kubernetes", PodProgram: filepath.Join(tools, "pod"),
+		Images: map[string]string{"echo-basic": filepath.Join(tools, "echo-basic"), "lab-echo": filepath.Join(tools, "pod")},
+	}
+	setup := weir.Setup{Definitions: filepath.Join(tools, "crds")}
+	options := suite.Options{}
+	trials := trial.Options{}
+	flags.StringVar(&trials.Name, "name", "rollout", "trial: rollout or scale")
+	flags.IntVar(&trials.PerSecond, "rate", 2000, "requests per second of a trial")
+	flags.IntVar(&trials.Times, "times", 10, "how often pods are replaced")
+	flags.IntVar(&trials.Pods, "pods", 10, "pods of a trial")
+	flags.StringVar(&settings.Logs, "logs", "kubernetes-logs", "folder for what each program writes")
+	flags.StringVar(&setup.Program, "weir", "", "Weir's program; without one, everything is accepted by a stub")
+	flags.StringVar(&setup.Manifests, "manifests", "", "folder of manifests with Weir's controller; without it, one Deployment per Gateway is made here")
+	flags.StringVar(&options.Report, "report", "", "file for the conformance report")
+	flags.StringVar(&options.Version, "version", "", "version of Weir for the report")
+	flags.StringVar(&options.Test, "test", "", "run one test of the suite only")
+	flags.StringVar(&options.Profiles, "profiles", "GATEWAY-HTTP,GATEWAY-TLS,GATEWAY-GRPC", "profiles of the suite")
+	flags.StringVar(&options.Skipped, "skip", "", "tests of the suite to leave out")
+	flags.StringVar(&options.Features, "features", "", "features to test; by default, those that the GatewayClass lists")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if setup.Program != "" {
+		settings.Images["weir"] = setup.Program
+	}
+	begun, err := cluster.Start(ctx, settings)
+	if err != nil {
+		return err
+	}
+	if err := setup.Apply(ctx, begun); err != nil {
+		return fmt.Errorf("cannot set up Weir: %w", err)
+	}
+	if command == "keep" {
+		fmt.Printf("The cluster runs. From another terminal: nsenter -t %s -n -m -p, KUBECONFIG=%s. It ends on SIGTERM.\n", os.Getenv(insideVariable), begun.Kubeconfig())
+		<-ctx.Done()
+		return nil
+	}
+	if command == "trial" {
+		return errors.Join(trial.Run(ctx, begun, trials), begun.WriteLogs(setup.Namespaces()))
+	}
+	options.Output = filepath.Join(settings.Logs, "suite.log")
+	result, err := suite.Run(ctx, begun, options)
+	if writeErr := begun.WriteLogs(setup.Namespaces()); writeErr != nil {
+		fmt.Fprintln(os.Stderr, "logs of Weir:", writeErr)
+	}
+	for _, problem := range begun.Agent.Problems() {
+		fmt.Println("problem:", problem)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Print(result)
+	if len(result.Failed) > 0 {
+		return fmt.Errorf("%d tests failed: %s", len(result.Failed), strings.Join(result.Failed, ", "))
+	}
+	return nil
+}

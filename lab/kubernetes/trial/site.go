@@ -1,0 +1,151 @@
+// Package trial measures what users of Weir notice of changes in a cluster: failed requests in rollouts, and the time
+// from a change to its effect.
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"weir.dev/lab/kubernetes/cluster"
+)
+
+// site is a Gateway with one route to a Deployment of echo servers without preStop.
+type site struct {
+	cluster *cluster.Cluster
+	applier *cluster.Applier
+	addr    string
+}
+
+const siteObjects = `apiVersion: v1
+kind: Namespace
+metadata: {name: trial}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: front, namespace: trial}
+spec:
+  gatewayClassName: weir
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: trial}
+spec: {selector: {app: echo}, ports: [{port: 80, targetPort: 3000}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: echo, namespace: trial}
+spec:
+  parentRefs: [{name: front}]
+  rules: [{backendRefs: [{name: echo, port: 80}]}]
+`
+
+const echoDeployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: echo, namespace: trial}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: echo}}
+  template:
+    metadata: {labels: {app: echo}, annotations: {revision: "%d"}}
+    spec:
+      terminationGracePeriodSeconds: 20
+      containers:
+      - name: echo
+        image: lab-echo
+        args: [echo]
+        readinessProbe: {tcpSocket: {port: 3000}, periodSeconds: 1}
+`
+
+func newSite(ctx context.Context, in *cluster.Cluster, replicas int) (*site, error) {
+	applier, err := in.NewApplier()
+	if err != nil {
+		return nil, err
+	}
+	made := &site{cluster: in, applier: applier}
+	if err := applier.Text(ctx, []byte(siteObjects)); err != nil {
+		return nil, err
+	}
+	if err := made.roll(ctx, replicas, 0); err != nil {
+		return nil, err
+	}
+	for made.addr == "" {
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("the Gateway has no address: %w", err)
+		}
+		made.addr = made.gatewayAddr(ctx)
+	}
+	return made, nil
+}
+
+// gatewayAddr is "" until the Gateway is programmed.
+func (of *site) gatewayAddr(ctx context.Context) string {
+	wanted := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway"}}
+	wanted.SetNamespace("trial")
+	wanted.SetName("front")
+	have, err := of.applier.Read(ctx, wanted)
+	if err != nil {
+		return ""
+	}
+	conditions, _, _ := unstructured.NestedSlice(have.Object, "status", "conditions")
+	programmed := false
+	for _, each := range conditions {
+		condition, ok := each.(map[string]any)
+		programmed = programmed || ok && condition["type"] == "Programmed" && condition["status"] == "True"
+	}
+	addrs, _, _ := unstructured.NestedSlice(have.Object, "status", "addresses")
+	if !programmed || len(addrs) == 0 {
+		return ""
+	}
+	addr, _ := addrs[0].(map[string]any)
+	value, _ := addr["value"].(string)
+	return value
+}
+
+// roll applies the Deployment and returns when exactly its new pods are ready and no old one is left.
+func (of *site) roll(ctx context.Context, replicas, revision int) error {
+	if err := of.applier.Text(ctx, fmt.Appendf(nil, echoDeployment, replicas, revision)); err != nil {
+		return err
+	}
+	for {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("the rollout did not end: %w", err)
+		}
+		pods, err := of.cluster.Client.CoreV1().Pods("trial").List(ctx, metav1.ListOptions{LabelSelector: "app=echo"})
+		if err != nil {
+			return err
+		}
+		current := 0
+		for _, pod := range pods.Items {
+			if pod.Annotations["revision"] == fmt.Sprint(revision) && pod.DeletionTimestamp == nil && isReady(&pod) {
+				current++
+			}
+		}
+		if current == replicas && len(pods.Items) == replicas {
+			return nil
+		}
+	}
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func pause(ctx context.Context, length time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(length):
+		return nil
+	}
+}
