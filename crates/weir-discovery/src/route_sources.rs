@@ -98,9 +98,8 @@ impl FollowedRoutes {
         }
         for source in sources {
             let kept = before.remove(&source.name).filter(|(store, _)| *store == source.store);
-            let followed = kept.unwrap_or_else(|| {
-                (source.store.clone(), self.start(source, known.contains(&source.name)))
-            });
+            let followed = kept
+                .unwrap_or_else(|| (source.store.clone(), self.start(source, known.contains(&source.name))));
             self.followed.insert(source.name.clone(), followed);
         }
     }
@@ -119,7 +118,8 @@ impl FollowedRoutes {
                 tokio::spawn(consul::follow_routes(prefix, datacenter, agent, reporter))
             }
         };
-        let believed = believe(source.name.clone(), self.settings.empty_grace, had_keys, said, self.output.clone());
+        let believed =
+            believe(source.name.clone(), self.settings.empty_grace, had_keys, said, self.output.clone());
         AbortOnDrop([asking.abort_handle(), tokio::spawn(believed).abort_handle()])
     }
 }

@@ -9,8 +9,8 @@ use weir_config::{ConsulService, ServerSource, SourceSecret, SourceUrl};
 use super::{FollowedSource, PATIENCE, addresses};
 
 /// A request, and the way to answer it.
-struct Asked {
-    head: String,
+pub(crate) struct Asked {
+    pub(crate) head: String,
     answer: oneshot::Sender<String>,
 }
 
@@ -26,14 +26,14 @@ impl Asked {
         );
     }
 
-    fn respond(self, status: &str, fields: &str, body: &str) {
+    pub(crate) fn respond(self, status: &str, fields: &str, body: &str) {
         let text = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len());
         let _gone = self.answer.send(text);
     }
 }
 
 /// The address of the agent, and what it is asked.
-async fn agent() -> (u16, UnboundedReceiver<Asked>) {
+pub(crate) async fn agent() -> (u16, UnboundedReceiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let (asked, requests) = unbounded_channel();
@@ -63,7 +63,7 @@ async fn serve(mut stream: tokio::net::TcpStream, asked: UnboundedSender<Asked>)
     }
 }
 
-async fn next(requests: &mut UnboundedReceiver<Asked>) -> Asked {
+pub(crate) async fn next(requests: &mut UnboundedReceiver<Asked>) -> Asked {
     tokio::time::timeout(PATIENCE, requests.recv()).await.expect("it is asked").unwrap()
 }
 

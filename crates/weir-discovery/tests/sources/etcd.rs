@@ -13,9 +13,9 @@ use weir_config::{ServerSource, SourceSecret, SourceUrl};
 use super::{FollowedSource, PATIENCE, addresses};
 
 /// One member with its own data.
-struct Etcd {
-    process: Child,
-    port: u16,
+pub(crate) struct Etcd {
+    pub(crate) process: Child,
+    pub(crate) port: u16,
     folder: tempfile::TempDir,
 }
 
@@ -31,7 +31,7 @@ fn free_port() -> u16 {
 }
 
 impl Etcd {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         for _ in 0..5 {
             let folder = tempfile::tempdir().unwrap();
             let port = free_port();
@@ -72,7 +72,7 @@ impl Etcd {
         tokio::time::timeout(PATIENCE, ready).await.unwrap_or(false)
     }
 
-    async fn ask(&self, target: &str, question: &Value) -> Option<Value> {
+    pub(crate) async fn ask(&self, target: &str, question: &Value) -> Option<Value> {
         let body = question.to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
         let len = body.len();
@@ -84,7 +84,7 @@ impl Etcd {
         head.contains(" 200 ").then(|| serde_json::from_str(body).unwrap())
     }
 
-    async fn put(&self, key: &str, value: &str, lease: Option<&str>) -> i64 {
+    pub(crate) async fn put(&self, key: &str, value: &str, lease: Option<&str>) -> i64 {
         let mut question =
             json!({ "key": BASE64.encode(key.as_bytes()), "value": BASE64.encode(value.as_bytes()) });
         if let Some(lease) = lease {
