@@ -17,6 +17,9 @@ const KINDS: [&str; 5] = ["file", "dns", "srv", "consul", "etcd"];
 /// Longest name of a domain (RFC 1035 section 2.3.4), and of a service.
 const NAME_LEN_MAX: usize = 253;
 
+/// Longest expression that is sent in the line of a request.
+const FILTER_LEN_MAX: usize = 1024;
+
 /// The source of an upstream. Reports an upstream with neither servers nor a source, and one with both.
 pub(super) fn check_source(
     name: &Spanned<Box<str>>,
@@ -81,8 +84,14 @@ fn report_other_keys(text: &SpannedTable<UpstreamDiscoveryText>, diagnostics: &m
     if text.written("consul").is_some() {
         return;
     }
-    let UpstreamDiscoveryText { tags, datacenter, .. } = &text.value;
-    for (key, is_read) in [("tags", tags.is_some()), ("datacenter", datacenter.is_some())] {
+    let UpstreamDiscoveryText { tags, datacenter, filter, nearest, .. } = &text.value;
+    let keys = [
+        ("tags", tags.is_some()),
+        ("datacenter", datacenter.is_some()),
+        ("filter", filter.is_some()),
+        ("nearest", nearest.is_some()),
+    ];
+    for (key, is_read) in keys {
         if let Some(at) = text.written(key).filter(|_| is_read) {
             let message = format!("`{key}` belongs to `consul`");
             let help = "write `consul = \"...\"`, or remove it";
@@ -168,11 +177,23 @@ fn consul_source(
             is_sound = false;
         }
     }
+    if let Some(filter) = &text.filter
+        && (filter.value.is_empty()
+            || filter.value.len() > FILTER_LEN_MAX
+            || filter.value.contains(char::is_control))
+    {
+        let message = "this is no expression of Consul";
+        let help = format!("write for example `Service.Meta.version == \"2\"`, in at most {FILTER_LEN_MAX} bytes");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, filter.span, message).help(help));
+        is_sound = false;
+    }
     is_sound.then(|| {
         ServerSource::Consul(ConsulService {
             name: name.value.clone(),
             tags: tags.iter().map(|tag| tag.value.clone()).collect(),
             datacenter: text.datacenter.as_ref().map(|name| name.value.clone()),
+            filter: text.filter.as_ref().map(|filter| filter.value.clone()),
+            nearest: text.nearest,
         })
     })
 }

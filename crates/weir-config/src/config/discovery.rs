@@ -60,7 +60,7 @@ impl fmt::Display for ServerSource {
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Dns { host, port } => write!(f, "dns {host}:{port}"),
             Self::Srv(name) => write!(f, "srv {name}"),
-            Self::Consul(service) => write!(f, "consul {}", service.name),
+            Self::Consul(service) => service.fmt(f),
             Self::Etcd(prefix) => write!(f, "etcd {prefix}"),
         }
     }
@@ -75,6 +75,26 @@ pub struct ConsulService {
     pub tags: Vec<Box<str>>,
     /// The datacenter; `None`: that of the agent.
     pub datacenter: Option<Box<str>>,
+    /// An expression of Consul that instances must fulfil.
+    pub filter: Option<Box<str>>,
+    /// How many instances get requests, the nearest to the agent; others are backups. `None`: all.
+    pub nearest: Option<u16>,
+}
+
+impl fmt::Display for ConsulService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "consul {}", self.name)?;
+        for tag in &self.tags {
+            write!(f, " tag {tag}")?;
+        }
+        if let Some(datacenter) = &self.datacenter {
+            write!(f, " in {datacenter}")?;
+        }
+        if let Some(filter) = &self.filter {
+            write!(f, " where {filter}")?;
+        }
+        self.nearest.map_or(Ok(()), |nearest| write!(f, " nearest {nearest}"))
+    }
 }
 
 /// The agent of Consul that is asked.

@@ -27,6 +27,11 @@ section! {
         tags: OneOrMany<Spanned<Box<str>>> = optional;
         /// The datacenter of the service in Consul. Without it, that of the agent.
         datacenter: Spanned<Box<str>> = optional;
+        /// An expression of Consul that instances must fulfil, such as `Service.Meta.version == "2"`. Consul evaluates it.
+        filter: Spanned<Box<str>> = optional, like "Consul `filter=`";
+        /// How many instances in Consul get requests: the nearest to its agent, by the round trip times that Consul measures. The others are
+        /// backups. Without it, all get requests.
+        nearest: u16 = optional, in 1..=10_000, like "Consul `near=_agent`";
         /// A prefix of keys in etcd (`discovery.etcd`): each key below it is a server, in the layout of etcd's own package `naming/endpoints`.
         etcd: Spanned<Box<str>> = optional;
     }

@@ -96,7 +96,7 @@ async fn ask(
     }
     let index = head.field("x-consul-index").and_then(|index| index.parse().ok()).unwrap_or(0);
     let servers =
-        servers_of(&body).map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?;
+        servers_of(&body, service.nearest).map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?;
     Ok((index, servers))
 }
 
@@ -110,6 +110,13 @@ fn target(service: &ConsulService, index: u64) -> String {
     }
     for tag in &service.tags {
         target.push_str(&format!("tag={}&", percent_encoded(tag)));
+    }
+    if let Some(filter) = &service.filter {
+        target.push_str(&format!("filter={}&", percent_encoded(filter)));
+    }
+    // The answer is sorted by round trip times, from the agent on.
+    if service.nearest.is_some() {
+        target.push_str("near=_agent&");
     }
     target.pop();
     target
@@ -135,9 +142,20 @@ mod tests {
             name: "my app".into(),
             tags: vec!["v2".into(), "eu&us".into()],
             datacenter: Some("dc1".into()),
+            filter: Some("Service.Meta.v == \"2\"".into()),
+            nearest: Some(2),
         };
-        assert_eq!(target(&service, 0), "/v1/health/service/my%20app?dc=dc1&tag=v2&tag=eu%26us");
-        let plain = ConsulService { tags: Vec::new(), datacenter: None, name: "app".into() };
+        assert_eq!(
+            target(&service, 0),
+            "/v1/health/service/my%20app?dc=dc1&tag=v2&tag=eu%26us&filter=Service.Meta.v%20%3D%3D%20%222%22&near=_agent"
+        );
+        let plain = ConsulService {
+            name: "app".into(),
+            tags: Vec::new(),
+            datacenter: None,
+            filter: None,
+            nearest: None,
+        };
         assert_eq!(target(&plain, 0), "/v1/health/service/app");
         assert_eq!(target(&plain, 7), "/v1/health/service/app?index=7&wait=60s");
     }

@@ -32,6 +32,16 @@ impl Asked {
     }
 }
 
+fn service() -> ConsulService {
+    ConsulService {
+        name: "app".into(),
+        tags: vec!["v2".into()],
+        datacenter: None,
+        filter: None,
+        nearest: None,
+    }
+}
+
 /// The address of the agent, and what it is asked.
 pub(crate) async fn agent() -> (u16, UnboundedReceiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -71,7 +81,7 @@ pub(crate) async fn next(requests: &mut UnboundedReceiver<Asked>) -> Asked {
 async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     let (port, mut requests) = agent().await;
     let service =
-        ConsulService { name: "app".into(), tags: vec!["v2".into()], datacenter: Some("dc1".into()) };
+        ConsulService { datacenter: Some("dc1".into()), nearest: Some(1), ..service() };
     let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
         config.settings.consul.url =
             SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
@@ -79,7 +89,7 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     });
     let first = next(&mut requests).await;
     assert!(
-        first.head.starts_with("GET /v1/health/service/app?dc=dc1&tag=v2 HTTP/1.1\r\n"),
+        first.head.starts_with("GET /v1/health/service/app?dc=dc1&tag=v2&near=_agent HTTP/1.1\r\n"),
         "{}",
         first.head
     );
@@ -90,7 +100,8 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     let second = next(&mut requests).await;
     assert!(second.head.contains("index=41&wait=60s&"), "{}", second.head);
     second.answer(42, &[1, 2]);
-    followed.until_servers(&["127.0.0.1:1", "127.0.0.1:2"]).await;
+    let set = followed.until_servers(&["127.0.0.1:1", "127.0.0.1:2"]).await;
+    assert_eq!(set.servers.iter().map(|server| server.backup).collect::<Vec<_>>(), [false, true]);
 
     // The registry began anew.
     let third = next(&mut requests).await;
@@ -180,7 +191,7 @@ async fn the_real_consul_is_followed() {
     let port = consul.port;
     consul.register(1, "passing").await;
     consul.register(2, "critical").await;
-    let service = ConsulService { name: "app".into(), tags: vec!["v2".into()], datacenter: None };
+    let service = service();
     let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
         config.settings.consul.url =
             SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
