@@ -63,10 +63,10 @@ pub use config::{
     RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
     ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
     RouteSource, RouteStore, RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency,
-    ServerProtocol, ServerSource, SourceSecret, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin,
-    SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies,
-    TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
-    UpstreamTimeouts, UpstreamTls, WorkerCount,
+    ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles,
+    StoreLogin, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
+    TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

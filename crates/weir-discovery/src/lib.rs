@@ -29,5 +29,5 @@ mod clock;
 
 pub use route_sources::FragmentSet;
 pub use run::{DiscoveryConfig, DiscoveryOutput, run};
-pub use state_file::stored_servers;
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
+pub use state_file::stored_servers;

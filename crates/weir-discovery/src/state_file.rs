@@ -109,7 +109,9 @@ fn try_read(path: &Path) -> io::Result<BTreeMap<Box<str>, StoredUpstream>> {
 ///
 /// # Errors
 /// When there is a state file and it cannot be read.
-pub fn stored_servers(config: &Config) -> io::Result<BTreeMap<Box<str>, (Vec<DiscoveredServer>, SystemTime)>> {
+pub fn stored_servers(
+    config: &Config,
+) -> io::Result<BTreeMap<Box<str>, (Vec<DiscoveredServer>, SystemTime)>> {
     let Some(path) = config.discovery.state_file.as_deref() else { return Ok(BTreeMap::new()) };
     let stored = try_read(path)?;
     let of_upstream = |upstream: &Upstream| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Files, admin, certificate_files};
 use crate::certificate::Authorities;
-use crate::config::{ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceUrl};
+use crate::config::{ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -183,7 +183,8 @@ fn consul_source(
             || filter.value.contains(char::is_control))
     {
         let message = "this is no expression of Consul";
-        let help = format!("write for example `Service.Meta.version == \"2\"`, in at most {FILTER_LEN_MAX} bytes");
+        let help =
+            format!("write for example `Service.Meta.version == \"2\"`, in at most {FILTER_LEN_MAX} bytes");
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, filter.span, message).help(help));
         is_sound = false;
     }
@@ -233,14 +234,16 @@ pub(super) fn check_settings(
     settings.consul.token = secret(&consul.value.token_file, diagnostics);
     let urls: Vec<(&SourceUrl, SourceSpan)> =
         consul.value.url.iter().map(|url| (&url.value, url.span)).collect();
-    settings.consul.authorities = authorities(&urls, consul.value.ca.as_ref(), files, diagnostics);
+    let pair = [&consul.value.certificate, &consul.value.key];
+    settings.consul.tls = source_tls(&urls, consul, (consul.value.ca.as_ref(), pair), files, diagnostics);
     warn_in_the_clear(&urls, consul.written("token_file"), "the token", diagnostics);
     let urls: Vec<(&SourceUrl, SourceSpan)> =
         etcd.value.url.iter().flat_map(|urls| &urls.0).map(|url| (&url.value, url.span)).collect();
     if !urls.is_empty() {
         settings.etcd.urls = urls.iter().map(|(url, _)| (*url).clone()).collect();
     }
-    settings.etcd.authorities = authorities(&urls, etcd.value.ca.as_ref(), files, diagnostics);
+    let pair = [&etcd.value.certificate, &etcd.value.key];
+    settings.etcd.tls = source_tls(&urls, etcd, (etcd.value.ca.as_ref(), pair), files, diagnostics);
     warn_in_the_clear(&urls, etcd.written("password_file"), "the password", diagnostics);
     let password = secret(&etcd.value.password_file, diagnostics);
     let written =
@@ -292,25 +295,41 @@ fn warn_in_the_clear(
     }
 }
 
-fn authorities(
+/// TLS with a source: whom it has to be signed by, and what Weir presents.
+fn source_tls<T>(
     urls: &[(&SourceUrl, SourceSpan)],
+    text: &SpannedTable<T>,
+    (ca, pair): (Option<&Spanned<Box<str>>>, [&Option<Spanned<Box<str>>>; 2]),
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<SourceTls> {
+    let Some((_, at)) = urls.iter().find(|(url, _)| url.is_tls) else {
+        let [certificate, key] = pair.map(Option::as_ref);
+        for (name, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
+            if let Some(file) = file {
+                let message = format!("`{name}` has no effect: no URL has `https`");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, file.span, message));
+            }
+        }
+        return None;
+    };
+    let certificate = certificate_files::load_presented(text, pair, files, diagnostics);
+    let authorities = authorities(*at, ca, files, diagnostics)?;
+    Some(SourceTls { authorities, certificate })
+}
+
+fn authorities(
+    at: SourceSpan,
     ca: Option<&Spanned<Box<str>>>,
     files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<Authorities>> {
-    let Some((_, at)) = urls.iter().find(|(url, _)| url.is_tls) else {
-        if let Some(ca) = ca {
-            let message = "`ca` has no effect: no URL has `https`";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, ca.span, message));
-        }
-        return None;
-    };
     if !files.may_read {
         return None;
     }
     let (loaded, at) = match ca {
         Some(ca) => (Authorities::load(&files.path(ca)), ca.span),
-        None => (files.authorities_of_system(), *at),
+        None => (files.authorities_of_system(), at),
     };
     let loaded = loaded.map_err(|error| diagnostics.push(certificate_files::diagnostic(&error, at))).ok()?;
     match loaded.unusable().filter(|_| ca.is_some()) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::certificate::Authorities;
+use crate::certificate::{Authorities, LoadedCertificate};
 
 /// What all sources share.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,8 +104,8 @@ pub struct ConsulAgent {
     pub url: SourceUrl,
     /// The token of the requests.
     pub token: Option<SourceSecret>,
-    /// The authorities for its certificate; present whenever its URL has `https`.
-    pub authorities: Option<Arc<Authorities>>,
+    /// TLS with it; present whenever its URL has `https`.
+    pub tls: Option<SourceTls>,
 }
 
 /// The members of etcd that are asked.
@@ -115,8 +115,17 @@ pub struct EtcdCluster {
     pub urls: Vec<SourceUrl>,
     /// User and password.
     pub login: Option<(Box<str>, SourceSecret)>,
-    /// The authorities for their certificates; present whenever a URL has `https`.
-    pub authorities: Option<Arc<Authorities>>,
+    /// TLS with them; present whenever a URL has `https`.
+    pub tls: Option<SourceTls>,
+}
+
+/// TLS with a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceTls {
+    /// The authorities for its certificate.
+    pub authorities: Arc<Authorities>,
+    /// What Weir presents when it is asked for a certificate.
+    pub certificate: Option<Arc<LoadedCertificate>>,
 }
 
 /// Scheme, host and port of a source.

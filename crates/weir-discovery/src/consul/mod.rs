@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks until the task is dropped.
 pub(crate) async fn follow(service: ConsulService, agent: ConsulAgent, reporter: Reporter) {
-    let mut client = HttpClient::new(agent.url.clone(), agent.authorities.as_ref());
+    let mut client = HttpClient::new(agent.url.clone(), agent.tls.as_ref());
     let mut backoff = Backoff::default();
     let mut index = 0;
     loop {
@@ -54,7 +54,7 @@ pub(crate) async fn follow_routes(
     agent: ConsulAgent,
     reporter: RouteReporter,
 ) {
-    let mut client = HttpClient::new(agent.url.clone(), agent.authorities.as_ref());
+    let mut client = HttpClient::new(agent.url.clone(), agent.tls.as_ref());
     let mut backoff = Backoff::default();
     let mut index = 0;
     loop {
@@ -95,8 +95,8 @@ async fn ask(
         return Err(RequestProblem::Refused(refusal(head.status, &body, agent)));
     }
     let index = head.field("x-consul-index").and_then(|index| index.parse().ok()).unwrap_or(0);
-    let servers =
-        servers_of(&body, service.nearest).map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?;
+    let servers = servers_of(&body, service.nearest)
+        .map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?;
     Ok((index, servers))
 }
 

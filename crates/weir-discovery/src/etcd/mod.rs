@@ -108,7 +108,7 @@ struct Session<'a, U> {
 impl<U: KeyUse> Session<'_, U> {
     /// Lists the keys, then watches them. Ends without an error when they have to be listed anew.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), RequestProblem> {
-        let mut client = HttpClient::new(self.url.clone(), self.cluster.authorities.as_ref());
+        let mut client = HttpClient::new(self.url.clone(), self.cluster.tls.as_ref());
         let token = self.token(&mut client).await?;
         let range = json!({ "key": self.first(), "range_end": self.end() });
         let answer = self.ask(&mut client, "/v3/kv/range", &range, token.as_deref()).await?;

@@ -1,6 +1,6 @@
 //! A server that speaks like Consul, with answers that are scripted: blocking queries, an index that goes backwards, a refused token.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -15,7 +15,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    fn answer(self, index: u64, ports: &[u16]) {
+    pub(crate) fn answer(self, index: u64, ports: &[u16]) {
         let instances: Vec<String> = ports.iter().map(|port| {
             format!(r#"{{"Node": {{"Node": "n", "Address": "127.0.0.1"}}, "Service": {{"ID": "app-{port}", "Address": "", "Port": {port}}}, "Checks": []}}"#)
         }).collect();
@@ -32,7 +32,7 @@ impl Asked {
     }
 }
 
-fn service() -> ConsulService {
+pub(crate) fn service() -> ConsulService {
     ConsulService {
         name: "app".into(),
         tags: vec!["v2".into()],
@@ -55,7 +55,8 @@ pub(crate) async fn agent() -> (u16, UnboundedReceiver<Asked>) {
     (port, requests)
 }
 
-async fn serve(mut stream: tokio::net::TcpStream, asked: UnboundedSender<Asked>) {
+/// Answers on one connection as the script wants it.
+pub(crate) async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: UnboundedSender<Asked>) {
     let mut received = Vec::new();
     loop {
         while !received.ends_with(b"\r\n\r\n") {
@@ -80,8 +81,7 @@ pub(crate) async fn next(requests: &mut UnboundedReceiver<Asked>) -> Asked {
 #[tokio::test]
 async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     let (port, mut requests) = agent().await;
-    let service =
-        ConsulService { datacenter: Some("dc1".into()), nearest: Some(1), ..service() };
+    let service = ConsulService { datacenter: Some("dc1".into()), nearest: Some(1), ..service() };
     let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
         config.settings.consul.url =
             SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };

@@ -7,6 +7,7 @@ mod dns;
 mod consul;
 mod etcd;
 mod routes;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +91,9 @@ impl FollowedSource {
             }
         };
         let fragments = tokio::time::timeout(PATIENCE, search).await.expect("the store says its keys");
-        let text = |text: Result<Arc<str>, Box<str>>| text.map_or_else(|why| why.to_string(), |text| text.to_string());
+        let text = |text: Result<Arc<str>, Box<str>>| {
+            text.map_or_else(|why| why.to_string(), |text| text.to_string())
+        };
         fragments.into_iter().map(|(key, value)| (key.to_string(), text(value))).collect()
     }
 

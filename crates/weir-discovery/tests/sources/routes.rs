@@ -31,11 +31,7 @@ async fn keys_of_consul_are_waited_for() {
         config.settings.empty_grace = std::time::Duration::from_millis(50);
     });
     let first = next(&mut requests).await;
-    assert!(
-        first.head.starts_with("GET /v1/kv/weir/routes/?recurse&dc=dc1 HTTP/1.1\r\n"),
-        "{}",
-        first.head
-    );
+    assert!(first.head.starts_with("GET /v1/kv/weir/routes/?recurse&dc=dc1 HTTP/1.1\r\n"), "{}", first.head);
     answer(first, 5, &[("weir/routes/", b""), ("weir/routes/a", b"a = 1"), ("weir/routes/b", b"\xff")]);
     let said = followed.next_fragments().await;
     assert_eq!(said[0], ("weir/routes/a".to_owned(), "a = 1".to_owned()));

@@ -344,12 +344,16 @@ fn servers_of_a_source_come_from_the_state_file() {
         explain(&config, &typed.arguments).unwrap()
     };
     let without = explained("");
-    assert!(without.contains("\nsource     consul app names the servers; they are not known here"), "{without}");
+    assert!(
+        without.contains("\nsource     consul app names the servers; they are not known here"),
+        "{without}"
+    );
     let key = format!("discovery.state_file = \"{}\"", state.display());
     assert!(explained(&key).contains("state_file` cannot be read: No such file"), "{}", explained(&key));
     let stored = |source: &str| {
         let said_at = crate::clock::unix_seconds() - 300;
-        let servers = json!([{ "address": "10.0.0.7:80", "weight": 3 }, { "address": "10.0.0.8:80", "weight": 1 }]);
+        let servers =
+            json!([{ "address": "10.0.0.7:80", "weight": 3 }, { "address": "10.0.0.8:80", "weight": 1 }]);
         json!({ "version": 1, "upstreams": { "app": { "source": source, "said_at": said_at, "servers": servers } } })
     };
     std::fs::write(&state, stored("consul app").to_string()).unwrap();

@@ -145,7 +145,10 @@ fn where_it_went(page: &mut ReportText, exchange: &Value) {
 fn source(source: &Value) -> String {
     let age_ms = source["age_ms"].as_i64().unwrap_or(0);
     let (age, when) = (lasting(age_ms.unsigned_abs() / 1000), if age_ms < 0 { "after" } else { "before" });
-    let mut text = format!("{} names the servers; it did so last {age} {when} the exchange began", shown(&source["name"]));
+    let mut text = format!(
+        "{} names the servers; it did so last {age} {when} the exchange began",
+        shown(&source["name"])
+    );
     if source["is_stale"] == true {
         text.push_str("; it does not answer now");
     }
