@@ -27,8 +27,8 @@ impl Default for DiscoverySettings {
         Self {
             empty_grace: Duration::from_secs(30),
             state_file: None,
-            consul: ConsulAgent { url: local(8500), token: None, authorities: None },
-            etcd: EtcdCluster { urls: vec![local(2379)], login: None, authorities: None },
+            consul: ConsulAgent { url: local(8500), token: None, tls: None },
+            etcd: EtcdCluster { urls: vec![local(2379)], login: None, tls: None },
         }
     }
 }

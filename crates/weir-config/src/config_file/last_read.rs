@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use crate::check::{Files, NamedFiles, check_upstream};
 use crate::config::{Config, Interner, Upstream};
-use crate::diagnostic::Diagnostics;
 use crate::key::{Bounds, ConfigValue as _, Spanned, SpannedTable, TreeReader};
 use crate::load::CheckedConfig;
 use crate::print::dump;
@@ -54,6 +53,11 @@ impl LastRead {
         let (named, config) = (checked.named_files()?.clone(), checked.config.clone()?);
         let dump_bytes_max = 2 * config.dump.bytes().max(SMALL);
         Some(Self { text, config, headers, named, dump_bytes_max, parts: 0 })
+    }
+
+    /// The same text, whose config in use may share its parts with the one before.
+    pub(super) fn used_as(self, config: Config) -> Self {
+        Self { config, ..self }
     }
 
     pub(super) fn sources(&self, path: &Path) -> SourceMap {

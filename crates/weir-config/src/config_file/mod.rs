@@ -130,7 +130,7 @@ impl ConfigFile {
 
     /// The text that was read last is in use, as `config`, which may share its parts with the one before.
     pub fn follow(&mut self, config: Config) {
-        self.in_use = self.read.take().map(|read| LastRead { config, ..read });
+        self.in_use = self.read.take().map(|read| read.used_as(config));
         self.base = self.read_base.take();
         self.fragments = self.read_fragments.take().unwrap_or_else(|| std::mem::take(&mut self.fragments));
         self.fragments.commit();

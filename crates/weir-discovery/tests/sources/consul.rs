@@ -129,9 +129,9 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
 }
 
 /// The agent of a real Consul, which ends with the test.
-struct RealConsul {
+pub(crate) struct RealConsul {
     process: std::process::Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Drop for RealConsul {
@@ -142,7 +142,7 @@ impl Drop for RealConsul {
 }
 
 impl RealConsul {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port = free();
         let mut command = std::process::Command::new("consul");
@@ -157,13 +157,17 @@ impl RealConsul {
         command.arg(format!("-http-port={port}")).arg(format!("-serf-lan-port={}", free()));
         command.arg(format!("-server-port={}", free()));
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        Self { process: command.spawn().expect("Consul 1.13.9 is in PATH"), port }
+        Self { process: command.spawn().expect("Consul is built: `cargo xtask consul`"), port }
     }
 
-    async fn put(&self, target: &str, body: &str) -> Option<()> {
+    pub(crate) async fn put(&self, target: &str, body: &str) -> Option<()> {
+        self.ask("PUT", target, body).await
+    }
+
+    pub(crate) async fn ask(&self, method: &str, target: &str, body: &str) -> Option<()> {
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
         let len = body.len();
-        let text = format!("PUT {target} HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}");
+        let text = format!("{method} {target} HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}");
         stream.write_all(text.as_bytes()).await.ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.ok()?;
@@ -185,7 +189,7 @@ impl RealConsul {
 }
 
 #[tokio::test]
-#[ignore = "the real Consul takes four minutes to build: go build github.com/hashicorp/consul@v1.13.9"]
+#[ignore = "the real Consul takes minutes to build: `cargo xtask consul`"]
 async fn the_real_consul_is_followed() {
     let consul = RealConsul::start();
     let port = consul.port;

@@ -4,6 +4,7 @@
 
 mod files;
 mod dns;
+mod srv_shares;
 mod consul;
 mod etcd;
 mod routes;

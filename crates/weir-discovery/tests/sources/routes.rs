@@ -4,9 +4,9 @@ use data_encoding::BASE64;
 use serde_json::json;
 use weir_config::{RouteStore, SourceUrl};
 
-use super::FollowedSource;
-use super::consul::{Asked, agent, next};
+use super::consul::{Asked, RealConsul, agent, next};
 use super::etcd::Etcd;
+use super::{FollowedSource, PATIENCE};
 
 fn url(port: u16) -> SourceUrl {
     SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() }
@@ -71,5 +71,31 @@ async fn keys_of_etcd_are_watched() {
     let key = BASE64.encode(b"/weir/routes/a");
     etcd.ask("/v3/kv/deleterange", &json!({ "key": key })).await.expect("it deletes the key");
     assert_eq!(followed.next_fragments().await, pairs(&[("/weir/routes/b", "b = 1")]));
+    followed.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "the real Consul takes minutes to build: `cargo xtask consul`"]
+async fn keys_of_the_real_consul_are_waited_for() {
+    let consul = RealConsul::start();
+    let stored = async {
+        while consul.put("/v1/kv/weir/routes/a", "a = 1").await.is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stored).await.expect("it takes the key");
+    let store = RouteStore::Consul { prefix: "weir/routes/".into(), datacenter: None };
+    let mut followed = FollowedSource::start_routes(store, |config| {
+        config.settings.consul.url = url(consul.port);
+        config.settings.empty_grace = std::time::Duration::from_millis(50);
+    });
+    assert_eq!(followed.next_fragments().await, pairs(&[("weir/routes/a", "a = 1")]));
+    consul.put("/v1/kv/weir/routes/b", "b = 1").await.expect("it takes the key");
+    let both = [("weir/routes/a", "a = 1"), ("weir/routes/b", "b = 1")];
+    assert_eq!(followed.next_fragments().await, pairs(&both));
+    for key in ["a", "b"] {
+        consul.ask("DELETE", &format!("/v1/kv/weir/routes/{key}"), "").await.expect("it deletes the key");
+    }
+    while !followed.next_fragments().await.is_empty() {}
     followed.stop().await;
 }
