@@ -79,7 +79,7 @@ class Origin:
 class Etcd:
     def __init__(self, folder):
         self.folder, self.port, self.peer = folder, free_port(), free_port()
-        self.local = threading.local()
+        self.local, self.ever = threading.local(), set()
 
     def start(self):
         url, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer}"
@@ -115,8 +115,8 @@ class Etcd:
         puts = [{"requestPut": {"key": encode(PREFIX + address), "value": encode(json.dumps({"Op": 0, "Addr": address}))}}
                 for address in addresses]
         wanted = set(addresses)
-        gone = [{"requestDeleteRange": {"key": encode(PREFIX + address)}} for address in getattr(self, "known", set()) - wanted]
-        self.known = wanted
+        self.ever |= wanted
+        gone = [{"requestDeleteRange": {"key": encode(PREFIX + address)}} for address in self.ever - wanted]
         return self.ask("/v3/kv/txn", {"success": puts + gone})
 
 
@@ -281,7 +281,7 @@ class Weir:
         return "\nready\n" in "\n" + self.text()
 
     def port_of(self, listener):
-        marks = [line for line in self.text().splitlines() if "listening" in line and listener in line]
+        marks = [line for line in self.text().splitlines() if "listening listener=" in line and f"listener={listener} " in line]
         return int(marks[0].rsplit(":", 1)[1])
 
     def overview(self):
@@ -378,14 +378,17 @@ def changes(options, folder):
     three = addresses["after"][0]
     sets = [[one, two], [one, three], [one]]
     rates = {"etcd": options.rate // 2, "consul": options.rate // 2 - 50, "file": 50}
+    # A change of etcd takes milliseconds, so several writers share them.
+    writers = {"etcd": 8}
     counts, late, stopping = {name: 0 for name in rates}, {name: 0 for name in rates}, threading.Event()
 
     def change(name, rate):
-        began = time.monotonic()
+        began, done = time.monotonic(), 0
         while not stopping.is_set():
             sources[name].set(sets[counts[name] % len(sets)])
             counts[name] += 1
-            ahead = began + counts[name] / rate - time.monotonic()
+            done += 1
+            ahead = began + done / rate - time.monotonic()
             if ahead > 0:
                 time.sleep(ahead)
             else:
@@ -395,7 +398,8 @@ def changes(options, folder):
         return {name: upstream["source"]["changes"] for name, upstream in weir.overview().items()}
 
     before, cpu = told(), weir.cpu_seconds()
-    threads = [threading.Thread(target=change, args=item) for item in rates.items()]
+    threads = [threading.Thread(target=change, args=(name, rate / writers.get(name, 1)))
+               for name, rate in rates.items() for _ in range(writers.get(name, 1))]
     began = time.monotonic()
     for thread in threads:
         thread.start()
