@@ -127,6 +127,10 @@ impl Proxy {
                 continue;
             }
             plan.source.tell(statement(&origin));
+            // A source that has not answered yet has named nothing: the servers of before a reload stay.
+            if origin.is_stale && servers.is_empty() {
+                continue;
+            }
             self.discovered.known.insert(name.clone(), servers);
             let servers = self.discovered.servers_of(declared);
             if plan.declared().servers != servers {
