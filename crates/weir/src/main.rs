@@ -6,6 +6,7 @@ mod serve;
 mod upgrade;
 mod kubernetes;
 mod reload;
+mod route_fragments;
 mod upgrading;
 mod events;
 mod predecessor;

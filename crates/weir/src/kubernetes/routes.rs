@@ -33,7 +33,7 @@ const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 const BASE_HELP: &str = "remove it: with `--kubernetes`, the objects of the cluster say this";
 
 /// Tables that the file may not have: Kubernetes says this.
-const FORBIDDEN: [&str; 2] = ["listener", "upstream"];
+const FORBIDDEN: [&str; 3] = ["listener", "upstream", "routes_from"];
 
 /// The routes of a cluster.
 pub(crate) struct KubernetesRoutes {
