@@ -276,7 +276,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
         );
         assert!(failed.body_replayable, "the body is not complete: {failed:?}");
         if counts_as_attempt {
-            assert!(failed.attempts < 3, "{failed:?}");
+            assert!(failed.attempts < 3 || eager.passes_over(&failed), "{failed:?}");
             assert_ne!(server, NextServer::SameFresh, "{failed:?}");
             assert!(failed.other_server || server == NextServer::OtherFirst, "there is no other: {failed:?}");
         } else if failed.cause.is_unprocessed() {
