@@ -85,6 +85,17 @@ impl CheckedConfig {
         Self::run(Loading::new(environment, false), text, file_name)
     }
 
+    /// Reads a text as [`CheckedConfig::parse_base`] does, with an environment of its own and without `include`: nothing outside is read.
+    pub fn parse_base_alone(
+        text: &str,
+        file_name: &str,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut loading = Loading::new(environment, false);
+        loading.needs_listener = false;
+        Self::run(loading, text, file_name)
+    }
+
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
         let Loading { sources, diagnostics, reads_files, needs_listener, is_whole, .. } = loading;

@@ -4,6 +4,7 @@ mod command_line;
 
 mod serve;
 mod upgrade;
+mod controller;
 mod kubernetes;
 mod reload;
 mod route_fragments;
@@ -18,7 +19,6 @@ mod check;
 mod explain;
 mod why;
 mod plan;
-mod controller;
 mod ctl;
 mod report;
 mod connections;
