@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, RouteSource, RouteStore};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::load::CheckedConfig;
+use crate::load::{CheckedConfig, Fragment};
 use crate::source_map::FileIndex;
 
 /// The keys of a store with their texts, or why a text cannot be used.
@@ -15,13 +15,8 @@ pub type OfferedFragments = BTreeMap<Box<str>, Result<Arc<str>, Box<str>>>;
 /// The texts of a store that are in use, by key.
 pub type FragmentTexts = BTreeMap<Box<str>, Arc<str>>;
 
-/// A text that is read as if the file included it.
-#[derive(Debug, Clone)]
-pub(crate) struct Fragment {
-    /// As diagnostics name it.
-    pub(crate) name: String,
-    pub(crate) text: Arc<str>,
-}
+/// A source and a key of it.
+type FragmentKey = (Box<str>, Box<str>);
 
 /// What became of the fragments of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -99,7 +94,7 @@ impl Fragments {
         let mut changes = self.changes();
         let config = loop {
             let fragments = self.texts(&changes);
-            let names: Vec<(Box<str>, Box<str>)> = fragments.iter().map(|(owner, _)| owner.clone()).collect();
+            let names: Vec<FragmentKey> = fragments.iter().map(|(owner, _)| owner.clone()).collect();
             let texts: Vec<Fragment> = fragments.into_iter().map(|(_, fragment)| fragment).collect();
             let joined = base.with_fragments(&texts);
             match joined.config {
@@ -187,7 +182,7 @@ impl Fragments {
     }
 
     /// The texts with the changes that are not refused: those in use first, so that what clashes with one is the newcomer.
-    fn texts(&self, changes: &[Change]) -> Vec<((Box<str>, Box<str>), Fragment)> {
+    fn texts(&self, changes: &[Change]) -> Vec<(FragmentKey, Fragment)> {
         let (mut old, mut new) = (Vec::new(), Vec::new());
         for (name, source) in &self.sources {
             let mut texts = source.in_use.clone();
@@ -214,11 +209,11 @@ fn blame(
     changes: &mut [Change],
     diagnostics: &Diagnostics,
     base: &CheckedConfig,
-    names: &[(Box<str>, Box<str>)],
+    names: &[FragmentKey],
 ) -> bool {
     let first = base.diagnostics.sources().len();
     let owner = |file: FileIndex| names.get((file.0 as usize).checked_sub(first)?);
-    let mut refused: BTreeMap<(Box<str>, Box<str>), Vec<String>> = BTreeMap::new();
+    let mut refused: BTreeMap<FragmentKey, Vec<String>> = BTreeMap::new();
     for error in diagnostics.errors() {
         let spans = std::iter::once(error.span).chain(error.labels.iter().map(|(span, _)| *span));
         let guilty = spans.filter_map(|span| owner(span.file)).find(|owner| {

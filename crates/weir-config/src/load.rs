@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::check::{Files, ListFiles, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
-use crate::fragments::Fragment;
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
 use crate::source::{Loading, TreeNode, join_fragment, load};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
@@ -38,6 +38,14 @@ struct ReadRules {
     is_whole: bool,
     /// How many of the last sources are fragments.
     fragments: usize,
+}
+
+/// A text that is read as if the file included it.
+#[derive(Debug, Clone)]
+pub(crate) struct Fragment {
+    /// As diagnostics name it.
+    pub(crate) name: String,
+    pub(crate) text: Arc<str>,
 }
 
 impl CheckedConfig {

@@ -18,6 +18,7 @@ mod consul;
 mod etcd;
 mod http_client;
 mod weights;
+mod route_report;
 
 // From a source to the set that goes out.
 mod report;

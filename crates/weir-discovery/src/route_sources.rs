@@ -2,24 +2,14 @@
 //! believed after the grace period, as with servers. Whether a text can be used is decided by who reads the config.
 
 use std::collections::HashMap;
-use std::fmt::Display;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use weir_config::{DiscoverySettings, OfferedFragments, RouteSource, RouteStore};
 
+use crate::route_report::RouteReporter;
 use crate::{clock, consul, etcd};
-
-/// The keys of one source at most: a store that has more is not believed.
-const FRAGMENTS_MAX: usize = 1000;
-
-/// One text at most, as large as a value of Consul.
-const FRAGMENT_BYTES_MAX: usize = 512 << 10;
-
-/// All texts of a source at most.
-const SOURCE_BYTES_MAX: usize = 8 << 20;
 
 /// What a store says.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,40 +22,6 @@ pub struct FragmentSet {
     pub problem: Option<Box<str>>,
     /// When it was said.
     pub at: SystemTime,
-}
-
-/// The text of a value, or why it cannot be one.
-pub(crate) fn read_fragment(value: &[u8]) -> Result<Arc<str>, Box<str>> {
-    if value.len() > FRAGMENT_BYTES_MAX {
-        return Err(format!("the value is larger than {} KiB", FRAGMENT_BYTES_MAX >> 10).into());
-    }
-    let text = std::str::from_utf8(value).map_err(|error| format!("the value is not UTF-8: {error}"))?;
-    Ok(text.into())
-}
-
-/// The way of one store.
-#[derive(Debug, Clone)]
-pub(crate) struct RouteReporter(UnboundedSender<Result<OfferedFragments, Box<str>>>);
-
-impl RouteReporter {
-    /// These are all keys now.
-    pub(crate) fn said(&self, fragments: OfferedFragments) {
-        let bytes: usize = fragments.values().flatten().map(|text| text.len()).sum();
-        let what = if fragments.len() > FRAGMENTS_MAX {
-            format!("it has {} keys; the most is {FRAGMENTS_MAX}", fragments.len())
-        } else if bytes > SOURCE_BYTES_MAX {
-            format!("its values are larger than {} MiB together", SOURCE_BYTES_MAX >> 20)
-        } else {
-            let _ended = self.0.send(Ok(fragments));
-            return;
-        };
-        self.failed(&what);
-    }
-
-    /// There is no answer that can be used.
-    pub(crate) fn failed(&self, why: &(impl Display + ?Sized)) {
-        let _ended = self.0.send(Err(why.to_string().into()));
-    }
 }
 
 /// All stores that are followed.
@@ -108,7 +64,7 @@ impl FollowedRoutes {
         // What an earlier process, or an earlier task, has left counts as known.
         let had_keys = is_known || source.state_file.as_ref().is_some_and(|file| file.exists());
         let (reports, said) = unbounded_channel();
-        let reporter = RouteReporter(reports);
+        let reporter = RouteReporter::new(reports);
         let asking = match source.store.clone() {
             RouteStore::Etcd(prefix) => {
                 tokio::spawn(etcd::follow_routes(prefix, self.settings.etcd.clone(), reporter))
@@ -170,20 +126,13 @@ async fn believe(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_value_that_is_too_large_or_no_text_says_so() {
-        assert_eq!(read_fragment(b"a = 1").as_deref(), Ok("a = 1"));
-        assert!(read_fragment(b"\xff").unwrap_err().contains("UTF-8"));
-        let large = vec![b'#'; FRAGMENT_BYTES_MAX + 1];
-        assert!(read_fragment(&large).unwrap_err().contains("512 KiB"));
-    }
+    use crate::route_report::read_fragment;
 
     #[tokio::test]
     async fn an_empty_store_is_believed_after_the_grace() {
         let ((reports, said), (output, mut sets)) = (unbounded_channel(), unbounded_channel());
         let task = tokio::spawn(believe("r".into(), Duration::ZERO, false, said, output));
-        let reporter = RouteReporter(reports);
+        let reporter = RouteReporter::new(reports);
         let keys = OfferedFragments::from([("/r/a".into(), read_fragment(b"x"))]);
         reporter.said(keys.clone());
         reporter.failed("away");

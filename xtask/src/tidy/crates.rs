@@ -21,7 +21,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-traffic", &[]),
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
-    ("weir-discovery", &["weir-config", "weir-http"]),
+    // weir-traffic for a test alone: from records of DNS to the shares of servers.
+    ("weir-discovery", &["weir-config", "weir-http", "weir-traffic"]),
     ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
     ("weir-kubernetes", &["weir-config", "weir-gateway"]),
     (

@@ -235,7 +235,7 @@ pub(super) fn check_settings(
     let urls: Vec<(&SourceUrl, SourceSpan)> =
         consul.value.url.iter().map(|url| (&url.value, url.span)).collect();
     let pair = [&consul.value.certificate, &consul.value.key];
-    settings.consul.tls = source_tls(&urls, consul, (consul.value.ca.as_ref(), pair), files, diagnostics);
+    settings.consul.tls = source_tls(&urls, consul, consul.value.ca.as_ref(), pair, files, diagnostics);
     warn_in_the_clear(&urls, consul.written("token_file"), "the token", diagnostics);
     let urls: Vec<(&SourceUrl, SourceSpan)> =
         etcd.value.url.iter().flat_map(|urls| &urls.0).map(|url| (&url.value, url.span)).collect();
@@ -243,7 +243,7 @@ pub(super) fn check_settings(
         settings.etcd.urls = urls.iter().map(|(url, _)| (*url).clone()).collect();
     }
     let pair = [&etcd.value.certificate, &etcd.value.key];
-    settings.etcd.tls = source_tls(&urls, etcd, (etcd.value.ca.as_ref(), pair), files, diagnostics);
+    settings.etcd.tls = source_tls(&urls, etcd, etcd.value.ca.as_ref(), pair, files, diagnostics);
     warn_in_the_clear(&urls, etcd.written("password_file"), "the password", diagnostics);
     let password = secret(&etcd.value.password_file, diagnostics);
     let written =
@@ -299,7 +299,8 @@ fn warn_in_the_clear(
 fn source_tls<T>(
     urls: &[(&SourceUrl, SourceSpan)],
     text: &SpannedTable<T>,
-    (ca, pair): (Option<&Spanned<Box<str>>>, [&Option<Spanned<Box<str>>>; 2]),
+    ca: Option<&Spanned<Box<str>>>,
+    pair: [&Option<Spanned<Box<str>>>; 2],
     files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<SourceTls> {

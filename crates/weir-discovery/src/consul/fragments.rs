@@ -6,7 +6,7 @@ use weir_config::{ConsulAgent, OfferedFragments};
 
 use super::{EXTRA, WAIT, refusal};
 use crate::http_client::{HttpClient, Query, RequestProblem, percent_encoded};
-use crate::route_sources::read_fragment;
+use crate::route_report::read_fragment;
 
 /// The index of an answer and its keys.
 pub(super) async fn ask(

@@ -13,7 +13,7 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::http_client::{HttpClient, Query, RequestProblem, percent_encoded};
 use crate::report::Reporter;
-use crate::route_sources::RouteReporter;
+use crate::route_report::RouteReporter;
 
 /// How long the agent waits for a change. It adds up to a sixteenth.
 const WAIT: Duration = Duration::from_secs(60);

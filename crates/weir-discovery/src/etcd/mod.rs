@@ -16,14 +16,14 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::http_client::{BODY_BYTES_MAX, HttpClient, Query, RequestProblem};
 use crate::report::Reporter;
-use crate::route_sources::{RouteReporter, read_fragment};
+use crate::route_report::{RouteReporter, read_fragment};
 use crate::server_set::DiscoveredServer;
 
 /// How long an answer may take.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// What the keys below a prefix are for.
-trait KeyUse {
+trait FollowedKeys {
     /// What a value means.
     type Value;
     const READ: fn(&str, &[u8]) -> Self::Value;
@@ -38,7 +38,7 @@ struct ServerKeys {
     reporter: Reporter,
 }
 
-impl KeyUse for ServerKeys {
+impl FollowedKeys for ServerKeys {
     type Value = Option<DiscoveredServer>;
     const READ: fn(&str, &[u8]) -> Self::Value = read_server;
 
@@ -51,7 +51,7 @@ impl KeyUse for ServerKeys {
     }
 }
 
-impl KeyUse for RouteReporter {
+impl FollowedKeys for RouteReporter {
     type Value = Result<Arc<str>, Box<str>>;
     const READ: fn(&str, &[u8]) -> Self::Value = |_, value| read_fragment(value);
 
@@ -74,7 +74,7 @@ pub(crate) async fn follow_routes(prefix: Box<str>, cluster: EtcdCluster, report
     follow_keys(&prefix, cluster, &reporter).await;
 }
 
-async fn follow_keys<U: KeyUse>(prefix: &str, cluster: EtcdCluster, reporter: &U) {
+async fn follow_keys<U: FollowedKeys>(prefix: &str, cluster: EtcdCluster, reporter: &U) {
     let mut backoff = Backoff::default();
     let mut member = 0;
     loop {
@@ -105,7 +105,7 @@ struct Session<'a, U> {
     reporter: &'a U,
 }
 
-impl<U: KeyUse> Session<'_, U> {
+impl<U: FollowedKeys> Session<'_, U> {
     /// Lists the keys, then watches them. Ends without an error when they have to be listed anew.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), RequestProblem> {
         let mut client = HttpClient::new(self.url.clone(), self.cluster.tls.as_ref());

@@ -12,7 +12,6 @@ use weir_traffic::admission::{
     Admission, AdmissionDecision, AdmissionRequest, Enqueued, QueueWait, WaitOutcome,
 };
 use weir_traffic::balance::{Balancer, BalancerMember, Excluded, Pick, WhenFull};
-use weir_traffic::health::SlowStart;
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{PriorityClass, QueueClass, Ticket};
 use weir_traffic::retry::RetryBudget;
@@ -21,7 +20,7 @@ use weir_traffic::{ServerId, ServerState};
 use super::SimAttempt;
 use super::discovery::{KnownServers, left_at};
 use super::ejection::{AttemptEnd, SimOutliers};
-use super::health::ProbedServer;
+use super::health::{ProbedServer, SimRamp};
 use crate::failure::SimFailure;
 use crate::model::{MILLISECOND, Model, UpstreamModel};
 
@@ -41,19 +40,11 @@ pub(super) struct SimBalancer {
     seed: u64,
     pub(super) outliers: Option<SimOutliers>,
     /// Servers on their way to their full weight.
-    pub(super) ramps: HashMap<u32, Ramp>,
+    pub(super) ramps: HashMap<u32, SimRamp>,
     /// When the idle connection to each server was last used, in milliseconds and one; 0: there is none.
     idle_since: Vec<u32>,
     /// The servers that it probes; empty without health checks.
     pub(super) checked: Vec<ProbedServer>,
-}
-
-/// The slow start of a server.
-#[derive(Debug)]
-pub(super) struct Ramp {
-    pub(super) start: SlowStart,
-    /// Events of an older one are void.
-    pub(super) token: u32,
 }
 
 /// The balancer's view of a request.
@@ -97,13 +88,7 @@ fn address(client: u32) -> IpAddr {
 
 impl SimBalancer {
     /// The balancer at `number`, which has heard what the source said at `version`.
-    pub(super) fn new(
-        number: u32,
-        model: &Model,
-        upstream: &UpstreamModel,
-        seed: u64,
-        version: u32,
-    ) -> Self {
+    pub(super) fn new(number: u32, model: &Model, upstream: &UpstreamModel, seed: u64, version: u32) -> Self {
         let known = KnownServers::new(number, model.servers_count(), &upstream.source, seed);
         let weights: Vec<u32> = model.each_server().map(|group| group.weight).collect();
         let leaving = known.leaving(&left_at(model, version));

@@ -7,10 +7,17 @@ use weir_stats::random::{Purpose, RandomStream};
 use weir_traffic::health::{HealthState, PastOutcome, ProbeSchedule, SlowStart};
 use weir_traffic::{Health, ServerId};
 
-use super::balancer::Ramp;
 use super::server::ServerCondition;
 use super::{SimEvent, Simulation};
 use crate::model::MILLISECOND;
+
+/// The slow start of a server.
+#[derive(Debug)]
+pub(super) struct SimRamp {
+    pub(super) start: SlowStart,
+    /// Events of an older one are void.
+    pub(super) token: u32,
+}
 
 /// One server as the probes of one balancer see it.
 #[derive(Debug)]
@@ -42,7 +49,9 @@ impl Simulation<'_> {
         self.tally.probed(self.agenda.now());
         match self.condition_of(balancer, server) {
             ServerCondition::Serving => self.probed(balancer, server, began_ms, true),
-            ServerCondition::Stopped | ServerCondition::Failing => self.probed(balancer, server, began_ms, false),
+            ServerCondition::Stopped | ServerCondition::Failing => {
+                self.probed(balancer, server, began_ms, false)
+            }
             ServerCondition::Hung => {
                 let timeout = self.upstream.health.map_or(0, |health| health.timeout);
                 self.agenda.enter_limit(timeout, SimEvent::ProbeOver { balancer, server, began_ms });
@@ -99,7 +108,7 @@ impl Simulation<'_> {
         let start = SlowStart::new(self.now_ms(), length / MILLISECOND);
         let ramps = &mut self.balancer(balancer).ramps;
         let token = ramps.get(&server.0).map_or(0, |ramp| ramp.token + 1);
-        ramps.insert(server.0, Ramp { start, token });
+        ramps.insert(server.0, SimRamp { start, token });
         self.ramp(balancer, server.0, token);
     }
 
