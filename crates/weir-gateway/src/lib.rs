@@ -22,6 +22,7 @@ mod backends;
 mod policies;
 mod servers;
 mod hosts;
+mod selectors;
 mod addresses;
 mod parameters;
 mod refusal;

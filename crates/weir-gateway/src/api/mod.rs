@@ -7,6 +7,7 @@ mod gateway;
 mod gateway_class;
 mod grpc_route;
 mod http_route;
+mod listener_set;
 mod reference_grant;
 mod tcp_route;
 mod tls_route;
@@ -19,6 +20,7 @@ pub use gateway::*;
 pub use gateway_class::*;
 pub use grpc_route::*;
 pub use http_route::*;
+pub use listener_set::*;
 pub use kubernetes::{
     ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, LoadBalancerPoint,
     LoadBalancerStatus, Namespace, SecretObject, Service, ServicePort, ServiceSpec, ServiceStatus,

@@ -1,5 +1,7 @@
 //! The outcome of the attempts of an exchange: a response that has begun, or a failure and whether a retry may help.
 
+use std::time::Duration;
+
 use weir_observe::{Cause, Failure};
 use weir_traffic::balance::Excluded;
 use weir_traffic::{ServerId, retry};
@@ -26,13 +28,22 @@ pub(crate) struct AttemptHistory {
     pub(super) unprocessed: u32,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
+    /// How long to wait before the next attempt.
+    pub(super) pause: Option<Duration>,
     /// Why the last attempt failed: reported to the client when no other server can take the request.
     pub(super) last: Option<Failure>,
 }
 
 impl AttemptHistory {
     pub(crate) const fn new() -> Self {
-        Self { excluded: Excluded::new(), stale_connections: 0, unprocessed: 0, fresh: false, last: None }
+        Self {
+            excluded: Excluded::new(),
+            stale_connections: 0,
+            unprocessed: 0,
+            fresh: false,
+            pause: None,
+            last: None,
+        }
     }
 
     /// Whether a server is left that may take the request after it has failed on `server`, too.

@@ -6,16 +6,31 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::outcome::AttemptHistory;
 use super::stream::ClientEnd;
 use super::{Ended, Exchange};
 use crate::net::clock;
 use crate::state::activity::Activity;
 
-/// Waits for so long.
+/// Waits before an attempt that follows another, if that is wanted.
 ///
 /// # Errors
 /// When the client leaves meanwhile, or the time of the exchange is over.
-pub(super) async fn hold(
+#[inline(always)]
+pub(super) async fn before_retry(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    history: &mut AttemptHistory,
+) -> Result<(), Ended> {
+    match history.pause.take() {
+        // On the heap, since it is rare and would make every exchange larger.
+        Some(time) => Box::pin(hold(client, stream, exchange, time)).await,
+        None => Ok(()),
+    }
+}
+
+async fn hold(
     client: &mut Client,
     stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
@@ -36,5 +51,8 @@ pub(super) async fn hold(
         })
     })
     .await
-    .map_err(Ended::Failed)
+    .map_err(Ended::Failed)?;
+    client.now = clock::now();
+    exchange.record.spend(Phase::Queue, client.now);
+    Ok(())
 }
