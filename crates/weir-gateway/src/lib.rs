@@ -33,6 +33,7 @@ mod settings;
 mod store;
 pub mod api;
 
+pub use listeners::gateway_of_set;
 pub use parameters::GatewayParameters;
 pub use servers::{UpstreamServers, ZonedServer};
 pub use settings::{CONTROLLER_NAME, GatewaySettings};

@@ -25,7 +25,8 @@ use crate::store::{ObjectKey, ObjectStore};
 
 use self::tls::{load_certificates, require_clients};
 
-pub(crate) use self::sets::{ListenerSetPlan, gateway_of_set};
+pub(crate) use self::sets::ListenerSetPlan;
+pub use self::sets::gateway_of_set;
 pub(crate) use self::tls::has_insecure_fallback;
 
 /// What a listener of a Gateway is to Weir. Those of one port have to be the same, or both of TLS.

@@ -18,7 +18,7 @@ pub(crate) struct ListenerSetPlan {
 }
 
 /// The Gateway that a set refers to.
-pub(crate) fn gateway_of_set(set: &ListenerSet) -> Option<ObjectKey> {
+pub fn gateway_of_set(set: &ListenerSet) -> Option<ObjectKey> {
     let parent = &set.spec.parent_ref;
     let is_gateway = parent.group.as_deref().is_none_or(|group| group == GROUP)
         && parent.kind.as_deref().is_none_or(|kind| kind == Gateway::KIND);
