@@ -37,7 +37,7 @@ fn a_response_that_a_route_does_not_wait_for() {
     });
     let weir = Weir::start(&format!(
         "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\n\
-         [[listener.web.route]]\npath_prefix = \"/quick\"\nupstream = \"app\"\ntimeouts.response = \"100ms\"\n\
+         [[listener.web.route]]\npath = \"/quick\"\nupstream = \"app\"\ntimeouts.response = \"100ms\"\n\
          [upstream.app]\nservers = [\"{}\"]\ntimeouts.response = \"10m\"\n",
         origin.address()
     ));
