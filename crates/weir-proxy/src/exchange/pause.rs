@@ -30,7 +30,11 @@ pub(super) async fn before_retry(
     }
 }
 
-async fn hold(
+/// Waits for so long.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the time of the exchange is over.
+pub(super) async fn hold(
     client: &mut Client,
     stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
