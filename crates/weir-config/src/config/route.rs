@@ -327,7 +327,7 @@ section! {
         exchange: Option<Duration> = "off", like "Envoy `timeout` (of a route)";
         /// The time from the end of a request to the head of its response, for each attempt, in place of `timeouts.response` of the upstream.
         /// Off: that of the upstream.
-        response: Option<Duration> = "off", like "nginx `proxy_read_timeout` (in `location`), Envoy `per_try_timeout`";
+        response: Option<Duration> = "off", like "Envoy `per_try_timeout`";
     }
 }
 

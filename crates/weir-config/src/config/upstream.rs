@@ -397,10 +397,10 @@ section! {
         on_grpc_status: Vec<GrpcStatusName> = [], like "Envoy `x-envoy-retry-grpc-on`";
         /// Whether a request that ran into a timeout, or got a status of `on_status`, goes to the same server again when no other can take
         /// it. Without this, such a request is repeated on other servers only.
-        same_server: bool = false, like "HAProxy `retries` without `option redispatch`";
+        same_server: bool = false;
         /// The wait before a retry. It doubles with each further one, up to eight times. A connection of the pool that turns out to be closed
         /// is replaced at once.
-        backoff: Option<Duration> = "off", in 1..=60_000, like "HAProxy `retries` (1 s), Envoy `retry_back_off`";
+        backoff: Option<Duration> = "off", in 1..=60_000, like "Envoy `retry_back_off`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
         /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";

@@ -50,7 +50,7 @@ section! {
         sni: OneOrMany<HostPattern> = optional, like "nginx `ssl_preread`, HAProxy `req.ssl_sni`, Traefik `HostSNI`";
         /// Whether TLS passes through to the server undisturbed although the listener has `tls`: with `protocol = "tcp"`, so that one port
         /// serves names whose TLS ends here and names whose TLS ends at their servers.
-        tls_passthrough: bool = false, like "nginx `ssl_preread`, Traefik `tls.passthrough` (of a TCP router)";
+        tls_passthrough: bool = false, like "Traefik `tls.passthrough` (of a TCP router)";
         /// A client in one of these networks.
         source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
         /// Decides between routes that are otherwise equally specific; the higher value wins.
