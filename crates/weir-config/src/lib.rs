@@ -42,7 +42,8 @@ mod source_map;
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
     Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Identity,
-    ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, TicketKey, UnusableCertificate, has_uri,
+    ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, TicketKey, UnusableCertificate,
+    has_uri,
 };
 pub use config::{
     AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,
@@ -75,7 +76,8 @@ pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChan
 pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
-    ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template, TemplatePart,
-    TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
+    ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
+    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template,
+    TemplatePart, TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
+    print_duration,
 };

@@ -89,10 +89,7 @@ fn attach_one(
         return Err(Refusal::new("NoMatchingParent", message));
     }
     let allowed: Vec<_> = (named.iter())
-        .filter(|(_, listener)| {
-            listener.kinds.contains(&route.kind)
-                && is_allowed(listener, route, store)
-        })
+        .filter(|(_, listener)| listener.kinds.contains(&route.kind) && is_allowed(listener, route, store))
         .collect();
     if allowed.is_empty() {
         let message =

@@ -50,7 +50,11 @@ impl Backend {
     }
 
     /// The same for requests of a Gateway that shows servers its certificate, where they speak TLS.
-    pub(crate) fn shown(self: &Arc<Self>, gateway: &ObjectKey, certificate: &Arc<LoadedCertificate>) -> Arc<Self> {
+    pub(crate) fn shown(
+        self: &Arc<Self>,
+        gateway: &ObjectKey,
+        certificate: &Arc<LoadedCertificate>,
+    ) -> Arc<Self> {
         let Some(tls) = &self.tls else { return Arc::clone(self) };
         Arc::new(Self {
             name: format!("{}-for-{}.{}", self.name, gateway.namespace, gateway.name).into(),

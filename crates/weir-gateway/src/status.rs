@@ -5,7 +5,8 @@
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
     GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
-    ListenerSetStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus, RouteStatus,
+    ListenerSetStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus,
+    RouteStatus,
 };
 use crate::assembly::RouteState;
 use crate::attachment::RouteParent;
@@ -138,7 +139,11 @@ impl<'a> Conditions<'a> {
     }
 }
 
-pub(crate) fn of_class(class: &GatewayClass, settings: &GatewaySettings, now: &str) -> Option<GatewayClassStatus> {
+pub(crate) fn of_class(
+    class: &GatewayClass,
+    settings: &GatewaySettings,
+    now: &str,
+) -> Option<GatewayClassStatus> {
     let present = class.status.as_deref().cloned().unwrap_or_default();
     let mut conditions = Conditions::new(&present.conditions, class.metadata.generation, now);
     match &class.spec.parameters_ref {
@@ -152,7 +157,10 @@ pub(crate) fn of_class(class: &GatewayClass, settings: &GatewaySettings, now: &s
     }
     conditions.push("SupportedVersion", true, "SupportedVersion", "");
     let is_there = |name: &&&str| settings.has_own_pods || **name != OF_OWN_PODS;
-    let features = SUPPORTED_FEATURES.iter().filter(is_there).map(|name| GatewayClassStatusSupportedFeature { name: (*name).into() });
+    let features = SUPPORTED_FEATURES
+        .iter()
+        .filter(is_there)
+        .map(|name| GatewayClassStatusSupportedFeature { name: (*name).into() });
     let status =
         GatewayClassStatus { conditions: conditions.finish(), supported_features: features.collect() };
     (status != present).then_some(status)
@@ -251,7 +259,10 @@ fn of_listeners(
 fn judge_set(plan: &GatewayPlan, set: usize) -> Result<(), Refusal> {
     plan.sets[set].allowed.clone()?;
     if let Err(refusal) = &plan.accepted {
-        return Err(Refusal::new("ParentNotAccepted", format!("the Gateway is not accepted: {}", refusal.message)));
+        return Err(Refusal::new(
+            "ParentNotAccepted",
+            format!("the Gateway is not accepted: {}", refusal.message),
+        ));
     }
     match plan.listeners_of(Some(set)).any(|(_, listener)| listener.is_open()) {
         true => Ok(()),

@@ -279,8 +279,9 @@ impl Translator {
         let of_controller = self.settings.served.is_some() && self.settings.published_service.is_some();
         let classes = self.store.gateway_classes.iter().filter(|_| !of_controller);
         for (key, class) in classes {
-            if let Some(status) =
-                is_ours(&class.spec.controller_name).then(|| status::of_class(class, &self.settings, now)).flatten()
+            if let Some(status) = is_ours(&class.spec.controller_name)
+                .then(|| status::of_class(class, &self.settings, now))
+                .flatten()
             {
                 let status = ObjectStatus::GatewayClass(status);
                 statuses.push(StatusUpdate {
@@ -333,7 +334,14 @@ impl Translator {
                 used.map(|attachment| &self.plans[attachment.gateway].key).collect();
             let gateways: Vec<&ObjectKey> = gateways.into_iter().collect();
             let is_in_effect = policies::is_in_effect(policy, &self.store);
-            let status = status::of_policy(policy, &verdict, is_in_effect, &gateways, (&self.settings, &self.store), now);
+            let status = status::of_policy(
+                policy,
+                &verdict,
+                is_in_effect,
+                &gateways,
+                (&self.settings, &self.store),
+                now,
+            );
             if let Some(status) = status.map(ObjectStatus::Policy) {
                 statuses.push(StatusUpdate {
                     kind: ObjectKind::BackendTlsPolicy,

@@ -17,10 +17,10 @@ mod x509;
 pub use authorities::Authorities;
 pub use directory::{CertificateDirectory, DirectoryFiles, ListenerCertificate, UnusableCertificate};
 pub use identity::Identity;
-pub use x509::has_uri;
 pub use ocsp::OcspResponse;
 pub use revocations::RevocationLists;
 pub use ticket_key::TicketKey;
+pub use x509::has_uri;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -208,7 +208,8 @@ fn report_passthrough(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<D
         return;
     }
     for at in text.value.route.iter().filter_map(|route| route.changed("tls_passthrough")) {
-        let message = "`tls_passthrough` has no effect: the listener has no `tls`, so TLS passes through anyway";
+        let message =
+            "`tls_passthrough` has no effect: the listener has no `tls`, so TLS passes through anyway";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
 }

@@ -377,7 +377,9 @@ fn report_of_other_protocol(
         "limits",
     ];
     let (keys, help): (&[&str], _) = match protocol {
-        ListenerProtocol::Http => (&["sni", "tls_passthrough"], "write `host`, or `protocol = \"tcp\"` for the listener"),
+        ListenerProtocol::Http => {
+            (&["sni", "tls_passthrough"], "write `host`, or `protocol = \"tcp\"` for the listener")
+        }
         ListenerProtocol::Tcp => {
             (&OF_HTTP, "a TCP connection is routed by `sni` and `source`, to an `upstream` or a `split`")
         }

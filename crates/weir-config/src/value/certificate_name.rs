@@ -53,11 +53,18 @@ mod tests {
 
     #[test]
     fn what_has_a_scheme_is_a_uri() {
-        for (text, is_uri) in
-            [("a.test", false), ("10.0.0.1", false), ("::1", false), ("spiffe://a.test/app", true), ("x+y://a", true)]
-        {
+        for (text, is_uri) in [
+            ("a.test", false),
+            ("10.0.0.1", false),
+            ("::1", false),
+            ("spiffe://a.test/app", true),
+            ("x+y://a", true),
+        ] {
             let name: CertificateName = text.parse().expect(text);
-            assert_eq!((matches!(name, CertificateName::Uri(_)), name.to_string()), (is_uri, text.to_owned()));
+            assert_eq!(
+                (matches!(name, CertificateName::Uri(_)), name.to_string()),
+                (is_uri, text.to_owned())
+            );
         }
         for text in ["", "a b", "*.a.test", "a.test:443", "://a", "1a://b", "spiffe://", "spiffe://a b"] {
             assert!(text.parse::<CertificateName>().is_err(), "{text}");

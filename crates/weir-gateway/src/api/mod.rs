@@ -20,12 +20,12 @@ pub use gateway::*;
 pub use gateway_class::*;
 pub use grpc_route::*;
 pub use http_route::*;
-pub use listener_set::*;
 pub use kubernetes::{
     ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, LoadBalancerPoint,
     LoadBalancerStatus, Namespace, SecretObject, Service, ServicePort, ServiceSpec, ServiceStatus,
     SliceEndpoint, ZoneHint,
 };
+pub use listener_set::*;
 pub use meta::{ObjectMeta, ResourceVersion};
 pub use reference_grant::*;
 pub use shared::*;

@@ -190,8 +190,8 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewayS
     let admin_port = settings.base.admin.address.map(|address| address.port());
     for listener in listeners.iter_mut().filter(|listener| Some(listener.port) == admin_port) {
         let message = format!("port {} is that of the admin listener", listener.port);
-        listener.accepted =
-            std::mem::replace(&mut listener.accepted, Ok(())).and(Err(Refusal::new("PortUnavailable", message)));
+        listener.accepted = std::mem::replace(&mut listener.accepted, Ok(()))
+            .and(Err(Refusal::new("PortUnavailable", message)));
     }
     mark_conflicts(&mut listeners);
     mark_overlaps(&mut listeners);

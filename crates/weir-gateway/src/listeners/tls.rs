@@ -46,8 +46,12 @@ pub(crate) fn certificate_for_servers(
 ) -> Option<Result<Arc<LoadedCertificate>, Refusal>> {
     let backend = gateway.spec.tls.as_deref()?.backend.as_deref()?;
     let reference = backend.client_certificate_ref.as_deref()?;
-    let loaded =
-        load_certificate("tls.backend.clientCertificateRef", reference, ListenerOwner::gateway(gateway), store);
+    let loaded = load_certificate(
+        "tls.backend.clientCertificateRef",
+        reference,
+        ListenerOwner::gateway(gateway),
+        store,
+    );
     Some(loaded.map_err(|refusal| match refusal.reason {
         "InvalidCertificateRef" => Refusal { reason: "InvalidClientCertificateRef", ..refusal },
         _ => refusal,
@@ -69,13 +73,10 @@ fn load_certificate(
         return Err(Refusal::new("InvalidCertificateRef", message));
     }
     if !store.is_granted((GROUP, owner_kind, namespace), ("", "Secret", &key)) {
-        let message =
-            format!("{field}: no ReferenceGrant in `{}` permits the Secret {key}", key.namespace);
+        let message = format!("{field}: no ReferenceGrant in `{}` permits the Secret {key}", key.namespace);
         return Err(Refusal::new("RefNotPermitted", message));
     }
-    let refused = |why: &str| {
-        Refusal::new("InvalidCertificateRef", format!("{field}: Secret {key}: {why}"))
-    };
+    let refused = |why: &str| Refusal::new("InvalidCertificateRef", format!("{field}: Secret {key}: {why}"));
     let secret = store.secrets.get(&key).ok_or_else(|| refused("it does not exist"))?;
     if *secret.r#type != *"kubernetes.io/tls" {
         return Err(refused("its type is not kubernetes.io/tls"));
@@ -101,7 +102,11 @@ pub(crate) fn require_clients(plan: &mut GatewayListenerPlan, gateway: &Gateway,
     match client_authorities(validation, gateway, store, &mut plan.resolved) {
         Ok(authorities) => {
             plan.clients = Some(ClientCertificates {
-                verify: if lets_in_invalid(validation) { ClientVerification::Unverified } else { ClientVerification::Required },
+                verify: if lets_in_invalid(validation) {
+                    ClientVerification::Unverified
+                } else {
+                    ClientVerification::Required
+                },
                 authorities: Some(authorities),
                 revocations: None,
                 headers: ClientCertificateHeaders::default(),

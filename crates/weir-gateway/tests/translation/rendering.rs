@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use weir_config::{
-    ClientVerification, Config, ForwardHost, HeaderChanges, Listener, ListenerProtocol, Route, RouteAction, RouteSettings,
-    SplitAction, SplitTarget, Upstream, UpstreamIndex, UpstreamSettings,
+    ClientVerification, Config, ForwardHost, HeaderChanges, Listener, ListenerProtocol, Route, RouteAction,
+    RouteSettings, SplitAction, SplitTarget, Upstream, UpstreamIndex, UpstreamSettings,
 };
 use weir_gateway::api::{Condition, GatewayStatusListener};
 use weir_gateway::{ObjectStatus, StatusUpdate, Translation, UpstreamServers};

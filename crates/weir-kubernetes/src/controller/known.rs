@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::core::ObjectMeta;
-use weir_gateway::{ObjectKey, gateway_of_set};
 use weir_gateway::api::{Gateway, GatewayClass, ListenerSet};
+use weir_gateway::{ObjectKey, gateway_of_set};
 
 use super::objects::OwnedKind;
 
@@ -198,7 +198,8 @@ impl KnownCluster {
 
     /// Notes the Gateways whose sets have other ports than before.
     fn note_gateway_of(&mut self, before: Option<&ListenerSet>, after: Option<&ListenerSet>) {
-        let ports = |set: Option<&ListenerSet>| set.and_then(|set| Some((gateway_of_set(set)?, ports_of(set))));
+        let ports =
+            |set: Option<&ListenerSet>| set.and_then(|set| Some((gateway_of_set(set)?, ports_of(set))));
         let (before, after) = (ports(before), ports(after));
         if before != after {
             self.due_gateways.extend(before.into_iter().chain(after).map(|(gateway, _)| gateway));

@@ -46,7 +46,8 @@ fn objects(gateway: &Gateway, parameters: &GatewayParameters) -> Vec<OwnedObject
         namespace_role: "weir-gateway-namespace".into(),
         has_all_secrets: false,
     };
-    GatewayRequest { gateway, uid: "u-1", parameters, settings: &settings, ports_of_sets: BTreeMap::new() }.objects()
+    GatewayRequest { gateway, uid: "u-1", parameters, settings: &settings, ports_of_sets: BTreeMap::new() }
+        .objects()
 }
 
 fn one(kind: OwnedKind, gateway: &Gateway, parameters: &GatewayParameters) -> Value {

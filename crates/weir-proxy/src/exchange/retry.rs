@@ -21,7 +21,8 @@ pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) 
     let plan = plans.upstream;
     plans.config.count_towards_retries(plans.upstream_index, client.now);
     // What a server leaves unprocessed on a shared connection may go again, whatever it is.
-    let may_go_again = plan.shares_connections() || plans.retry().attempts_max > 1 && plan.may_repeat(exchange);
+    let may_go_again =
+        plan.shares_connections() || plans.retry().attempts_max > 1 && plan.may_repeat(exchange);
     if exchange.request.body() != BodyLength::None && may_go_again {
         exchange.replay_buffer.begin(plan.retry_body_max);
     }

@@ -69,7 +69,11 @@ impl ClientAuthorities {
         let by_authority =
             by_authority.map_err(|error| refused(file.or(self.authorities.file.as_deref()), &error))?;
         let lets_in_invalid = verify == ClientVerification::Unverified;
-        Ok(Arc::new(ClientVerifier { by_authority, authorities: Arc::clone(&self.authorities), lets_in_invalid }))
+        Ok(Arc::new(ClientVerifier {
+            by_authority,
+            authorities: Arc::clone(&self.authorities),
+            lets_in_invalid,
+        }))
     }
 }
 
@@ -168,7 +172,10 @@ pub(crate) struct ClientCertificate {
 impl ClientCertificate {
     /// One that is not valid.
     pub(crate) fn invalid(headers: &ClientCertificateHeaders) -> Box<Self> {
-        Box::new(Self { identity: None, fields: headers.verify.iter().map(|name| field(name, "FAILED")).collect() })
+        Box::new(Self {
+            identity: None,
+            fields: headers.verify.iter().map(|name| field(name, "FAILED")).collect(),
+        })
     }
 
     /// Reads a certificate that was verified; `None` when that turns out to be impossible.

@@ -267,7 +267,11 @@ impl ServerVerifier {
     }
 
     /// Whether a certificate that is trusted is for one of the names.
-    fn verify_names(&self, end_entity: &CertificateDer<'_>, server_name: &ServerName<'_>) -> Result<(), Error> {
+    fn verify_names(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        server_name: &ServerName<'_>,
+    ) -> Result<(), Error> {
         let parsed = ParsedCertificate::try_from(end_entity)?;
         if self.subject_alt_names.is_empty() {
             return verify_server_name(&parsed, server_name);

@@ -214,7 +214,8 @@ fn a_lone_server_is_asked_again_after_pauses() {
             }
         }
     });
-    let weir = on_503(std::slice::from_ref(&origin), ", attempts_max = 3, same_server = true, backoff = \"50ms\"");
+    let weir =
+        on_503(std::slice::from_ref(&origin), ", attempts_max = 3, same_server = true, backoff = \"50ms\"");
     let began = now();
     let response = Client::get(weir.web(), "/recovers");
     assert_eq!((response.status, response.text()), (200, "well".to_owned()));

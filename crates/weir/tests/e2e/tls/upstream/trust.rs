@@ -86,7 +86,8 @@ fn one_of_the_alternative_names_is_enough_and_the_server_name_is_not() {
         (&stranger, "\"spiffe://a.test/app\"", false),
     ] {
         for server_name in ["app.test", "sent.test"] {
-            let tls = format!("ca = \"ca.pem\", server_name = \"{server_name}\", subject_alt_names = {names}");
+            let tls =
+                format!("ca = \"ca.pem\", server_name = \"{server_name}\", subject_alt_names = {names}");
             let weir = start(folder(&authority), &origin.entry(), &tls, "");
             let response = Client::get(weir.web(), "/");
             let case = format!("{names} at {server_name}: {response:?}");
