@@ -1,4 +1,7 @@
-//! `cargo xtask gateway-types`: the types of the Gateway API for `weir-gateway`, from the resource definitions of its standard channel.
+//! `cargo xtask gateway-types`: the types of the Gateway API for `weir-gateway`, from its resource definitions.
+//!
+//! Routes of HTTP and gRPC and Gateways come from the experimental channel, whose definitions have all fields of the standard one: a cluster
+//! with the latter never sends the others. Experimental fields that Weir cannot apply have to be known to be refused.
 //!
 //! The definitions are a Go module, which the Go program fetches and verifies; only structure is taken from them, no text. The result is
 //! committed: nothing else needs Go or a network for it.
@@ -21,9 +24,10 @@ const LIMIT: Duration = Duration::from_secs(5 * 60);
 const FOLDER: &str = "crates/weir-gateway/src/api";
 
 /// The kinds, their definitions, the file of each.
-const KINDS: [(&str, &str, &str); 8] = [
+const KINDS: [(&str, &str, &str); 9] = [
     ("GatewayClass", "gatewayclasses", "gateway_class"),
     ("Gateway", "gateways", "gateway"),
+    ("ListenerSet", "listenersets", "listener_set"),
     ("HttpRoute", "httproutes", "http_route"),
     ("GrpcRoute", "grpcroutes", "grpc_route"),
     ("TlsRoute", "tlsroutes", "tls_route"),
@@ -31,6 +35,12 @@ const KINDS: [(&str, &str, &str); 8] = [
     ("ReferenceGrant", "referencegrants", "reference_grant"),
     ("BackendTlsPolicy", "backendtlspolicies", "backend_tls_policy"),
 ];
+
+/// The kinds whose experimental fields are read.
+const EXPERIMENTAL: [&str; 3] = ["Gateway", "HttpRoute", "GrpcRoute"];
+
+/// Experimental fields without a type: what has them is refused by another field beside them.
+const PASSED_OVER: [&str; 2] = ["externalAuth", "useDefaultGateways"];
 
 /// Names of types, by the field that has them or by the path to it, which is the name without an entry here.
 const NAMES: &[(&str, &str)] = &[
@@ -80,8 +90,9 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let mut types = GatewayTypes::default();
     let mut heads = Vec::new();
     for (kind, plural, _) in KINDS {
+        let channel = if EXPERIMENTAL.contains(&kind) { "experimental" } else { "standard" };
         let path = Path::new(&definitions)
-            .join(format!("config/crd/standard/gateway.networking.k8s.io_{plural}.yaml"));
+            .join(format!("config/crd/{channel}/gateway.networking.k8s.io_{plural}.yaml"));
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let definition: Value = serde_saphyr::from_str(&text).context("a definition is YAML")?;
         heads.push(types.kind(kind, plural, &definition)?);
@@ -231,7 +242,8 @@ impl GatewayTypes {
         let empty = Vec::new();
         let required = schema["required"].as_array().unwrap_or(&empty);
         let mut fields = String::new();
-        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        for (name, property) in properties.filter(|(name, _)| !PASSED_OVER.contains(&name.as_str())) {
             // The path of a type leaves out `spec`: `HttpRouteRule`.
             let stem = path.strip_suffix("Spec").unwrap_or(path);
             let of = self.type_of(property, &format!("{stem}{}", pascal(name)), name)?;

@@ -117,7 +117,7 @@ fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         .run()
         .context("Go builds the API server: apt-get install golang")?;
     let module = in_module(&["list", "-m", "-f", "{{.Dir}}", DEFINITIONS_MODULE]).read()?;
-    copy_definitions(&Path::new(module.trim()).join("config/crd/standard"), &unfinished.join("crds"))?;
+    copy_definitions(&Path::new(module.trim()).join("config/crd/experimental"), &unfinished.join("crds"))?;
     remove_older(&workspace.tools())?;
     fs::rename(&unfinished, &folder)?;
     Ok(folder)
@@ -127,6 +127,9 @@ fn copy_definitions(from: &Path, into: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(into)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let entry = entry?;
+        if entry.file_name() == "kustomization.yaml" {
+            continue;
+        }
         // Written anew: the files of a Go module are read-only.
         fs::write(into.join(entry.file_name()), fs::read(entry.path())?)?;
     }

@@ -44,6 +44,7 @@ pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
     Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Identity,
     ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, TicketKey, UnusableCertificate,
+    has_uri,
 };
 pub use config::{
     AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,
@@ -77,7 +78,8 @@ pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
 pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
-    ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template, TemplatePart,
-    TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
+    ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
+    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template,
+    TemplatePart, TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
+    print_duration,
 };

@@ -116,6 +116,8 @@ impl UpstreamTable {
 struct BuiltRoute {
     compiled: Arc<CompiledRoute>,
     hosts: Vec<Box<str>>,
+    /// Those of them of which TLS passes through although the port ends it.
+    passed: Vec<Box<str>>,
     priorities: Vec<i32>,
     indices: Vec<UpstreamIndex>,
     routes: Vec<Arc<Route>>,
@@ -132,6 +134,7 @@ pub(crate) struct Assembly {
 
 /// The open listeners of a Gateway on one port.
 struct Port<'a> {
+    gateway: &'a GatewayPlan,
     plans: Vec<&'a GatewayListenerPlan>,
     has_tls: bool,
     number: u16,
@@ -163,8 +166,9 @@ impl Assembly {
         if ports.iter().any(|port| !port.is_http) {
             self.upstreams.keep(&unresolved);
         }
-        for (_, state, _) in ports.iter().flat_map(|port| port.routes.iter().rev()) {
-            state.compiled.backends().for_each(|backend| self.upstreams.keep(backend));
+        for port in &ports {
+            let backends = port.routes.iter().rev().flat_map(|(_, state, _)| state.compiled.backends());
+            backends.for_each(|backend| self.upstreams.keep(&port.backend(backend)));
         }
         self.upstreams.sweep();
         let mut before = std::mem::take(&mut self.built);
@@ -211,19 +215,24 @@ impl Assembly {
                 }
             }
             wanted.reverse();
-            let indices: Vec<_> = compiled.backends().map(|backend| self.upstreams.index(backend)).collect();
+            let indices: Vec<_> = compiled.backends().map(|backend| self.index(port, backend)).collect();
+            let (passed, ended): (Vec<Box<str>>, Vec<Box<str>>) =
+                hosts.iter().cloned().partition(|host| listeners::passes_tls(&port.plans, host));
             let is_same = |built: &BuiltRoute| {
                 Arc::ptr_eq(&built.compiled, compiled)
                     && built.hosts == *hosts
+                    && built.passed == passed
                     && built.priorities == wanted
                     && built.indices == indices
             };
             let entry = match before.remove_entry(*key) {
                 Some((key, built)) if is_same(&built) => (key, built),
                 _ => {
-                    let routes = self.routes_of(port, compiled, hosts, &wanted);
+                    let mut routes = self.routes_of(port, compiled, (&ended, false), &wanted);
+                    routes.extend(self.routes_of(port, compiled, (&passed, true), &wanted));
                     let (compiled, hosts) = (Arc::clone(compiled), hosts.clone());
-                    ((*key).clone(), BuiltRoute { compiled, hosts, priorities: wanted, indices, routes })
+                    let built = BuiltRoute { compiled, hosts, passed, priorities: wanted, indices, routes };
+                    ((*key).clone(), built)
                 }
             };
             all.insert(entry.0, entry.1);
@@ -231,25 +240,33 @@ impl Assembly {
         all
     }
 
+    /// The routes for hosts of which TLS passes through, or ends here.
     fn routes_of(
         &self,
         port: &Port<'_>,
         compiled: &CompiledRoute,
-        hosts: &[Box<str>],
+        (hosts, passes): (&[Box<str>], bool),
         priorities: &[i32],
     ) -> Vec<Arc<Route>> {
+        if hosts.is_empty() {
+            return Vec::new();
+        }
         let Some(hosts) = patterns(hosts) else { return Vec::new() };
         let mut priorities = priorities.iter();
         let mut routes = Vec::new();
         for rule in &compiled.rules {
-            let settings = self.with_mirrors(&rule.settings, rule);
+            let mut settings = self.with_mirrors(port, &rule.settings, rule);
+            if passes {
+                Arc::make_mut(&mut settings).tls_passthrough = true;
+            }
             for (number, matches) in rule.matches.iter().enumerate() {
                 let priority = *priorities.next().expect("each match has one");
                 let Some(action) = self.action_of(port, rule, number) else { continue };
                 let matches = RouteMatch { hosts: hosts.clone(), priority, ..matches.clone() };
                 let place = if number == 0 { String::new() } else { format!(".{number}") };
                 let kind = compiled.kind.name().to_ascii_lowercase();
-                let name = format!("{kind}/{}/{}{place}", compiled.key, rule.name);
+                let passed = if passes { "/passthrough" } else { "" };
+                let name = format!("{kind}/{}/{}{place}{passed}", compiled.key, rule.name);
                 let (name, matches, settings) = (name.into(), Arc::new(matches), Arc::clone(&settings));
                 routes.push(Arc::new(Route { name, matches, action, settings }));
             }
@@ -265,29 +282,39 @@ impl Assembly {
             }
             CompiledAction::Backends(targets) => match &targets[..] {
                 [CompiledTarget { backend: Some(backend), settings: None, .. }] => {
-                    RouteAction::Upstream(self.upstreams.index(backend))
+                    RouteAction::Upstream(self.index(port, backend))
                 }
                 targets => {
-                    RouteAction::Split(targets.iter().map(|one| self.split_target(rule, one)).collect())
+                    let target = |one| self.split_target(port, rule, one);
+                    RouteAction::Split(targets.iter().map(target).collect())
                 }
             },
         })
     }
 
-    fn split_target(&self, rule: &CompiledRule, target: &CompiledTarget) -> SplitTarget {
+    fn index(&self, port: &Port<'_>, backend: &Arc<Backend>) -> UpstreamIndex {
+        self.upstreams.index(&port.backend(backend))
+    }
+
+    fn split_target(&self, port: &Port<'_>, rule: &CompiledRule, target: &CompiledTarget) -> SplitTarget {
         let to = match &target.backend {
-            Some(backend) => SplitAction::Upstream(self.upstreams.index(backend)),
+            Some(backend) => SplitAction::Upstream(self.index(port, backend)),
             None => SplitAction::Respond(500),
         };
-        let settings = target.settings.as_ref().map(|settings| self.with_mirrors(settings, rule));
+        let settings = target.settings.as_ref().map(|settings| self.with_mirrors(port, settings, rule));
         SplitTarget { to, weight: target.weight, settings }
     }
 
-    fn with_mirrors(&self, settings: &Arc<RouteSettings>, rule: &CompiledRule) -> Arc<RouteSettings> {
+    fn with_mirrors(
+        &self,
+        port: &Port<'_>,
+        settings: &Arc<RouteSettings>,
+        rule: &CompiledRule,
+    ) -> Arc<RouteSettings> {
         let mut settings = Arc::clone(settings);
         if !rule.mirrors.is_empty() {
             let mirror = |(backend, share): &(Arc<Backend>, ShareFraction)| {
-                Mirror::of_all(self.upstreams.index(backend), *share)
+                Mirror::of_all(self.index(port, backend), *share)
             };
             Arc::make_mut(&mut settings).mirrors = rule.mirrors.iter().map(mirror).collect();
         }
@@ -305,13 +332,26 @@ impl Assembly {
                 false => RouteAction::Upstream(self.upstreams.index(&Backend::unresolved())),
             };
             let matches = Arc::new(RouteMatch { hosts, ..RouteMatch::default() });
-            Some(Arc::new(Route { name, matches, action, settings: Arc::default() }))
+            let tls_passthrough = listeners::passes_tls(&port.plans, host);
+            let settings = match tls_passthrough {
+                true => Arc::new(RouteSettings { tls_passthrough, ..RouteSettings::default() }),
+                false => Arc::default(),
+            };
+            Some(Arc::new(Route { name, matches, action, settings }))
         });
         of_hosts.collect()
     }
 }
 
 impl Port<'_> {
+    /// The backend for requests of this Gateway, which may have a certificate for servers.
+    fn backend(&self, backend: &Arc<Backend>) -> Arc<Backend> {
+        match &self.gateway.certificate {
+            Some(Ok(certificate)) => backend.shown(&self.gateway.key, certificate),
+            Some(Err(_)) | None => Arc::clone(backend),
+        }
+    }
+
     /// The hosts of the listeners, each once.
     fn hostnames(&self) -> Vec<Box<str>> {
         let mut hosts: Vec<Box<str>> = self.plans.iter().map(|plan| plan.hostname.clone()).collect();
@@ -380,7 +420,15 @@ fn ports<'a>(
             let listener = listeners::listener(&plan.key, &listeners, settings);
             let is_http = listeners[0].role.is_some_and(listeners::ListenerRole::is_http);
             let has_tls = listener.tls.is_some();
-            ports.push(Port { plans: listeners, has_tls, number, is_http, routes: Vec::new(), listener });
+            ports.push(Port {
+                gateway: plan,
+                plans: listeners,
+                has_tls,
+                number,
+                is_http,
+                routes: Vec::new(),
+                listener,
+            });
         }
     }
     for (key, state) in routes {

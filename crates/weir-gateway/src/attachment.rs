@@ -1,13 +1,14 @@
 //! Which listeners a route is attached to, for which hosts, and why not to others.
 
-use crate::api::{GROUP, Gateway, LabelSelector, NamespaceRule, ParentReference};
+use crate::api::{GROUP, Gateway, ListenerSet, NamespaceRule, ParentReference};
 use crate::compile::CompiledRoute;
 use crate::hosts::in_common;
 use crate::listeners::{GatewayListenerPlan, GatewayPlan};
 use crate::refusal::Refusal;
+use crate::selectors::selects;
 use crate::store::{ObjectKey, ObjectStore};
 
-/// What becomes of one reference of a route to a Gateway of ours.
+/// What becomes of one reference of a route to a Gateway of ours or to a set of its listeners.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Attachment {
     /// The reference, by its place in the route.
@@ -25,20 +26,45 @@ pub(crate) struct AttachedListener {
     pub(crate) hosts: Vec<Box<str>>,
 }
 
-/// The Gateway that a reference names.
-pub(crate) fn gateway_of(parent: &ParentReference, namespace: &str) -> Option<ObjectKey> {
-    let is_gateway = parent.group.as_deref().is_none_or(|group| group == GROUP)
-        && parent.kind.as_deref().is_none_or(|kind| kind == Gateway::KIND);
-    is_gateway.then(|| ObjectKey::new(parent.namespace.as_deref().unwrap_or(namespace), &parent.name))
+/// The object that a reference names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RouteParent {
+    Gateway(ObjectKey),
+    Set(ObjectKey),
+}
+
+impl RouteParent {
+    /// `None`: it is of a kind that Weir does not know.
+    pub(crate) fn of(parent: &ParentReference, namespace: &str) -> Option<Self> {
+        if parent.group.as_deref().is_some_and(|group| group != GROUP) {
+            return None;
+        }
+        let key = ObjectKey::new(parent.namespace.as_deref().unwrap_or(namespace), &parent.name);
+        match parent.kind.as_deref() {
+            None | Some(Gateway::KIND) => Some(Self::Gateway(key)),
+            Some(ListenerSet::KIND) => Some(Self::Set(key)),
+            Some(_) => None,
+        }
+    }
+
+    /// The Gateway by its place among ours, and the set by its place in it.
+    fn find(&self, plans: &[GatewayPlan]) -> Option<(usize, Option<usize>)> {
+        match self {
+            Self::Gateway(key) => plans.iter().position(|plan| plan.key == *key).map(|place| (place, None)),
+            Self::Set(key) => plans.iter().enumerate().find_map(|(place, plan)| {
+                Some((place, Some(plan.sets.iter().position(|set| set.key == *key)?)))
+            }),
+        }
+    }
 }
 
 pub(crate) fn attach(route: &CompiledRoute, plans: &[GatewayPlan], store: &ObjectStore) -> Vec<Attachment> {
     let mut attachments = Vec::new();
     for (parent, reference) in route.parents.iter().enumerate() {
-        let Some(key) = gateway_of(reference, &route.key.namespace) else { continue };
-        let Some(gateway) = plans.iter().position(|plan| plan.key == key) else { continue };
+        let Some(named) = RouteParent::of(reference, &route.key.namespace) else { continue };
+        let Some((gateway, set)) = named.find(plans) else { continue };
         let verdict = match &route.accepted {
-            Ok(()) => attach_one(route, reference, &plans[gateway], store),
+            Ok(()) => attach_one(route, reference, (&plans[gateway], set), store),
             Err(refusal) => Err(refusal.clone()),
         };
         attachments.push(Attachment { parent, gateway, verdict });
@@ -49,23 +75,21 @@ pub(crate) fn attach(route: &CompiledRoute, plans: &[GatewayPlan], store: &Objec
 fn attach_one(
     route: &CompiledRoute,
     reference: &ParentReference,
-    plan: &GatewayPlan,
+    (plan, set): (&GatewayPlan, Option<usize>),
     store: &ObjectStore,
 ) -> Result<Vec<AttachedListener>, Refusal> {
     let is_named = |listener: &GatewayListenerPlan| {
         reference.section_name.as_deref().is_none_or(|section| section == &*listener.name)
             && reference.port.is_none_or(|port| u16::try_from(port) == Ok(listener.port))
     };
-    let named: Vec<_> =
-        plan.listeners.iter().enumerate().filter(|(_, listener)| is_named(listener)).collect();
+    let named: Vec<_> = plan.listeners_of(set).filter(|(_, listener)| is_named(listener)).collect();
     if named.is_empty() {
-        return Err(Refusal::new("NoMatchingParent", "the Gateway has no listener with this name and port"));
+        let owner = if set.is_some() { "ListenerSet" } else { "Gateway" };
+        let message = format!("the {owner} has no listener with this name and port");
+        return Err(Refusal::new("NoMatchingParent", message));
     }
     let allowed: Vec<_> = (named.iter())
-        .filter(|(_, listener)| {
-            listener.kinds.contains(&route.kind)
-                && is_allowed(listener.namespaces.as_ref(), route, plan, store)
-        })
+        .filter(|(_, listener)| listener.kinds.contains(&route.kind) && is_allowed(listener, route, store))
         .collect();
     if allowed.is_empty() {
         let message =
@@ -88,12 +112,8 @@ fn attach_one(
     Ok(attached)
 }
 
-fn is_allowed(
-    rule: Option<&NamespaceRule>,
-    route: &CompiledRoute,
-    plan: &GatewayPlan,
-    store: &ObjectStore,
-) -> bool {
+fn is_allowed(listener: &GatewayListenerPlan, route: &CompiledRoute, store: &ObjectStore) -> bool {
+    let rule: Option<&NamespaceRule> = listener.namespaces.as_ref();
     match rule.and_then(|rule| rule.from.as_deref()) {
         Some("All") => true,
         Some("Selector") => {
@@ -104,46 +124,7 @@ fn is_allowed(
                 .zip(selector)
                 .is_some_and(|(namespace, selector)| selects(selector, &namespace.metadata.labels))
         }
-        None | Some("Same") => route.key.namespace == plan.key.namespace,
+        None | Some("Same") => route.key.namespace == listener.namespace,
         Some(_) => false,
-    }
-}
-
-fn selects(selector: &LabelSelector, labels: &std::collections::BTreeMap<Box<str>, Box<str>>) -> bool {
-    let by_label = selector.match_labels.iter().all(|(name, value)| labels.get(name) == Some(value));
-    by_label
-        && selector.match_expressions.iter().all(|one| {
-            let value = labels.get(&one.key);
-            match &*one.operator {
-                "In" => value.is_some_and(|value| one.values.contains(value)),
-                "NotIn" => value.is_none_or(|value| !one.values.contains(value)),
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn selectors_are_those_of_kubernetes() {
-        let labels = [("team".into(), "a".into())].into();
-        for (selector, is_selected) in [
-            (r#"{}"#, true),
-            (r#"{"matchLabels":{"team":"a"}}"#, true),
-            (r#"{"matchLabels":{"team":"b"}}"#, false),
-            (r#"{"matchExpressions":[{"key":"team","operator":"In","values":["a","b"]}]}"#, true),
-            (r#"{"matchExpressions":[{"key":"team","operator":"NotIn","values":["a"]}]}"#, false),
-            (r#"{"matchExpressions":[{"key":"other","operator":"NotIn","values":["a"]}]}"#, true),
-            (r#"{"matchExpressions":[{"key":"other","operator":"Exists"}]}"#, false),
-            (r#"{"matchExpressions":[{"key":"other","operator":"DoesNotExist"}]}"#, true),
-            (r#"{"matchExpressions":[{"key":"team","operator":"Like","values":["a"]}]}"#, false),
-        ] {
-            let read: LabelSelector = serde_json::from_str(selector).unwrap();
-            assert_eq!(selects(&read, &labels), is_selected, "{selector}");
-        }
     }
 }

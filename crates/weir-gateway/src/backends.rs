@@ -1,9 +1,8 @@
 //! From a reference to a backend to an upstream, or to the reason why there is none.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use weir_config::{ServerProtocol, Upstream, UpstreamSettings, UpstreamTls};
+use weir_config::{LoadedCertificate, ServerProtocol, Upstream, UpstreamSettings, UpstreamTls};
 
 use crate::api::{BackendReference, GROUP};
 use crate::policies::{self, policy_for};
@@ -38,7 +37,6 @@ pub(crate) struct Backend {
     /// The policy that its TLS comes from.
     pub(crate) policy: Option<ObjectKey>,
     protocol: ServerProtocol,
-    response_timeout: Option<Option<Duration>>,
     tls: Option<UpstreamTls>,
 }
 
@@ -51,8 +49,24 @@ impl Backend {
             port_name: Box::default(),
             policy: None,
             protocol: ServerProtocol::Http1,
-            response_timeout: None,
             tls: None,
+        })
+    }
+
+    /// The same for requests of a Gateway that shows servers its certificate, where they speak TLS.
+    pub(crate) fn shown(
+        self: &Arc<Self>,
+        gateway: &ObjectKey,
+        certificate: &Arc<LoadedCertificate>,
+    ) -> Arc<Self> {
+        let Some(tls) = &self.tls else { return Arc::clone(self) };
+        Arc::new(Self {
+            name: format!("{}-for-{}.{}", self.name, gateway.namespace, gateway.name).into(),
+            service: self.service.clone(),
+            port_name: self.port_name.clone(),
+            policy: self.policy.clone(),
+            protocol: self.protocol,
+            tls: Some(UpstreamTls { certificate: Some(Arc::clone(certificate)), ..tls.clone() }),
         })
     }
 
@@ -61,9 +75,6 @@ impl Backend {
         let mut upstream = Upstream::new(&self.name, Vec::new());
         let mut settings = UpstreamSettings { protocol: self.protocol, ..UpstreamSettings::default() };
         settings.timeouts.connect = CONNECT_TIME;
-        if let Some(timeout) = self.response_timeout {
-            settings.timeouts.response = timeout;
-        }
         if settings != *upstream.settings {
             upstream.settings = Arc::new(settings);
         }
@@ -88,11 +99,7 @@ impl BackendScope<'_> {
     }
 
     /// The upstream that a reference leads to.
-    pub(crate) fn resolve(
-        &self,
-        reference: &BackendReference,
-        response_timeout: Option<Option<Duration>>,
-    ) -> Result<Arc<Backend>, Refusal> {
+    pub(crate) fn resolve(&self, reference: &BackendReference) -> Result<Arc<Backend>, Refusal> {
         let group = reference.group.as_deref().unwrap_or_default();
         let kind = reference.kind.as_deref().unwrap_or("Service");
         if !group.is_empty() || kind != "Service" {
@@ -144,16 +151,12 @@ impl BackendScope<'_> {
             ServerProtocol::H2 => name.push_str("-h2"),
             _ => {}
         }
-        if let Some(timeout) = response_timeout {
-            name.push_str(&format!("-{}ms", timeout.map_or(0, |timeout| timeout.as_millis())));
-        }
         Ok(Arc::new(Backend {
             name: name.into(),
             service: Some(key),
             port_name: port_name.into(),
             policy: policy.map(|policy| ObjectKey::of(&policy.metadata)),
             protocol,
-            response_timeout,
             tls,
         }))
     }

@@ -22,6 +22,7 @@ mod backends;
 mod policies;
 mod servers;
 mod hosts;
+mod selectors;
 mod addresses;
 mod parameters;
 mod refusal;
@@ -32,6 +33,7 @@ mod settings;
 mod store;
 pub mod api;
 
+pub use listeners::gateway_of_set;
 pub use parameters::GatewayParameters;
 pub use servers::{UpstreamServers, ZonedServer};
 pub use settings::{CONTROLLER_NAME, GatewaySettings};

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
-use weir_config::{Authorities, UpstreamTls};
+use weir_config::{Authorities, CertificateName, UpstreamTls};
 
-use crate::api::{BackendTlsPolicy, ObjectMeta};
-use crate::refusal::Refusal;
+use crate::api::{BackendTlsPolicy, ObjectMeta, SubjectAltName};
+use crate::refusal::{Refusal, excerpt};
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore, in_namespace};
 
@@ -61,29 +61,35 @@ pub(crate) fn read(
         if !policy.spec.options.is_empty() {
             return Err(Refusal::new("Invalid", "options: Weir has none for this policy"));
         }
-        check_names(policy)?;
+        let names = subject_alt_names(policy)?;
         let name = ServerName::try_from(validation.hostname.to_string()).map_err(|_| {
             Refusal::new(
                 "Invalid",
                 format!("validation.hostname: `{}` is not a host name", validation.hostname),
             )
         })?;
-        Ok(UpstreamTls::verifying(authorities, name))
+        Ok(UpstreamTls { subject_alt_names: names, ..UpstreamTls::verifying(authorities, name) })
     });
     PolicyVerdict { tls, resolved }
 }
 
-/// The names that a certificate must have: more than the host name itself cannot be verified yet.
-fn check_names(policy: &BackendTlsPolicy) -> Result<(), Refusal> {
-    let validation = &policy.spec.validation;
-    match &*validation.subject_alt_names {
-        [] => Ok(()),
-        [one] if one.hostname.as_deref() == Some(&*validation.hostname) => Ok(()),
-        _ => Err(Refusal::new(
-            "Invalid",
-            "validation.subjectAltNames: Weir verifies the name in `hostname`; other names are not supported yet",
-        )),
-    }
+/// The names of which a certificate must have one, if it is not that of the host name.
+fn subject_alt_names(policy: &BackendTlsPolicy) -> Result<Vec<CertificateName>, Refusal> {
+    let name = |written: &SubjectAltName| {
+        let bad = |text: &str| {
+            let message = format!("validation.subjectAltNames: `{}` cannot be verified", excerpt(text));
+            Refusal::new("Invalid", message)
+        };
+        match (&*written.r#type, written.hostname.as_deref(), written.uri.as_deref()) {
+            ("Hostname", Some(text), _) => match ServerName::try_from(text.to_owned()) {
+                Ok(name) => Ok(CertificateName::Host(name)),
+                Err(_) => Err(bad(text)),
+            },
+            ("URI", _, Some(text)) if !text.is_empty() => Ok(CertificateName::Uri(text.into())),
+            (kind, ..) => Err(bad(kind)),
+        }
+    };
+    policy.spec.validation.subject_alt_names.iter().map(name).collect()
 }
 
 fn authorities(

@@ -28,6 +28,8 @@ pub struct GatewaySettings {
     pub system_authorities: Option<Arc<Authorities>>,
     /// Why the process could not apply the last configuration, if so.
     pub refusal: Option<Box<str>>,
+    /// Whether each Gateway has pods and a Service of its own, which can have the labels and annotations that it asks for.
+    pub has_own_pods: bool,
     /// What the configuration has beside listeners and upstreams: process, log, admin listener.
     pub base: Config,
 }
@@ -42,6 +44,7 @@ impl Default for GatewaySettings {
             addresses: Vec::new(),
             system_authorities: None,
             refusal: None,
+            has_own_pods: true,
             base: Config::default(),
         }
     }

@@ -1,30 +1,37 @@
-//! What objects are told: conditions of classes, Gateways, routes and policies.
+//! What objects are told: conditions of classes, Gateways, sets of listeners, routes and policies.
 //!
 //! A condition keeps its time as long as its status is the same; an object whose status would not change is not told anything.
 
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
     GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
-    ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus, RouteStatus,
+    ListenerSetStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus,
+    RouteStatus,
 };
 use crate::assembly::RouteState;
-use crate::attachment::gateway_of;
-use crate::listeners::{GatewayListenerPlan, GatewayPlan};
+use crate::attachment::RouteParent;
+use crate::listeners::{GatewayListenerPlan, GatewayPlan, gateway_of_set, has_insecure_fallback};
 use crate::policies::PolicyVerdict;
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
-use crate::store::{ObjectKey, ObjectKind};
+use crate::store::{ObjectKey, ObjectKind, ObjectStore};
 
 /// The features of the API that are supported, by the names of its conformance tests, in their order.
 pub const SUPPORTED_FEATURES: &[&str] = &[
     "BackendTLSPolicy",
+    "BackendTLSPolicySANValidation",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "Gateway",
+    "GatewayAddressEmpty",
+    "GatewayBackendClientCertificate",
     "GatewayFrontendClientCertificateValidation",
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
+    "GatewayInfrastructure",
     "GatewayPort8080",
+    "GatewayStaticAddresses",
     "HTTPRoute",
     "HTTPRoute303RedirectStatusCode",
     "HTTPRoute307RedirectStatusCode",
@@ -34,6 +41,7 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "HTTPRouteBackendRequestHeaderModification",
     "HTTPRouteBackendTimeout",
     "HTTPRouteCORS",
+    "HTTPRouteDestinationPortMatching",
     "HTTPRouteHostRewrite",
     "HTTPRouteMethodMatching",
     "HTTPRouteNamedRouteRule",
@@ -47,12 +55,20 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "HTTPRouteRequestPercentageMirror",
     "HTTPRouteRequestTimeout",
     "HTTPRouteResponseHeaderModification",
+    "HTTPRouteRetry",
+    "HTTPRouteRetryBackendTimeout",
+    "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
+    "ListenerSet",
     "ReferenceGrant",
     "TCPRoute",
     "TLSRoute",
+    "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
 ];
+
+/// The feature that Gateways of one process do not have.
+const OF_OWN_PODS: &str = "GatewayInfrastructure";
 
 /// A status that an object is to have.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +91,8 @@ pub enum ObjectStatus {
     GatewayClass(GatewayClassStatus),
     /// Of a Gateway.
     Gateway(GatewayStatus),
+    /// Of a ListenerSet.
+    ListenerSet(ListenerSetStatus),
     /// Of a route of any kind.
     Route(RouteStatus),
     /// Of a BackendTLSPolicy.
@@ -121,7 +139,11 @@ impl<'a> Conditions<'a> {
     }
 }
 
-pub(crate) fn of_class(class: &GatewayClass, now: &str) -> Option<GatewayClassStatus> {
+pub(crate) fn of_class(
+    class: &GatewayClass,
+    settings: &GatewaySettings,
+    now: &str,
+) -> Option<GatewayClassStatus> {
     let present = class.status.as_deref().cloned().unwrap_or_default();
     let mut conditions = Conditions::new(&present.conditions, class.metadata.generation, now);
     match &class.spec.parameters_ref {
@@ -134,8 +156,11 @@ pub(crate) fn of_class(class: &GatewayClass, now: &str) -> Option<GatewayClassSt
         ),
     }
     conditions.push("SupportedVersion", true, "SupportedVersion", "");
-    let features =
-        SUPPORTED_FEATURES.iter().map(|name| GatewayClassStatusSupportedFeature { name: (*name).into() });
+    let is_there = |name: &&&str| settings.has_own_pods || **name != OF_OWN_PODS;
+    let features = SUPPORTED_FEATURES
+        .iter()
+        .filter(is_there)
+        .map(|name| GatewayClassStatusSupportedFeature { name: (*name).into() });
     let status =
         GatewayClassStatus { conditions: conditions.finish(), supported_features: features.collect() };
     (status != present).then_some(status)
@@ -153,10 +178,11 @@ pub(crate) fn of_gateway(
     let mut conditions = Conditions::new(&present.conditions, generation, now);
     let is_open = |listener: &GatewayListenerPlan| plan.accepted.is_ok() && listener.is_open();
     let is_valid = |listener: &&GatewayListenerPlan| listener.accepted.is_ok() && listener.conflict.is_none();
-    let valid = plan.listeners.iter().filter(is_valid).count();
+    let own = || plan.listeners_of(None).map(|(_, listener)| listener);
+    let valid = own().filter(is_valid).count();
     match &plan.accepted {
         Err(refusal) => conditions.push("Accepted", false, refusal.reason, &refusal.message),
-        Ok(()) if valid == plan.listeners.len() => conditions.push("Accepted", true, "Accepted", ""),
+        Ok(()) if valid == own().count() => conditions.push("Accepted", true, "Accepted", ""),
         Ok(()) => conditions.push(
             "Accepted",
             valid > 0,
@@ -164,13 +190,24 @@ pub(crate) fn of_gateway(
             "some listeners cannot be used: see their conditions",
         ),
     }
+    match &plan.certificate {
+        Some(Ok(_)) => conditions.push("ResolvedRefs", true, "ResolvedRefs", ""),
+        Some(Err(refusal)) => conditions.push("ResolvedRefs", false, refusal.reason, &refusal.message),
+        None => {}
+    }
+    if has_insecure_fallback(gateway) {
+        let message = "clients are let in although their certificates are missing or not valid";
+        conditions.push("InsecureFrontendValidationMode", true, "ConfigurationChanged", message);
+    }
+    let wanted: Vec<&str> =
+        gateway.spec.addresses.iter().filter_map(|address| address.value.as_deref()).collect();
     let is_usable = |wanted: &str| addresses.iter().any(|address| *address.value == *wanted);
-    let unusable = gateway
-        .spec
-        .addresses
-        .iter()
-        .filter_map(|address| address.value.as_deref())
-        .find(|wanted| !is_usable(wanted));
+    let unusable = wanted.iter().find(|wanted| !is_usable(wanted));
+    // Those that the Gateway asks for, if it asks for some.
+    let addresses: Box<[GatewayStatusAddress]> = (addresses.iter())
+        .filter(|address| wanted.is_empty() || wanted.contains(&&*address.value))
+        .cloned()
+        .collect();
     if !plan.listeners.iter().any(is_open) {
         conditions.push("Programmed", false, "Invalid", "no listener is open");
     } else if let Some(refusal) = &settings.refusal {
@@ -187,23 +224,89 @@ pub(crate) fn of_gateway(
     } else {
         conditions.push("Programmed", true, "Programmed", "");
     }
-    let listeners = plan.listeners.iter().zip(attached).map(|(listener, attached)| {
-        let before = present.listeners.iter().find(|known| known.name == listener.name);
-        let before = before.map_or(&[][..], |known| &known.conditions);
-        of_listener(
-            listener,
-            *attached,
-            is_open(listener),
-            settings,
-            Conditions::new(before, generation, now),
-        )
-    });
+    let listeners = of_listeners((plan, None), attached, &present.listeners, settings, (generation, now));
+    let sets = (0..plan.sets.len()).filter(|set| judge_set(plan, *set).is_ok()).count();
+    let sets = i32::try_from(sets).unwrap_or(i32::MAX);
     let status = GatewayStatus {
-        addresses: addresses.into(),
-        attached_listener_sets: present.attached_listener_sets,
-        listeners: listeners.collect(),
+        addresses,
+        // Older definitions of Gateways have no such field: what they drop would be written again and again.
+        attached_listener_sets: (sets > 0 || present.attached_listener_sets.is_some()).then_some(sets),
+        listeners,
         conditions: conditions.finish(),
     };
+    (status != present).then_some(status)
+}
+
+/// The statuses of the listeners of a Gateway itself or of one of its sets.
+fn of_listeners(
+    (plan, set): (&GatewayPlan, Option<usize>),
+    attached: &[i32],
+    present: &[GatewayStatusListener],
+    settings: &GatewaySettings,
+    (generation, now): (Option<i64>, &str),
+) -> Box<[GatewayStatusListener]> {
+    let status = |(place, listener): (usize, &GatewayListenerPlan)| {
+        let before = present.iter().find(|known| known.name == listener.name);
+        let before = before.map_or(&[][..], |known| &known.conditions);
+        let is_open = plan.accepted.is_ok() && listener.is_open();
+        let conditions = Conditions::new(before, generation, now);
+        of_listener(listener, attached[place], is_open, settings, conditions)
+    };
+    plan.listeners_of(set).map(status).collect()
+}
+
+/// Whether a set is attached to its Gateway: it is allowed, and one of its listeners can be used.
+fn judge_set(plan: &GatewayPlan, set: usize) -> Result<(), Refusal> {
+    plan.sets[set].allowed.clone()?;
+    if let Err(refusal) = &plan.accepted {
+        return Err(Refusal::new(
+            "ParentNotAccepted",
+            format!("the Gateway is not accepted: {}", refusal.message),
+        ));
+    }
+    match plan.listeners_of(Some(set)).any(|(_, listener)| listener.is_open()) {
+        true => Ok(()),
+        false => Err(Refusal::new("ListenersNotValid", "no listener can be used: see their conditions")),
+    }
+}
+
+/// The status of a set of listeners.
+pub(crate) fn of_listener_set(
+    (plan, place): (&GatewayPlan, usize),
+    attached: &[i32],
+    (settings, addresses): (&GatewaySettings, &[GatewayStatusAddress]),
+    now: &str,
+) -> Option<ListenerSetStatus> {
+    let set = &plan.sets[place].set;
+    let present = set.status.as_deref().cloned().unwrap_or_default();
+    let generation = set.metadata.generation;
+    let mut conditions = Conditions::new(&present.conditions, generation, now);
+    let all_open = plan.listeners_of(Some(place)).all(|(_, listener)| listener.is_open());
+    match judge_set(plan, place) {
+        Err(refusal) => {
+            conditions.push("Accepted", false, refusal.reason, &refusal.message);
+            let reason =
+                if refusal.reason == "ParentNotAccepted" { "ParentNotProgrammed" } else { refusal.reason };
+            conditions.push("Programmed", false, reason, &refusal.message);
+        }
+        Ok(()) => {
+            let message = "some listeners cannot be used: see their conditions";
+            match all_open {
+                true => conditions.push("Accepted", true, "Accepted", ""),
+                false => conditions.push("Accepted", true, "ListenersNotValid", message),
+            }
+            if let Some(refusal) = &settings.refusal {
+                conditions.push("Programmed", false, "Pending", &not_applied(refusal));
+            } else if addresses.is_empty() {
+                conditions.push("Programmed", false, "ParentNotProgrammed", "no address is known yet");
+            } else {
+                conditions.push("Programmed", true, "Programmed", "");
+            }
+        }
+    }
+    let listeners =
+        of_listeners((plan, Some(place)), attached, &present.listeners, settings, (generation, now));
+    let status = ListenerSetStatus { conditions: conditions.finish(), listeners };
     (status != present).then_some(status)
 }
 
@@ -228,6 +331,7 @@ fn of_listener(
         conditions.push("OverlappingTLSConfig", true, overlap.reason, &overlap.message);
     }
     let is_programmed = is_open && listener.resolved.is_ok();
+    let conflict_of_set = listener.conflict.as_ref().filter(|_| listener.set.is_some());
     match &listener.resolved {
         _ if is_programmed && settings.refusal.is_some() => {
             let refusal = settings.refusal.as_deref().unwrap_or_default();
@@ -235,6 +339,9 @@ fn of_listener(
         }
         _ if is_programmed => conditions.push("Programmed", true, "Programmed", ""),
         Err(refusal) => conditions.push("Programmed", false, "Invalid", &refusal.message),
+        Ok(()) if let Some(refusal) = conflict_of_set => {
+            conditions.push("Programmed", false, refusal.reason, &refusal.message);
+        }
         Ok(()) => conditions.push("Programmed", false, "Invalid", "the listener is not open"),
     }
     conditions.verdict("ResolvedRefs", listener.resolved.as_ref().map(|_| ()));
@@ -247,9 +354,22 @@ fn of_listener(
     }
 }
 
-/// Whether an entry is about a Gateway of this process: others of this controller have processes of their own.
-fn is_served(reference: &ParentReference, namespace: &str, settings: &GatewaySettings) -> bool {
-    settings.served.is_none() || gateway_of(reference, namespace) == settings.served
+/// Whether an entry is about a Gateway of this process: others of this controller have processes of their own. An entry about a set that is
+/// gone is that of any of them.
+fn is_served(
+    reference: &ParentReference,
+    namespace: &str,
+    (settings, store): (&GatewaySettings, &ObjectStore),
+) -> bool {
+    let Some(served) = &settings.served else { return true };
+    match RouteParent::of(reference, namespace) {
+        Some(RouteParent::Gateway(key)) => key == *served,
+        Some(RouteParent::Set(key)) => {
+            let set = store.listener_sets.get(&key);
+            set.is_none_or(|set| gateway_of_set(set).as_ref() == Some(served))
+        }
+        None => false,
+    }
 }
 
 /// Entries of ours in the places that they had, between those of others: two writers that sorted them would never agree.
@@ -275,13 +395,13 @@ fn in_their_places<T: Clone>(
 pub(crate) fn of_route(
     state: &RouteState,
     present: Option<&RouteStatus>,
-    settings: &GatewaySettings,
+    (settings, store): (&GatewaySettings, &ObjectStore),
     now: &str,
 ) -> Option<RouteStatus> {
     let present = present.cloned().unwrap_or_default();
     let is_ours = |entry: &RouteParentStatus| {
         entry.controller_name == settings.controller_name
-            && is_served(&entry.parent_ref, &state.compiled.key.namespace, settings)
+            && is_served(&entry.parent_ref, &state.compiled.key.namespace, (settings, store))
     };
     let mut decided: Vec<RouteParentStatus> = Vec::new();
     for attachment in &state.attachments {
@@ -309,13 +429,13 @@ pub(crate) fn of_policy(
     verdict: &PolicyVerdict,
     is_in_effect: bool,
     gateways: &[&ObjectKey],
-    settings: &GatewaySettings,
+    (settings, store): (&GatewaySettings, &ObjectStore),
     now: &str,
 ) -> Option<BackendTlsPolicyStatus> {
     let present = policy.status.as_deref().cloned().unwrap_or_default();
     let is_ours = |entry: &PolicyAncestor| {
         entry.controller_name == settings.controller_name
-            && is_served(&entry.ancestor_ref, &policy.metadata.namespace, settings)
+            && is_served(&entry.ancestor_ref, &policy.metadata.namespace, (settings, store))
     };
     let mut decided: Vec<PolicyAncestor> = Vec::new();
     for gateway in gateways {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Namespace,
-    ObjectMeta, ReferenceGrant, ResourceVersion, SecretObject, Service, TcpRoute, TlsRoute,
+    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet,
+    Namespace, ObjectMeta, ReferenceGrant, ResourceVersion, SecretObject, Service, TcpRoute, TlsRoute,
 };
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.
@@ -123,6 +123,7 @@ macro_rules! kinds {
 kinds! {
     GatewayClass: GatewayClass gateway_classes,
     Gateway: Gateway gateways,
+    ListenerSet: ListenerSet listener_sets,
     HttpRoute: HttpRoute http_routes,
     GrpcRoute: GrpcRoute grpc_routes,
     TlsRoute: TlsRoute tls_routes,

@@ -146,8 +146,9 @@ impl Translator {
             Some(key) => drop(self.pending.statuses.insert(key)),
             None => self.pending.other_statuses = true,
         }
-        // The plan of a Gateway has the object, with the status that is compared.
-        self.pending.gateways |= matches!(object, KubernetesObject::Gateway(_));
+        // The plan of a Gateway has the object and its sets, with the statuses that are compared.
+        self.pending.gateways |=
+            matches!(object, KubernetesObject::Gateway(_) | KubernetesObject::ListenerSet(_));
     }
 
     /// Notes what an object concerns, before and after a change.
@@ -179,6 +180,7 @@ impl Translator {
             }
             KubernetesObject::GatewayClass(_)
             | KubernetesObject::Gateway(_)
+            | KubernetesObject::ListenerSet(_)
             | KubernetesObject::Secret(_)
             | KubernetesObject::Namespace(_) => self.pending.gateways = true,
         }
@@ -277,8 +279,9 @@ impl Translator {
         let of_controller = self.settings.served.is_some() && self.settings.published_service.is_some();
         let classes = self.store.gateway_classes.iter().filter(|_| !of_controller);
         for (key, class) in classes {
-            if let Some(status) =
-                is_ours(&class.spec.controller_name).then(|| status::of_class(class, now)).flatten()
+            if let Some(status) = is_ours(&class.spec.controller_name)
+                .then(|| status::of_class(class, &self.settings, now))
+                .flatten()
             {
                 let status = ObjectStatus::GatewayClass(status);
                 statuses.push(StatusUpdate {
@@ -307,6 +310,17 @@ impl Translator {
                     status,
                 });
             }
+            for (place, set) in plan.sets.iter().enumerate() {
+                let context = (&self.settings, &addresses[..]);
+                if let Some(status) = status::of_listener_set((plan, place), attached, context, now) {
+                    statuses.push(StatusUpdate {
+                        kind: ObjectKind::ListenerSet,
+                        key: set.key.clone(),
+                        version: ResourceVersion::default(),
+                        status: ObjectStatus::ListenerSet(status),
+                    });
+                }
+            }
         }
         for (key, policy) in &self.store.backend_tls_policies {
             let verdict = policies::read(policy, &self.store, &self.settings);
@@ -320,7 +334,14 @@ impl Translator {
                 used.map(|attachment| &self.plans[attachment.gateway].key).collect();
             let gateways: Vec<&ObjectKey> = gateways.into_iter().collect();
             let is_in_effect = policies::is_in_effect(policy, &self.store);
-            let status = status::of_policy(policy, &verdict, is_in_effect, &gateways, &self.settings, now);
+            let status = status::of_policy(
+                policy,
+                &verdict,
+                is_in_effect,
+                &gateways,
+                (&self.settings, &self.store),
+                now,
+            );
             if let Some(status) = status.map(ObjectStatus::Policy) {
                 statuses.push(StatusUpdate {
                     kind: ObjectKind::BackendTlsPolicy,
@@ -335,7 +356,7 @@ impl Translator {
     fn route_status(&self, key: &RouteKey, now: &str) -> Option<StatusUpdate> {
         let state = self.routes.get(key)?;
         let (kind, present) = self.present(key)?;
-        let status = status::of_route(state, present, &self.settings, now)?;
+        let status = status::of_route(state, present, (&self.settings, &self.store), now)?;
         Some(StatusUpdate {
             kind,
             key: key.key.clone(),
@@ -386,6 +407,7 @@ fn is_same_but_status(before: &KubernetesObject, after: &KubernetesObject) -> bo
     same!(
         GatewayClass,
         Gateway,
+        ListenerSet,
         HttpRoute,
         GrpcRoute,
         TlsRoute,

@@ -125,6 +125,7 @@ watched_kinds! {
     Namespace = Namespace in ["", "v1", "Namespace", "namespaces"] false,
     GatewayClass = GatewayClass in ["gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses"] false,
     Gateway = Gateway in ["gateway.networking.k8s.io", "v1", "Gateway", "gateways"] true,
+    ListenerSet = ListenerSet in ["gateway.networking.k8s.io", "v1", "ListenerSet", "listenersets"] true,
     HttpRoute = HttpRoute in ["gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"] true,
     GrpcRoute = GrpcRoute in ["gateway.networking.k8s.io", "v1", "GRPCRoute", "grpcroutes"] true,
     TlsRoute = TlsRoute in ["gateway.networking.k8s.io", "v1", "TLSRoute", "tlsroutes"] true,

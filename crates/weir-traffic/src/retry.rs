@@ -26,7 +26,14 @@ pub struct RetryPolicy {
     pub on_status: Vec<u16>,
     /// Statuses of gRPC for which a call goes again, by their numbers. Sorted. Listing one says that calls may be repeated then.
     pub on_grpc_status: Vec<u8>,
+    /// Whether a request that timed out, or got a listed status, goes to the same server again when no other may take it.
+    pub same_server: bool,
+    /// The least time between the failure of an attempt and the next one; it doubles with each, up to [`BACKOFF_GROWTH_MAX`] times.
+    pub backoff: Duration,
 }
+
+/// How much longer than the first the last pauses between attempts are.
+pub const BACKOFF_GROWTH_MAX: u32 = 8;
 
 /// Two attempts, after broken connections, whatever the status. A server that has not answered in time may be at work, so its request is not
 /// repeated. The second attempt begins within a minute and a half: where timeouts are repeated as well, there is time left after the first has waited
@@ -40,6 +47,8 @@ impl Default for RetryPolicy {
             on_timeout: false,
             on_status: Vec::new(),
             on_grpc_status: Vec::new(),
+            same_server: false,
+            backoff: Duration::ZERO,
         }
     }
 }
@@ -234,12 +243,24 @@ impl RetryPolicy {
                 RetryDecision::Retry { server: NextServer::SameFresh, counts_as_attempt: false }
             }
             None if failed.cause.is_unprocessed() => {
-                RetryDecision::Retry { server: failed.cause.next_server(), counts_as_attempt: false }
+                RetryDecision::Retry { server: self.next_server(failed.cause), counts_as_attempt: false }
             }
             None if failed.sent_any && !take_from_budget() => {
                 RetryDecision::GiveUp(RetryRefusal::BudgetExhausted)
             }
-            None => RetryDecision::Retry { server: failed.cause.next_server(), counts_as_attempt: true },
+            None => RetryDecision::Retry { server: self.next_server(failed.cause), counts_as_attempt: true },
+        }
+    }
+
+    /// How long to wait after so many attempts, the first included, before the next.
+    pub fn pause(&self, attempts: u32) -> Duration {
+        self.backoff * 2_u32.saturating_pow(attempts.saturating_sub(1)).min(BACKOFF_GROWTH_MAX)
+    }
+
+    fn next_server(&self, cause: RetryCause) -> NextServer {
+        match cause.next_server() {
+            NextServer::OtherOnly if self.same_server => NextServer::OtherFirst,
+            server => server,
         }
     }
 
@@ -270,7 +291,7 @@ impl RetryPolicy {
         if failed.elapsed >= self.elapsed_max {
             return Some(RetryRefusal::TimeLimit);
         }
-        let lonely = failed.cause.next_server() == NextServer::OtherOnly && !failed.other_server;
+        let lonely = self.next_server(failed.cause) == NextServer::OtherOnly && !failed.other_server;
         lonely.then_some(RetryRefusal::NoOtherServer)
     }
 

@@ -118,8 +118,14 @@ func clusterAddrs(service *corev1.Service) []string {
 	})
 }
 
-// balancerAddr is kept for the life of the agent.
+// GivesAddr tells whether a Service that asks for this address gets it.
+func GivesAddr(wanted string) bool { return strings.HasPrefix(wanted, "10.97.255.") }
+
+// balancerAddr is the one that the Service asks for, if it is one of the node's; another is kept for the life of the agent.
 func (all *services) balancerAddr(service *corev1.Service) string {
+	if wanted := service.Spec.LoadBalancerIP; GivesAddr(wanted) {
+		return wanted
+	}
 	addr, ok := all.addrs[string(service.UID)]
 	if !ok {
 		all.addrsUsed++

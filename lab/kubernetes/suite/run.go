@@ -72,12 +72,19 @@ func Run(ctx context.Context, against *cluster.Cluster, options Options) (*Resul
 	return result, nil
 }
 
+// A Gateway can ask for one of these addresses: the node gives it to a Service that wants it, or has none such.
+const (
+	usableAddress   = "10.97.255.7"
+	unusableAddress = "192.0.2.7"
+)
+
 func (options *Options) arguments() []string {
 	all := []string{
 		"-test.v", "-test.timeout=" + limit.String(), "--gateway-class=" + weir.ClassName,
 		"--conformance-profiles=" + options.Profiles, "--cleanup-base-resources=false", "--debug=false",
 		"--organization=Weir", "--project=weir", "--url=https://github.com/weir-proxy/weir", "--version=" + options.Version,
 		"--contact=https://github.com/weir-proxy/weir",
+		"--usable-address=" + usableAddress, "--unusable-address=" + unusableAddress,
 	}
 	for _, optional := range []struct{ name, value string }{
 		{"report-output", options.Report}, {"run-test", options.Test}, {"skip-tests", options.Skipped}, {"supported-features", options.Features},

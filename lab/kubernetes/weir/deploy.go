@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"text/template"
 
@@ -12,6 +13,7 @@ import (
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
 
 	"weir.dev/lab/kubernetes/cluster"
+	"weir.dev/lab/kubernetes/node"
 )
 
 // rights lets every pod read and write everything: manifests of Weir's controller have the real ones.
@@ -63,10 +65,14 @@ kind: Service
 metadata:
   name: {{.Name}}-weir
   namespace: {{.Namespace}}
-  labels: {gateway.networking.k8s.io/gateway-name: {{.Name}}}
+  labels: {gateway.networking.k8s.io/gateway-name: {{.Name}}{{range $key, $value := .Labels}}, {{$key}}: {{printf "%q" $value}}{{end}}}
+  annotations: { {{- range $key, $value := .Annotations}}{{$key}}: {{printf "%q" $value}}, {{end -}} }
   ownerReferences: [{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, name: {{.Name}}, uid: {{.UID}}}]
 spec:
   type: LoadBalancer
+{{- if .Wanted}}
+  loadBalancerIP: {{.Wanted}}
+{{- end}}
   selector: {weir-gateway: {{.Name}}}
   ports:
 {{- range .Ports}}
@@ -107,7 +113,14 @@ func deployAll(ctx context.Context, reader client.Client, applier *cluster.Appli
 
 // deployOne is not done until the Service has an address.
 func deployOne(ctx context.Context, reader client.Client, applier *cluster.Applier, each *gateway.Gateway) (bool, error) {
-	values := map[string]any{"Name": each.Name, "Namespace": each.Namespace, "UID": each.UID, "Ports": portsOf(each)}
+	wanted := wantedAddr(each)
+	values := map[string]any{
+		"Name": each.Name, "Namespace": each.Namespace, "UID": each.UID, "Ports": portsOf(each), "Wanted": wanted,
+		"Labels": nil, "Annotations": nil,
+	}
+	if infrastructure := each.Spec.Infrastructure; infrastructure != nil {
+		values["Labels"], values["Annotations"] = infrastructure.Labels, infrastructure.Annotations
+	}
 	if err := applyTemplate(ctx, applier, service, values); err != nil {
 		return false, err
 	}
@@ -118,7 +131,11 @@ func deployOne(ctx context.Context, reader client.Client, applier *cluster.Appli
 	if len(made.Status.LoadBalancer.Ingress) == 0 {
 		return false, nil
 	}
-	values["Addr"] = made.Status.LoadBalancer.Ingress[0].IP
+	addr := made.Status.LoadBalancer.Ingress[0].IP
+	if node.GivesAddr(wanted) && addr != wanted {
+		return false, nil
+	}
+	values["Addr"] = addr
 	return true, applyTemplate(ctx, applier, deployment, values)
 }
 
@@ -128,6 +145,16 @@ func applyTemplate(ctx context.Context, applier *cluster.Applier, of *template.T
 		return err
 	}
 	return applier.Text(ctx, text.Bytes())
+}
+
+// wantedAddr is the first address that a Gateway asks for.
+func wantedAddr(each *gateway.Gateway) string {
+	for _, addr := range each.Spec.Addresses {
+		if net.ParseIP(addr.Value) != nil {
+			return addr.Value
+		}
+	}
+	return ""
 }
 
 func portsOf(each *gateway.Gateway) []gateway.PortNumber {

@@ -20,6 +20,7 @@ pub use identity::Identity;
 pub use ocsp::OcspResponse;
 pub use revocations::RevocationLists;
 pub use ticket_key::TicketKey;
+pub use x509::has_uri;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -38,6 +38,14 @@ pub(super) fn read(der: &CertificateDer<'_>) -> Result<ParsedCertificate, FilePr
     })
 }
 
+/// Whether a certificate has this URI among its subject alternative names; nothing is verified.
+pub fn has_uri(der: &CertificateDer<'_>, uri: &str) -> bool {
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else { return false };
+    let names = certificate.subject_alternative_name();
+    let mut names = names.iter().flatten().flat_map(|names| &names.value.general_names);
+    names.any(|name| matches!(name, GeneralName::URI(known) if *known == uri))
+}
+
 /// A moment of X.509, in whole seconds.
 pub(super) fn time(time: ASN1Time) -> SystemTime {
     let seconds = time.timestamp();

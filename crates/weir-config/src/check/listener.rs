@@ -28,6 +28,7 @@ pub(super) fn check(
     let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
     if text.value.protocol == ListenerProtocol::Tcp {
         limit::report_of_http(name, &routes, diagnostics);
+        report_passthrough(text, diagnostics);
     }
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
@@ -199,6 +200,18 @@ fn proxy_protocol(
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, section.key_at("from"), message));
     }
     Some(ProxyProtocol { from, timeout: section.value.timeout, header_size: section.value.header_size })
+}
+
+/// Reports `tls_passthrough` where no TLS ends anyway.
+fn report_passthrough(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
+    if text.value.tls.is_some() || !text.is_sound {
+        return;
+    }
+    for at in text.value.route.iter().filter_map(|route| route.changed("tls_passthrough")) {
+        let message =
+            "`tls_passthrough` has no effect: the listener has no `tls`, so TLS passes through anyway";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+    }
 }
 
 /// Reports keys about requests, where there are none.

@@ -90,12 +90,14 @@ pub(super) fn check(
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
+        tls_passthrough: value.tls_passthrough,
         allow_connect: value.allow_connect,
         grpc_web: value.grpc_web,
         upgrades: upgrades(&value.upgrades, diagnostics),
         fastcgi,
         access_log: access_log::of_route(&value.access_log, scope.files, diagnostics),
         timeouts: value.timeouts.value.clone(),
+        retry: None,
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
     action::split_settings(value, &place, (&mut action, &settings), interner, diagnostics);
@@ -375,7 +377,9 @@ fn report_of_other_protocol(
         "limits",
     ];
     let (keys, help): (&[&str], _) = match protocol {
-        ListenerProtocol::Http => (&["sni"], "write `host`, or `protocol = \"tcp\"` for the listener"),
+        ListenerProtocol::Http => {
+            (&["sni", "tls_passthrough"], "write `host`, or `protocol = \"tcp\"` for the listener")
+        }
         ListenerProtocol::Tcp => {
             (&OF_HTTP, "a TCP connection is routed by `sni` and `source`, to an `upstream` or a `split`")
         }

@@ -83,6 +83,7 @@ fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Dia
         "on_timeout",
         "on_status",
         "on_grpc_status",
+        "same_server",
         "budget",
         "budget_per_second",
     ];

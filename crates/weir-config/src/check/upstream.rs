@@ -277,6 +277,8 @@ fn warn_without_effect(
             "on_timeout",
             "on_status",
             "on_grpc_status",
+            "same_server",
+            "backoff",
             "budget",
             "budget_per_second",
         ];

@@ -10,7 +10,7 @@ use crate::config::{Server, UpstreamTls};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ServerText, UpstreamText, UpstreamTlsText};
-use crate::value::ServerAddress;
+use crate::value::{CertificateName, ServerAddress};
 
 /// How the servers of an upstream are spoken to; `None`: without TLS.
 pub(super) fn check(
@@ -39,6 +39,7 @@ pub(super) fn check(
         certificate,
         names: names(upstream, text, servers, diagnostics),
         server_name: text.value.server_name.as_ref().map(|name| name.0.clone()),
+        subject_alt_names: subject_alt_names(text, diagnostics),
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),
@@ -59,6 +60,19 @@ fn report_names(upstream: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) {
         let message = "`server_name` has no effect: the upstream has no `tls`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help("write `tls = {}`"));
     }
+}
+
+fn subject_alt_names(
+    text: &SpannedTable<UpstreamTlsText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<CertificateName> {
+    let Some(names) = &text.value.subject_alt_names else { return Vec::new() };
+    if !text.value.verify {
+        let message = "`subject_alt_names` has no effect with `verify = false`";
+        let at = text.key_at("subject_alt_names");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+    }
+    names.0.clone()
 }
 
 fn authorities(
@@ -125,7 +139,8 @@ fn names(
         })
     });
     let names = names.collect();
-    if let Some(address) = nameless.filter(|_| text.value.verify && text.is_missing("server_name")) {
+    let has_names = text.value.subject_alt_names.is_some() || !text.is_missing("server_name");
+    if let Some(address) = nameless.filter(|_| text.value.verify && !has_names) {
         let message = format!("the certificate of `{address}` has no name to match");
         let help = "write a `server_name`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));

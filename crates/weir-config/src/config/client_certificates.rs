@@ -28,6 +28,8 @@ choice! {
         Required = "required",
         /// no, but a certificate that is presented has to be valid
         Optional = "optional",
+        /// no, and one that is not valid is treated as none: the header `verify` is `FAILED`
+        Unverified = "optional-no-ca",
     }
 }
 
@@ -36,7 +38,8 @@ section! {
     /// names, on any listener of this process; only `trusted_proxies` of a listener without `client_certificates` may send them.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientCertificateHeaders at "listener.NAME.tls.client_certificates.headers" {
-        /// `SUCCESS`, or `NONE` when the client has presented no certificate; then the others are omitted.
+        /// `SUCCESS`, or `NONE` when the client has presented no certificate, or `FAILED` when it is not valid and `verify` lets the client in;
+        /// then the others are omitted.
         verify: Option<HeaderName> = "x-ssl-client-verify", like "nginx `$ssl_client_verify`, HAProxy `ssl_c_verify`";
         /// The subject by RFC 4514, such as `CN=Ann,O=Example`, in ASCII: other characters are escaped.
         subject: Option<HeaderName> = "x-ssl-client-s-dn", like "nginx `$ssl_client_s_dn`, HAProxy `ssl_c_s_dn`";

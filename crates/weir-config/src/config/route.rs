@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_traffic::queue::PriorityClass;
+use weir_traffic::retry::RetryPolicy;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
@@ -71,6 +72,8 @@ pub struct RouteSettings {
     pub buffer_responses: Option<ResponseBuffering>,
     /// Which requests leave the queue of the upstream first.
     pub queue_priority: QueuePriority,
+    /// Whether TLS passes through to its servers, on a TCP listener with TLS. Default: no, it ends at the listener.
+    pub tls_passthrough: bool,
     /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6). Default: no, it is answered 501.
     pub allow_connect: bool,
     /// Whether calls of gRPC-Web are translated to gRPC. Default: no, they pass as they are.
@@ -83,6 +86,8 @@ pub struct RouteSettings {
     pub access_log: RouteAccessLog,
     /// Time limits of the exchange.
     pub timeouts: RouteTimeouts,
+    /// Which failed attempts are repeated. Default: as the upstream says.
+    pub retry: Option<Box<RetryPolicy>>,
     /// The largest request body: that of the listener unless the route has its own.
     pub body_size: Option<Size>,
 }
@@ -152,12 +157,14 @@ impl Default for RouteSettings {
             buffer_requests: None,
             buffer_responses: None,
             queue_priority: QueuePriority::Normal,
+            tls_passthrough: false,
             allow_connect: false,
             grpc_web: false,
             upgrades: vec!["websocket".into()],
             fastcgi: None,
             access_log: RouteAccessLog::OfListener,
             timeouts: RouteTimeouts::default(),
+            retry: None,
             body_size: None,
         }
     }
@@ -318,6 +325,9 @@ section! {
     pub struct RouteTimeouts at "listener.NAME.route.timeouts" {
         /// The whole exchange, from the end of the request head to the last byte of the response. Established tunnels are exempt.
         exchange: Option<Duration> = "off", like "Envoy `timeout` (of a route)";
+        /// The time from the end of a request to the head of its response, for each attempt, in place of `timeouts.response` of the upstream.
+        /// Off: that of the upstream.
+        response: Option<Duration> = "off", like "Envoy `per_try_timeout`";
     }
 }
 

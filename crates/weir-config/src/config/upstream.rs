@@ -396,6 +396,12 @@ section! {
         /// Statuses of gRPC (`grpc-status`) after which a call is repeated, whatever `methods` says: a call whose response is such a status
         /// and nothing else (Trailers-Only). A server that answers with `grpc-retry-pushback-ms` decides when, or that it is not.
         on_grpc_status: Vec<GrpcStatusName> = [], like "Envoy `x-envoy-retry-grpc-on`";
+        /// Whether a request that ran into a timeout, or got a status of `on_status`, goes to the same server again when no other can take
+        /// it. Without this, such a request is repeated on other servers only.
+        same_server: bool = false;
+        /// The wait before a retry. It doubles with each further one, up to eight times. A connection of the pool that turns out to be closed
+        /// is replaced at once.
+        backoff: Option<Duration> = "off", in 1..=60_000, like "Envoy `retry_back_off`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
         /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";
@@ -418,6 +424,8 @@ impl RetrySettings {
             on_timeout: self.on_timeout,
             on_status,
             on_grpc_status,
+            same_server: self.same_server,
+            backoff: self.backoff.unwrap_or_default(),
         }
     }
 

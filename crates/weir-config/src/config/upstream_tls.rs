@@ -8,6 +8,7 @@ use rustls_pki_types::ServerName;
 
 use super::{CipherSuite, KeyExchangeGroup, TlsVersion};
 use crate::certificate::{Authorities, LoadedCertificate, RevocationLists};
+use crate::value::CertificateName;
 
 /// TLS with the servers of an upstream.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,8 @@ pub struct UpstreamTls {
     pub names: Vec<ServerName<'static>>,
     /// The server name (SNI) of all servers without one of their own; `None`: their addresses.
     pub server_name: Option<ServerName<'static>>,
+    /// The names of which a certificate has to have one, in place of the server name; empty: the server name.
+    pub subject_alt_names: Vec<CertificateName>,
     /// The versions, each once, at least one.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites in the order of preference; every version has one.

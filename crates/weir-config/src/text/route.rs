@@ -48,6 +48,9 @@ section! {
         /// One of these server names, as sent by a TLS client (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, whether TLS passes
         /// through to the server or ends at the listener (`tls`).
         sni: OneOrMany<HostPattern> = optional, like "nginx `ssl_preread`, HAProxy `req.ssl_sni`, Traefik `HostSNI`";
+        /// Whether TLS passes through to the server undisturbed although the listener has `tls`: with `protocol = "tcp"`, so that one port
+        /// serves names whose TLS ends here and names whose TLS ends at their servers.
+        tls_passthrough: bool = false, like "Traefik `tls.passthrough` (of a TCP router)";
         /// A client in one of these networks.
         source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
         /// Decides between routes that are otherwise equally specific; the higher value wins.

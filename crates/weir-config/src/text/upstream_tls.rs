@@ -7,8 +7,8 @@ use rustls_pki_types::ServerName;
 
 use crate::certificate::Authorities;
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion, UpstreamTls};
-use crate::key::{NonEmpty, Spanned, TextFormat, section, text_values};
-use crate::value::ValueError;
+use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
+use crate::value::{CertificateName, ValueError};
 
 section! {
     /// TLS with the servers. For certificates of public authorities, `{}` is sufficient.
@@ -25,6 +25,9 @@ section! {
         /// The name sent in the handshake (SNI), which certificates have to match: a host name or an IP address. Without it, the host of
         /// each server's address.
         server_name: TlsServerName = optional, like "nginx `proxy_ssl_name`, `proxy_ssl_server_name`; HAProxy `sni`, `verifyhost`";
+        /// The names of which a certificate has to have one among its subject alternative names: host names, IP addresses, and URIs such as
+        /// SPIFFE IDs. Without it, the name of `server_name`, which is then only sent in the handshake.
+        subject_alt_names: OneOrMany<CertificateName> = optional, like "HAProxy `verifyhost`, Envoy `match_typed_subject_alt_names`";
         /// A PEM file with the certificate that Weir presents to servers that request one, followed by its intermediates.
         certificate: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_certificate`, HAProxy `crt` (of `server`)";
         /// A PEM file with the private key of `certificate`. It may be the same file.
@@ -67,6 +70,7 @@ impl UpstreamTls {
             certificate: None,
             names: Vec::new(),
             server_name: Some(server_name),
+            subject_alt_names: Vec::new(),
             versions: text.versions.0,
             cipher_suites: text.cipher_suites.0,
             groups: text.groups.0,
@@ -88,6 +92,14 @@ text_values! {
         examples: &["app.internal", "10.0.0.1"],
         pattern: r"^[A-Za-z0-9._:-]+$",
         about: "A host name or an IP address, without a port, as in a certificate.",
+    };
+    CertificateName, str::parse, |value: &CertificateName| value.to_string(), TextFormat {
+        name: "certificate name",
+        article: "a name in a certificate",
+        examples: &["app.internal", "10.0.0.1", "spiffe://example.test/app"],
+        pattern: r"^[^ ]+$",
+        about: "A host name, an IP address, or a URI, which has `://` in it, as in the subject alternative names of a certificate. A URI is \
+                compared as it is written.",
     };
 }
 

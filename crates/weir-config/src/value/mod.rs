@@ -3,6 +3,7 @@
 //! Each type parses from text and prints as text that parses to the same value. Knows no keys.
 
 mod address;
+mod certificate_name;
 mod network;
 mod template;
 mod header;
@@ -24,6 +25,7 @@ use std::fmt;
 use std::ops::Range;
 
 pub use address::{ListenAddress, ServerAddress};
+pub use certificate_name::CertificateName;
 pub use duration::{parse_duration, print_duration};
 pub use file_mode::FileMode;
 pub use fraction::Fraction;

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
-use super::shared::{Condition, LocalReference, ObjectReference, TypedValue};
+use super::shared::{
+    Condition, GatewayListener, GatewayStatusListener, LocalReference, NamespaceRule, ObjectReference,
+    SecretReference, TypedValue,
+};
 
 /// A `Gateway`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -78,54 +81,6 @@ pub struct GatewayInfrastructure {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct GatewayListener {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `allowedRoutes`
-    pub allowed_routes: Option<Box<GatewayListenerAllowedRoutes>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `hostname`
-    pub hostname: Option<Box<str>>,
-    /// `name`
-    pub name: Box<str>,
-    /// `port`
-    pub port: i32,
-    /// `protocol`
-    pub protocol: Box<str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `tls`
-    pub tls: Option<Box<GatewayListenerTls>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GatewayListenerAllowedRoutes {
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `kinds`
-    pub kinds: Box<[RouteGroupKind]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `namespaces`
-    pub namespaces: Option<Box<NamespaceRule>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GatewayListenerTls {
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `certificateRefs`
-    pub certificate_refs: Box<[SecretReference]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `mode`
-    pub mode: Option<Box<str>>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    /// `options`
-    pub options: BTreeMap<Box<str>, Box<str>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
 pub struct GatewaySpec {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `addresses`
@@ -133,6 +88,9 @@ pub struct GatewaySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `allowedListeners`
     pub allowed_listeners: Option<Box<GatewayAllowedListeners>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `defaultScope`
+    pub default_scope: Option<Box<str>>,
     /// `gatewayClassName`
     pub gateway_class_name: Box<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,21 +135,6 @@ pub struct GatewayStatusAddress {
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct GatewayStatusListener {
-    /// `attachedRoutes`
-    pub attached_routes: i32,
-    /// `conditions`
-    pub conditions: Box<[Condition]>,
-    /// `name`
-    pub name: Box<str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `supportedKinds`
-    pub supported_kinds: Box<[RouteGroupKind]>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
 pub struct GatewayTls {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `backend`
@@ -229,69 +172,4 @@ pub struct GatewayTlsFrontendPerPort {
     pub port: i32,
     /// `tls`
     pub tls: FrontendTls,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct LabelRequirement {
-    /// `key`
-    pub key: Box<str>,
-    /// `operator`
-    pub operator: Box<str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `values`
-    pub values: Box<[Box<str>]>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct LabelSelector {
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    /// `matchExpressions`
-    pub match_expressions: Box<[LabelRequirement]>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    /// `matchLabels`
-    pub match_labels: BTreeMap<Box<str>, Box<str>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct NamespaceRule {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `from`
-    pub from: Option<Box<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `selector`
-    pub selector: Option<Box<LabelSelector>>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct RouteGroupKind {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `group`
-    pub group: Option<Box<str>>,
-    /// `kind`
-    pub kind: Box<str>,
-}
-
-/// A part of an object; its fields have the names of the API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SecretReference {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `group`
-    pub group: Option<Box<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `kind`
-    pub kind: Option<Box<str>>,
-    /// `name`
-    pub name: Box<str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// `namespace`
-    pub namespace: Option<Box<str>>,
 }

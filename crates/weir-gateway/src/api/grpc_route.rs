@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{
-    HeaderModifier, LocalReference, NamedValueMatch, ParentReference, RequestMirror, RouteStatus,
+    HeaderModifier, HttpRouteRuleSessionPersistence, LocalReference, NamedValueMatch, ParentReference,
+    RequestMirror, RouteStatus,
 };
 
 /// A `GRPCRoute`.
@@ -67,6 +68,9 @@ pub struct GrpcRouteRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `name`
     pub name: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `sessionPersistence`
+    pub session_persistence: Option<Box<HttpRouteRuleSessionPersistence>>,
 }
 
 /// A part of an object; its fields have the names of the API.

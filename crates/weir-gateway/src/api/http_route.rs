@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{
-    HeaderModifier, LocalReference, NamedValueMatch, ParentReference, RequestMirror, RouteStatus, TypedValue,
+    HeaderModifier, HttpRouteRuleSessionPersistence, LocalReference, NamedValueMatch, ParentReference,
+    RequestMirror, RouteStatus, TypedValue,
 };
 
 /// A `HTTPRoute`.
@@ -101,6 +102,12 @@ pub struct HttpRouteRule {
     /// `name`
     pub name: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// `retry`
+    pub retry: Option<Box<HttpRouteRuleRetry>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `sessionPersistence`
+    pub session_persistence: Option<Box<HttpRouteRuleSessionPersistence>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     /// `timeouts`
     pub timeouts: Option<Box<HttpRouteRuleTimeouts>>,
 }
@@ -147,6 +154,21 @@ pub struct HttpRouteRuleMatch {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `queryParams`
     pub query_params: Box<[NamedValueMatch]>,
+}
+
+/// A part of an object; its fields have the names of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct HttpRouteRuleRetry {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `attempts`
+    pub attempts: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `backoff`
+    pub backoff: Option<Box<str>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    /// `codes`
+    pub codes: Box<[i32]>,
 }
 
 /// A part of an object; its fields have the names of the API.

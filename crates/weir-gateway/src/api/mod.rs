@@ -7,6 +7,7 @@ mod gateway;
 mod gateway_class;
 mod grpc_route;
 mod http_route;
+mod listener_set;
 mod reference_grant;
 mod tcp_route;
 mod tls_route;
@@ -24,6 +25,7 @@ pub use kubernetes::{
     LoadBalancerStatus, Namespace, SecretObject, Service, ServicePort, ServiceSpec, ServiceStatus,
     SliceEndpoint, ZoneHint,
 };
+pub use listener_set::*;
 pub use meta::{ObjectMeta, ResourceVersion};
 pub use reference_grant::*;
 pub use shared::*;

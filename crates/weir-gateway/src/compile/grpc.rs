@@ -58,6 +58,9 @@ fn compile_rule(
         // Copies are made once a response has been relayed, which calls of gRPC may never be.
         return Err(Refusal::unsupported("filters: RequestMirror of calls of gRPC is not supported yet"));
     }
+    if written.session_persistence.is_some() {
+        return Err(Refusal::unsupported("sessionPersistence is not supported"));
+    }
     let filters: Vec<HttpRouteFilter> = written.filters.iter().map(as_http).collect();
     let backends = written.backend_refs.iter().map(|backend| WeightedBackend {
         reference: BackendReference {
@@ -78,6 +81,7 @@ fn compile_rule(
         backends: backends.collect(),
         request_timeout: None,
         backend_timeout: None,
+        retry: None,
     };
     rule::compile(scope, parts, resolved)
 }

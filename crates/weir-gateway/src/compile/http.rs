@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::duration::limit;
 use super::matches;
+use super::retry;
 use super::rule::{self, RuleParts, WeightedBackend};
 use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames};
 use crate::api::{BackendReference, HttpRoute, HttpRouteRule, HttpRouteRuleMatch};
@@ -54,6 +55,9 @@ fn compile_rule(
     let every = [HttpRouteRuleMatch::default()];
     let written_matches = if written.matches.is_empty() { &every[..] } else { &written.matches };
     let timeouts = written.timeouts.as_deref();
+    if written.session_persistence.is_some() {
+        return Err(Refusal::unsupported("sessionPersistence is not supported"));
+    }
     let backends = written.backend_refs.iter().map(|backend| WeightedBackend {
         reference: BackendReference {
             group: backend.group.clone(),
@@ -76,6 +80,7 @@ fn compile_rule(
             "timeouts.backendRequest",
             timeouts.and_then(|limits| limits.backend_request.as_deref()),
         )?,
+        retry: written.retry.as_deref().map(retry::read).transpose()?.map(Box::new),
     };
     rule::compile(scope, parts, resolved)
 }

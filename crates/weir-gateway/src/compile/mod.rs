@@ -7,6 +7,7 @@ mod grpc;
 mod streams;
 mod rule;
 mod filters;
+mod retry;
 mod redirect;
 mod matches;
 mod duration;

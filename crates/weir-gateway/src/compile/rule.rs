@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::RouteSettings;
+use weir_traffic::retry::RetryPolicy;
 use weir_traffic::route::RouteMatch;
 use weir_traffic::split::SPLIT_WEIGHT_MAX;
 
@@ -30,13 +31,17 @@ pub(super) struct RuleParts<'a> {
     pub(super) backends: Vec<WeightedBackend>,
     pub(super) request_timeout: Option<Option<Duration>>,
     pub(super) backend_timeout: Option<Option<Duration>>,
+    pub(super) retry: Option<Box<RetryPolicy>>,
 }
+
+/// In place of no limit: a route has its own, or that of the upstream holds.
+const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The targets that references come to; references that lead nowhere are noted in `resolved`, and their share is answered 500.
 pub(super) fn targets(
     scope: &BackendScope<'_>,
     backends: &[WeightedBackend],
-    (timeout, settings_of): (Option<Option<Duration>>, impl Fn(&WeightedBackend) -> OwnSettings),
+    settings_of: impl Fn(&WeightedBackend) -> OwnSettings,
     resolved: &mut Result<(), Refusal>,
 ) -> Result<Vec<CompiledTarget>, Refusal> {
     let mut targets: Vec<CompiledTarget> = Vec::new();
@@ -44,7 +49,7 @@ pub(super) fn targets(
         let weight = u32::try_from(backend.weight).ok().filter(|weight| *weight <= SPLIT_WEIGHT_MAX);
         let weight = weight.ok_or_else(|| Refusal::unsupported("backendRefs: a weight is 0 to 1000000"))?;
         let settings = settings_of(backend)?;
-        let leads_to = match scope.resolve(&backend.reference, timeout) {
+        let leads_to = match scope.resolve(&backend.reference) {
             Ok(target) => Some(target),
             Err(refusal) => {
                 if resolved.is_ok() {
@@ -83,6 +88,8 @@ pub(super) fn compile(
     if let Some(timeout) = parts.request_timeout {
         settings.timeouts.exchange = timeout;
     }
+    settings.timeouts.response = parts.backend_timeout.map(|limit| limit.unwrap_or(NO_LIMIT));
+    settings.retry = parts.retry;
     if let Some(redirect) = filters.redirect {
         let plans = parts.prefixes.iter().map(|prefix| RedirectPlan::read(redirect, *prefix));
         let action = CompiledAction::Redirect(plans.collect::<Result<_, _>>()?);
@@ -104,7 +111,7 @@ pub(super) fn compile(
     let mut mirrors = Vec::new();
     for written in copies {
         let share = filters::mirror_share(written)?;
-        match scope.resolve(&written.backend_ref, None) {
+        match scope.resolve(&written.backend_ref) {
             Ok(target) if !share.is_none() => mirrors.push((target, share)),
             Ok(_) => {}
             Err(refusal) if resolved.is_ok() => *resolved = Err(refusal),
@@ -116,7 +123,7 @@ pub(super) fn compile(
         true => own_settings(&settings, backend, prefix),
         false => Ok(None),
     };
-    let targets = targets(scope, &parts.backends, (parts.backend_timeout, own), resolved)?;
+    let targets = targets(scope, &parts.backends, own, resolved)?;
     let action =
         if targets.is_empty() { CompiledAction::Respond(500) } else { CompiledAction::Backends(targets) };
     Ok(CompiledRule::new(parts.name, parts.matches, action, settings, mirrors))

@@ -93,7 +93,7 @@ fn compile_rule(
             filters: Box::default(),
         })
         .collect();
-    let mut targets = targets(scope, &backends, (None, |_| Ok(None)), resolved)?;
+    let mut targets = targets(scope, &backends, |_| Ok(None), resolved)?;
     if targets.is_empty() {
         // A connection cannot be answered: without a server it is closed.
         targets.push(CompiledTarget { backend: None, weight: 1, settings: None });

@@ -29,6 +29,7 @@ fn read_one(document: &str) -> Result<KubernetesObject, String> {
     let kind = match value["kind"].as_str().unwrap_or_default() {
         "GatewayClass" => ObjectKind::GatewayClass,
         "Gateway" => ObjectKind::Gateway,
+        "ListenerSet" => ObjectKind::ListenerSet,
         "HTTPRoute" => ObjectKind::HttpRoute,
         "GRPCRoute" => ObjectKind::GrpcRoute,
         "TLSRoute" => ObjectKind::TlsRoute,

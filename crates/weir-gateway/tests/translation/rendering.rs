@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use weir_config::{
-    Config, ForwardHost, HeaderChanges, Listener, ListenerProtocol, Route, RouteAction, RouteSettings,
-    SplitAction, SplitTarget, Upstream, UpstreamIndex, UpstreamSettings,
+    ClientVerification, Config, ForwardHost, HeaderChanges, Listener, ListenerProtocol, Route, RouteAction,
+    RouteSettings, SplitAction, SplitTarget, Upstream, UpstreamIndex, UpstreamSettings,
 };
-use weir_gateway::api::Condition;
+use weir_gateway::api::{Condition, GatewayStatusListener};
 use weir_gateway::{ObjectStatus, StatusUpdate, Translation, UpstreamServers};
 
 pub(crate) fn render(translation: &Translation) -> String {
@@ -33,8 +33,10 @@ fn render_listener(text: &mut String, config: &Config, listener: &Listener) {
     if let Some(tls) = &listener.tls {
         let names: Vec<String> = tls.certificates().map(|one| one.certificate.names.join("+")).collect();
         write!(text, ", tls of {}", names.join(", ")).unwrap();
-        if tls.client_certificates.is_some() {
-            text.push_str(", clients have certificates");
+        match tls.client_certificates.as_ref().map(|clients| clients.verify) {
+            Some(ClientVerification::Required) => text.push_str(", clients have certificates"),
+            Some(other) => write!(text, ", certificates of clients: {}", other.name()).unwrap(),
+            None => {}
         }
     }
     text.push('\n');
@@ -109,6 +111,16 @@ fn settings(text: &mut String, config: &Config, settings: &RouteSettings) {
     if let Some(limit) = settings.timeouts.exchange {
         writeln!(text, "    exchange within {limit:?}").unwrap();
     }
+    if let Some(limit) = settings.timeouts.response {
+        writeln!(text, "    each response within {limit:?}").unwrap();
+    }
+    if let Some(retry) = &settings.retry {
+        let (attempts, on_status, backoff) = (retry.attempts_max, &retry.on_status, retry.backoff);
+        writeln!(text, "    {attempts} attempts, on {on_status:?}, {backoff:?} between them").unwrap();
+    }
+    if settings.tls_passthrough {
+        text.push_str("    tls passes through\n");
+    }
 }
 
 fn header_changes(changes: &HeaderChanges) -> String {
@@ -124,11 +136,15 @@ fn render_upstream(text: &mut String, upstream: &Upstream) {
     if upstream.protocol != default.protocol {
         write!(text, ", {}", upstream.protocol.name()).unwrap();
     }
-    if upstream.timeouts.response != default.timeouts.response {
-        write!(text, ", response within {:?}", upstream.timeouts.response).unwrap();
-    }
     if let Some(tls) = &upstream.tls {
         write!(text, ", tls as {:?}", tls.server_name.as_ref().unwrap().to_str()).unwrap();
+        if !tls.subject_alt_names.is_empty() {
+            let names: Vec<String> = tls.subject_alt_names.iter().map(ToString::to_string).collect();
+            write!(text, " with one of {}", names.join(", ")).unwrap();
+        }
+        if let Some(own) = &tls.certificate {
+            write!(text, ", shows {}", own.names.join("+")).unwrap();
+        }
     }
     text.push('\n');
 }
@@ -153,17 +169,14 @@ fn render_status(text: &mut String, update: &StatusUpdate) {
         ObjectStatus::GatewayClass(status) => conditions(text, "  ", &status.conditions),
         ObjectStatus::Gateway(status) => {
             conditions(text, "  ", &status.conditions);
-            for listener in &status.listeners {
-                let kinds: Vec<&str> = listener.supported_kinds.iter().map(|kind| &*kind.kind).collect();
-                let (name, attached) = (&listener.name, listener.attached_routes);
-                writeln!(
-                    text,
-                    "  listener {name}: {attached} attached of {}",
-                    if kinds.is_empty() { "no kind".to_owned() } else { kinds.join(", ") }
-                )
-                .unwrap();
-                conditions(text, "    ", &listener.conditions);
+            if let Some(sets) = status.attached_listener_sets {
+                writeln!(text, "  {sets} sets of listeners").unwrap();
             }
+            listeners(text, &status.listeners);
+        }
+        ObjectStatus::ListenerSet(status) => {
+            conditions(text, "  ", &status.conditions);
+            listeners(text, &status.listeners);
         }
         ObjectStatus::Route(status) => {
             for parent in &status.parents {
@@ -180,6 +193,16 @@ fn render_status(text: &mut String, update: &StatusUpdate) {
                 conditions(text, "    ", &ancestor.conditions);
             }
         }
+    }
+}
+
+fn listeners(text: &mut String, listeners: &[GatewayStatusListener]) {
+    for listener in listeners {
+        let kinds: Vec<&str> = listener.supported_kinds.iter().map(|kind| &*kind.kind).collect();
+        let (name, attached) = (&listener.name, listener.attached_routes);
+        let kinds = if kinds.is_empty() { "no kind".to_owned() } else { kinds.join(", ") };
+        writeln!(text, "  listener {name}: {attached} attached of {kinds}").unwrap();
+        conditions(text, "    ", &listener.conditions);
     }
 }
 

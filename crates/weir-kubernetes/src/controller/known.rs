@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::core::ObjectMeta;
-use weir_gateway::ObjectKey;
-use weir_gateway::api::{Gateway, GatewayClass};
+use weir_gateway::api::{Gateway, GatewayClass, ListenerSet};
+use weir_gateway::{ObjectKey, gateway_of_set};
 
 use super::objects::OwnedKind;
 
@@ -28,6 +28,8 @@ pub(crate) enum ClusterEvent {
     ClassGone(ObjectKey),
     Gateway(ObjectKey, KnownGateway),
     GatewayGone(ObjectKey),
+    ListenerSet(Arc<ListenerSet>),
+    ListenerSetGone(ObjectKey),
     /// A ConfigMap that may hold parameters has changed, or is gone.
     Parameters(ObjectKey),
     Owned(OwnedKind, ObjectKey, OwnedMark),
@@ -41,6 +43,7 @@ pub(crate) enum ClusterEvent {
 pub(crate) enum WatchedList {
     Classes,
     Gateways,
+    ListenerSets,
     Parameters,
     Owned(OwnedKind),
 }
@@ -80,6 +83,7 @@ pub(crate) struct KnownCluster {
     controller_name: Box<str>,
     pub(crate) classes: BTreeMap<ObjectKey, Arc<GatewayClass>>,
     pub(crate) gateways: BTreeMap<ObjectKey, KnownGateway>,
+    sets: BTreeMap<ObjectKey, Arc<ListenerSet>>,
     owned: BTreeMap<(OwnedKind, ObjectKey), OwnedMark>,
     listed: BTreeSet<WatchedList>,
     /// Gateways whose objects have to be compared.
@@ -97,7 +101,7 @@ impl KnownCluster {
 
     /// Whether everything that is watched has been listed: before that, nothing may be judged.
     pub(crate) fn is_listed(&self) -> bool {
-        self.listed.len() == OwnedKind::ALL.len() + 3
+        self.listed.len() == OwnedKind::ALL.len() + 4
     }
 
     /// Whether a class is that of this controller.
@@ -155,6 +159,15 @@ impl KnownCluster {
                 self.gateways.remove(&key);
                 self.are_accounts_due = true;
             }
+            ClusterEvent::ListenerSet(set) => {
+                let key = ObjectKey::of(&set.metadata);
+                let before = self.sets.insert(key, Arc::clone(&set));
+                self.note_gateway_of(before.as_deref(), Some(&*set));
+            }
+            ClusterEvent::ListenerSetGone(key) => {
+                let before = self.sets.remove(&key);
+                self.note_gateway_of(before.as_deref(), None);
+            }
             ClusterEvent::Parameters(key) => {
                 let refers = |known: &KnownGateway| {
                     let wanted = known.gateway.spec.infrastructure.as_deref();
@@ -192,10 +205,36 @@ impl KnownCluster {
         self.due_classes.extend(ours.map(|(key, _)| key.clone()));
     }
 
+    /// Notes the Gateways whose sets have other ports than before.
+    fn note_gateway_of(&mut self, before: Option<&ListenerSet>, after: Option<&ListenerSet>) {
+        let ports =
+            |set: Option<&ListenerSet>| set.and_then(|set| Some((gateway_of_set(set)?, ports_of(set))));
+        let (before, after) = (ports(before), ports(after));
+        if before != after {
+            self.due_gateways.extend(before.into_iter().chain(after).map(|(gateway, _)| gateway));
+        }
+    }
+
+    /// The ports of the sets of a Gateway that its pods have accepted: they know whether the Gateway allows a set.
+    pub(crate) fn ports_of_sets(&self, gateway: &ObjectKey) -> BTreeMap<u16, Box<str>> {
+        let sets = self.sets.values().filter(|set| gateway_of_set(set).as_ref() == Some(gateway));
+        sets.flat_map(|set| ports_of(set)).collect()
+    }
+
     fn note_users_of_class(&mut self, class: &ObjectKey) {
         self.are_accounts_due = true;
         let users =
             self.gateways.iter().filter(|(_, known)| known.gateway.spec.gateway_class_name == class.name);
         self.due_gateways.extend(users.map(|(gateway, _)| gateway.clone()));
     }
+}
+
+/// The ports of a set, with their protocols; none before it was accepted.
+fn ports_of(set: &ListenerSet) -> Vec<(u16, Box<str>)> {
+    let conditions = set.status.iter().flat_map(|status| &status.conditions);
+    let is_accepted =
+        { conditions }.any(|condition| *condition.r#type == *"Accepted" && *condition.status == *"True");
+    let listeners = set.spec.listeners.iter().filter(|_| is_accepted);
+    let port = |number: i32| u16::try_from(number).ok().filter(|number| *number > 0);
+    listeners.filter_map(|listener| Some((port(listener.port)?, listener.protocol.clone()))).collect()
 }

@@ -102,7 +102,7 @@ impl GatewayRequest<'_> {
 
     /// `None`: without ports there is no Service.
     fn service(&self) -> Option<Value> {
-        let ports = self.ports();
+        let ports = self.all_ports();
         let ports: Vec<Value> = ports
             .iter()
             .map(|port| {
@@ -118,6 +118,9 @@ impl GatewayRequest<'_> {
         });
         if &*parameters.service_type != "ClusterIP" {
             spec["externalTrafficPolicy"] = json!(parameters.external_traffic_policy);
+        }
+        if let Some(address) = self.wanted_address().filter(|_| &*parameters.service_type == "LoadBalancer") {
+            spec["loadBalancerIP"] = json!(address);
         }
         (!ports.is_empty()).then(|| json!({ "spec": spec }))
     }

@@ -1,5 +1,7 @@
 //! Objects of Gateways, compared with what the types of Kubernetes say and with what users rely on.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -44,7 +46,8 @@ fn objects(gateway: &Gateway, parameters: &GatewayParameters) -> Vec<OwnedObject
         namespace_role: "weir-gateway-namespace".into(),
         has_all_secrets: false,
     };
-    GatewayRequest { gateway, uid: "u-1", parameters, settings: &settings }.objects()
+    GatewayRequest { gateway, uid: "u-1", parameters, settings: &settings, ports_of_sets: BTreeMap::new() }
+        .objects()
 }
 
 fn one(kind: OwnedKind, gateway: &Gateway, parameters: &GatewayParameters) -> Value {

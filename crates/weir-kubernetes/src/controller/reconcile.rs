@@ -91,6 +91,7 @@ impl Reconciler {
             uid: &known.uid,
             parameters: &parameters,
             settings: &self.settings.pods,
+            ports_of_sets: cluster.ports_of_sets(key),
         };
         for object in request.objects() {
             self.apply(cluster, key, &known.uid, &object).await?;

@@ -50,6 +50,8 @@ pub(crate) struct GatewayRequest<'a> {
     pub(crate) uid: &'a str,
     pub(crate) parameters: &'a GatewayParameters,
     pub(crate) settings: &'a GatewayPods,
+    /// The ports of its ListenerSets, with their protocols.
+    pub(crate) ports_of_sets: BTreeMap<u16, Box<str>>,
 }
 
 /// A port on which the listeners of a Gateway accept connections.
@@ -75,7 +77,16 @@ impl GatewayRequest<'_> {
         &self.gateway.metadata.namespace
     }
 
-    /// The ports of the listeners whose protocol Weir knows, in ascending order, each once.
+    /// The ports of its own listeners and of those of its sets.
+    pub(crate) fn all_ports(&self) -> Vec<GatewayPort<'_>> {
+        let mut ports = self.ports();
+        let own: Vec<u16> = ports.iter().map(|port| port.number).collect();
+        let of_sets = self.ports_of_sets.iter().filter(|(number, _)| !own.contains(number));
+        ports.extend(of_sets.map(|(number, protocol)| GatewayPort { number: *number, protocol }));
+        ports
+    }
+
+    /// The ports of its own listeners whose protocol Weir knows, in ascending order, each once.
     pub(crate) fn ports(&self) -> Vec<GatewayPort<'_>> {
         let mut ports = BTreeMap::new();
         for listener in &self.gateway.spec.listeners {
@@ -124,6 +135,12 @@ impl GatewayRequest<'_> {
         labels.insert(GATEWAY_LABEL, names::of_label(&self.gateway.metadata.name));
         labels.insert(MANAGER_LABEL, MANAGER.to_owned());
         json!(labels)
+    }
+
+    /// The address that its load balancer is to have: the first IP address that it asks for.
+    pub(crate) fn wanted_address(&self) -> Option<&str> {
+        let values = self.gateway.spec.addresses.iter().filter_map(|address| address.value.as_deref());
+        { values }.find(|value| value.parse::<std::net::IpAddr>().is_ok())
     }
 
     /// The annotations of the Gateway's infrastructure.

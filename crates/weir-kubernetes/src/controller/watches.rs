@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Api, Client, Resource};
 use weir_gateway::ObjectKey;
-use weir_gateway::api::{GROUP, Gateway, GatewayClass};
+use weir_gateway::api::{GROUP, Gateway, GatewayClass, ListenerSet};
 
 use super::known::{ClusterEvent, KnownGateway, OwnedMark, WatchedList};
 use super::objects::OwnedKind;
@@ -35,6 +35,10 @@ pub(crate) fn class_resource() -> ApiResource {
     resource([GROUP, GatewayClass::VERSION, GatewayClass::KIND, GatewayClass::PLURAL])
 }
 
+fn set_resource() -> ApiResource {
+    resource([GROUP, ListenerSet::VERSION, ListenerSet::KIND, ListenerSet::PLURAL])
+}
+
 /// All of them.
 pub(crate) fn all(client: &Client) -> impl Stream<Item = WatchedEvent> + use<> {
     let api = |resource: &ApiResource| Api::<DynamicObject>::all_with(client.clone(), resource);
@@ -48,6 +52,12 @@ pub(crate) fn all(client: &Client) -> impl Stream<Item = WatchedEvent> + use<> {
             WatchedList::Gateways,
             gateway,
             ClusterEvent::GatewayGone,
+        ),
+        events(
+            watch(api(&set_resource()), config()),
+            WatchedList::ListenerSets,
+            |object| Ok(ClusterEvent::ListenerSet(Arc::new(typed(object)?))),
+            ClusterEvent::ListenerSetGone,
         ),
         events(
             watch(metadata(&resource(OwnedKind::ConfigMap.names())), config()),
@@ -102,7 +112,12 @@ fn events<K: Resource + Send + 'static>(
             known.remove(&key);
             vec![Ok(gone(key))]
         }
-        Err(error) => vec![Err(format!("the watch of {list:?} does not work: {error}"))],
+        Err(error) => {
+            let failed = Err(format!("the watch of {list:?} does not work: {error}"));
+            // Clusters with older definitions have no sets: Gateways do not wait for them.
+            let is_optional = list == WatchedList::ListenerSets;
+            std::iter::once(failed).chain(is_optional.then_some(Ok(ClusterEvent::Listed(list)))).collect()
+        }
     });
     translated.flat_map(futures_util::stream::iter).boxed()
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_config::{PathForm, RouteAction, SplitTarget};
 use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
-use weir_traffic::route::RouteRequest;
+use weir_traffic::route::{RouteId, RouteRequest};
 
 use super::client::Client;
 use super::stream::ClientStream;
@@ -147,13 +147,20 @@ pub(crate) fn connection_route<'a>(
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
-    let connection =
-        RoutableConnection { server_name: &exchange.server_name, source: client.peer.ip_or_local() };
-    let Some(id) = listener.routes.lookup(&connection) else {
+    let Some(id) = route_of_connection(client, listener, &exchange.server_name) else {
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
     exchange.record.route = Some(id.index());
     Ok(&listener.route_plans[id.index()])
+}
+
+/// The route of connections for this server name.
+pub(crate) fn route_of_connection(
+    client: &Client,
+    listener: &ListenerPlan,
+    server_name: &[u8],
+) -> Option<RouteId> {
+    listener.routes.lookup(&RoutableConnection { server_name, source: client.peer.ip_or_local() })
 }
 
 /// Whether a browser asks what another request may do, on a route that answers that.

@@ -200,6 +200,7 @@ fn carry(
         let mut history = AttemptHistory::new();
         let mut kept = None;
         let (location, mut serving) = loop {
+            pause::before_retry(client, stream, exchange, &mut history).await?;
             // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
             let slot = match kept.take() {
                 Some(slot) => slot,
@@ -222,10 +223,6 @@ fn carry(
                     exchange.record.sent_to_server += serving.server.sent();
                     servers.drop_stream(serving.server);
                     drop(serving.slot);
-                    if let Some(time) = exchange.grpc.and_then(|call| call.pushback) {
-                        // On the heap, since it is rare and would make every exchange larger.
-                        Box::pin(pause::hold(client, stream, exchange, time)).await?;
-                    }
                 }
                 Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
             }
@@ -325,7 +322,7 @@ fn goes_again<T: ServerStream>(
 fn begin_attempts(client: &mut Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let Plans { listener, upstream, .. } = plans;
     faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Route);
-    exchange.waits.begin(&listener.wait_limits(upstream));
+    exchange.waits.begin(&plans.wait_limits());
     if exchange.grpc.is_some() {
         grpc::begin(exchange, listener, upstream);
     }

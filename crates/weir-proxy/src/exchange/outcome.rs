@@ -1,5 +1,7 @@
 //! The outcome of the attempts of an exchange: a response that has begun, or a failure and whether a retry may help.
 
+use std::time::Duration;
+
 use weir_observe::{Cause, Failure};
 use weir_traffic::balance::Excluded;
 use weir_traffic::{ServerId, retry};
@@ -29,6 +31,8 @@ pub(crate) struct AttemptHistory {
     pub(super) unreached: u32,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
+    /// How long to wait before the next attempt.
+    pub(super) pause: Option<Duration>,
     /// Why the last attempt failed: reported to the client when no other server can take the request.
     pub(super) last: Option<Failure>,
 }
@@ -42,6 +46,7 @@ impl AttemptHistory {
             refused: 0,
             unreached: 0,
             fresh: false,
+            pause: None,
             last: None,
         }
     }

@@ -6,10 +6,29 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::outcome::AttemptHistory;
 use super::stream::ClientEnd;
 use super::{Ended, Exchange};
 use crate::net::clock;
 use crate::state::activity::Activity;
+
+/// Waits before an attempt that follows another, if that is wanted.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the time of the exchange is over.
+#[inline(always)]
+pub(super) async fn before_retry(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    history: &mut AttemptHistory,
+) -> Result<(), Ended> {
+    match history.pause.take() {
+        // On the heap, since it is rare and would make every exchange larger.
+        Some(time) => Box::pin(hold(client, stream, exchange, time)).await,
+        None => Ok(()),
+    }
+}
 
 /// Waits for so long.
 ///
@@ -36,5 +55,8 @@ pub(super) async fn hold(
         })
     })
     .await
-    .map_err(Ended::Failed)
+    .map_err(Ended::Failed)?;
+    client.now = clock::now();
+    exchange.record.spend(Phase::Queue, client.now);
+    Ok(())
 }

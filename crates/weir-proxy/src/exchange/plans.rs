@@ -4,8 +4,10 @@ use std::rc::Rc;
 
 use weir_observe::UpstreamShard;
 use weir_traffic::ServerId;
+use weir_traffic::retry::RetryPolicy;
 
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::state::wait_limits::WaitLimits;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 use crate::upstream::stream::Destination;
 
@@ -29,6 +31,20 @@ impl<'a> Plans<'a> {
     #[inline]
     pub(crate) fn server(self, server: usize) -> &'a Rc<LocalServer> {
         self.config.server(self.upstream_index, server)
+    }
+
+    /// Decides about retries: that of the route, else that of the upstream.
+    #[inline]
+    pub(crate) fn retry(self) -> &'a RetryPolicy {
+        self.route.config.retry.as_deref().unwrap_or(&self.upstream.retry)
+    }
+
+    /// How long to wait for each party.
+    #[inline]
+    pub(crate) fn wait_limits(self) -> WaitLimits {
+        let mut limits = self.listener.wait_limits(self.upstream);
+        limits.response = self.route.config.timeouts.response.or(limits.response);
+        limits
     }
 
     /// What the worker counts of the upstream.

@@ -21,7 +21,8 @@ pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) 
     let plan = plans.upstream;
     plans.config.count_towards_retries(plans.upstream_index, client.now);
     // What a server leaves unprocessed on a shared connection may go again, whatever it is.
-    let may_go_again = plan.shares_connections() || plan.retry.attempts_max > 1 && plan.may_repeat(exchange);
+    let may_go_again =
+        plan.shares_connections() || plans.retry().attempts_max > 1 && plan.may_repeat(exchange);
     if exchange.request.body() != BodyLength::None && may_go_again {
         exchange.replay_buffer.begin(plan.retry_body_max);
     }
@@ -38,14 +39,15 @@ pub(crate) fn instead<T: ServerStream>(
     serving: &RespondingServer<T>,
 ) -> bool {
     let (status, method) = (exchange.response.status(), exchange.request.method());
+    let policy = plans.retry();
     let cause = match exchange.grpc.and_then(|call| call.status) {
-        Some(status) if plans.upstream.retry.on_grpc_status.contains(&(status as u8)) => {
+        Some(status) if policy.on_grpc_status.contains(&(status as u8)) => {
             if !grpc::may_go_again(exchange, &serving.server) {
                 return false;
             }
             retry::RetryCause::GrpcStatus(status as u8)
         }
-        _ if plans.upstream.retry.on_status.contains(&status) && method != Method::Connect => {
+        _ if policy.on_status.contains(&status) && method != Method::Connect => {
             retry::RetryCause::Status(status)
         }
         _ => return false,
@@ -63,6 +65,7 @@ pub(crate) fn instead<T: ServerStream>(
     };
     let goes_again = again(client, exchange, plans, history, failed).is_ok();
     if goes_again {
+        history.pause = exchange.grpc.and_then(|call| call.pushback).or(history.pause);
         plans.server(server.index()).shard.responses.record(status);
         // If that other server is gone a moment later, the failure is `no-server`, not that of this attempt.
         history.last = None;
@@ -116,7 +119,8 @@ pub(crate) fn again(
         elapsed: now.saturating_duration_since(exchange.attempt_trace.first().began),
     };
     let millis = plan.millis(now);
-    match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
+    let policy = plans.retry();
+    match policy.judge(&facts, || plan.retry_budget.try_take(millis)) {
         RetryDecision::GiveUp(reason) => {
             plans.upstream_shard().retries_refused[reason as usize].increment();
             exchange.attempt_trace.decided(Decision::GiveUp(reason), now);
@@ -125,10 +129,12 @@ pub(crate) fn again(
         }
         RetryDecision::Retry { server, counts_as_attempt } => {
             if counts_as_attempt {
-                if plan.retry.passes_over(&facts) {
+                if policy.passes_over(&facts) {
                     let passed =
                         if facts.was_refused { &mut history.refused } else { &mut history.unreached };
                     *passed += 1;
+                } else {
+                    history.pause = Some(policy.pause(facts.attempts)).filter(|pause| !pause.is_zero());
                 }
                 plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();

@@ -14,7 +14,7 @@ use super::client::Client;
 use super::outcome::{AttemptHistory, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, FinalHead, Status};
-use super::{Ended, Exchange, attempt, finish, queue, retry};
+use super::{Ended, Exchange, attempt, finish, pause, queue, retry};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
 use crate::relay::ends::{RelayError, Sink};
@@ -66,7 +66,7 @@ pub(super) async fn run<U: Servers>(
     taker: &mut impl ResponseTaker,
 ) -> Result<(), Ended> {
     let mut stream = Sender { end, body, taken: 0 };
-    exchange.waits.begin(&plans.listener.wait_limits(plans.upstream));
+    exchange.waits.begin(&plans.wait_limits());
     retry::begin(client, exchange, plans);
     let outcome = carry(client, &mut stream, servers, exchange, plans, taker).await;
     count(exchange, outcome);
@@ -84,6 +84,7 @@ async fn carry<E: ClientEnd, U: Servers>(
     let mut history = AttemptHistory::new();
     let mut kept = None;
     let (location, mut serving) = loop {
+        pause::before_retry(client, stream, exchange, &mut history).await?;
         let slot = match kept.take() {
             Some(slot) => slot,
             None => queue::admit(client, stream, exchange, plans, &history.excluded)

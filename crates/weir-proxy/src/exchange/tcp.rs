@@ -14,8 +14,9 @@ use super::plans::Plans;
 use super::retry;
 use super::stream::ClientEnd;
 use super::tunnelled::Tunnelled;
-use super::{Ended, Exchange, access, choose, finish, queue};
+use super::{Ended, Exchange, access, choose, finish, pause, queue};
 use crate::net::clock;
+use crate::state::snapshot::ListenerPlan;
 use crate::upstream::stream::Servers;
 
 /// The client of a TCP connection.
@@ -34,6 +35,12 @@ pub(crate) trait TcpClient: ClientEnd {
         exchange: &mut Exchange,
         limit: Duration,
     ) -> Result<(), Ended>;
+}
+
+/// Whether TLS with a client that asks for this server name passes through to a server.
+pub(crate) fn passes_tls(client: &Client, listener: &ListenerPlan, server_name: &str) -> bool {
+    let route = choose::route_of_connection(client, listener, server_name.as_bytes());
+    route.is_some_and(|id| listener.route_plans[id.index()].config.tls_passthrough)
 }
 
 /// Brings one connection from its client to a server; returns the tunnel, or what becomes of a client that gets none.
@@ -93,6 +100,7 @@ async fn carry(
 
     let mut history = AttemptHistory::new();
     let (location, (server, slot)) = loop {
+        pause::before_retry(client, stream, exchange, &mut history).await?;
         // Queue: a slot on a server, now or as soon as one is free.
         let slot = queue::admit(client, stream, exchange, plans, &history.excluded)
             .await

@@ -108,6 +108,8 @@ pub struct ListenerPlan {
     pub(crate) routes: RouteTable,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
+    /// Whether TLS that ends here passes through on some route.
+    pub(crate) passes_tls: bool,
     /// The connections that each client may open in a time.
     pub connection_rate: Option<Arc<ConnectionRate>>,
     /// The lists and limits for requests that no route takes; routes have those of the listener, too.
@@ -274,6 +276,7 @@ impl ListenerPlan {
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
+            passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
             request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
             stripped: StrippedFields::new(stripped).map(Arc::new),
             fields_without_certificate: clients.map(|clients| fields_without(&clients.headers)),

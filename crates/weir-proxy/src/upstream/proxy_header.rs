@@ -59,7 +59,7 @@ pub(crate) fn of_client(version: ProxyVersion, client: &ProxiedClient<'_>) -> He
 
 /// The TLV about TLS with the client: its version and its certificate.
 fn of_tls(tls: TlsFacts<'_>) -> SslTlv<'_> {
-    let identity = tls.client_certificate.map(|certificate| &certificate.identity);
+    let identity = tls.client_certificate.and_then(|certificate| certificate.identity.as_ref());
     let certificate = match (identity, tls.is_resumed) {
         (None, _) => 0,
         (Some(_), true) => SslTlv::CERTIFICATE_IN_SESSION,

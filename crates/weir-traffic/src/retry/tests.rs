@@ -392,3 +392,32 @@ fn threads_together_keep_within_the_budget() {
         "{taken}: never more, and at most the threads' own last tries fewer"
     );
 }
+
+#[test]
+fn a_lone_server_is_asked_again_where_the_policy_allows_it() {
+    let policy = RetryPolicy {
+        on_timeout: true,
+        on_status: vec![503],
+        same_server: true,
+        attempts_max: 3,
+        ..RetryPolicy::default()
+    };
+    for cause in [RetryCause::Timeout, RetryCause::Status(503)] {
+        let failed = FailedAttempt { cause, other_server: false, ..BROKEN_GET };
+        assert_eq!(judge(&policy, failed), OTHER_FIRST);
+        assert_eq!(judge(&policy, FailedAttempt { attempts: 2, ..failed }), OTHER_FIRST);
+        let exhausted = FailedAttempt { attempts: 3, ..failed };
+        assert_eq!(judge(&policy, exhausted), RetryDecision::GiveUp(RetryRefusal::AttemptsExhausted));
+        let elsewhere = RetryPolicy { same_server: false, ..policy.clone() };
+        assert_eq!(judge(&elsewhere, failed), RetryDecision::GiveUp(RetryRefusal::NoOtherServer));
+    }
+}
+
+#[test]
+fn pauses_double_up_to_a_limit() {
+    let policy = RetryPolicy { backoff: Duration::from_millis(25), ..RetryPolicy::default() };
+    let pauses: Vec<u128> = (1..=6).map(|attempts| policy.pause(attempts).as_millis()).collect();
+    assert_eq!(pauses, [25, 50, 100, 200, 200, 200]);
+    assert_eq!(RetryPolicy::default().pause(3), Duration::ZERO);
+    assert_eq!(policy.pause(u32::MAX), Duration::from_millis(200));
+}

@@ -106,6 +106,7 @@ impl KubernetesRoutes {
         SourceSettings {
             gateway: GatewaySettings {
                 controller_name: arguments.controller_name.as_str().into(),
+                has_own_pods: served.is_some(),
                 served,
                 bind: arguments.bind,
                 published_service: arguments

@@ -70,7 +70,7 @@ pub(super) async fn wait(
 }
 
 /// The ClientHello, which stays in the input; `None` where it is none, which the handshake will find out.
-async fn read_hello(conn: &mut ClientConnection) -> Result<Option<ClientHello>, TlsRefusal> {
+pub(super) async fn read_hello(conn: &mut ClientConnection) -> Result<Option<ClientHello>, TlsRefusal> {
     let mut hello = ClientHello::new();
     let is_one = std::future::poll_fn(|cx| {
         loop {

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustls::ServerConfig;
+use rustls::pki_types::UnixTime;
 use rustls::server::UnbufferedServerConnection;
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::tls_refusal::{TlsRefusal, poll_over};
 use super::{ClientConnection, certificate_wait};
+use crate::exchange::tcp;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
 use crate::net::socket::Behind;
@@ -39,9 +40,15 @@ pub(crate) async fn accept(
     let began = conn.client.now;
     conn.client.deadline.set(began, Some(limit));
     let outcome = match first_byte(conn).await {
+        Ok(HANDSHAKE) if passes_through(conn).await => {
+            // The time left is for the server name, which is read again.
+            conn.client.deadline.set_at(None);
+            conn.client.now = clock::now();
+            return Ok(());
+        }
         Ok(HANDSHAKE) => match wait_for_rate(conn, server_config, began + limit).await {
             Ok(()) => match certificate(conn, server_config, limit).await {
-                Ok(()) => shake(conn, server_config.config()).await,
+                Ok(()) => shake(conn, server_config).await,
                 Err(refused) => Err(refused),
             },
             Err(refused) => Err(refused),
@@ -78,6 +85,17 @@ async fn first_byte(conn: &mut ClientConnection) -> Result<u8, TlsRefusal> {
         received.await?;
     }
     conn.connection.received().first().copied().ok_or(TlsRefusal::Quietly)
+}
+
+/// Whether TLS passes through to the server, as the route for the server name says. A hello that cannot be read is left to the handshake.
+async fn passes_through(conn: &mut ClientConnection) -> bool {
+    let listener = Arc::clone(&conn.client.listener.plan());
+    if !listener.passes_tls {
+        return false;
+    }
+    // On the heap, since few listeners do this and it would make every handshake larger.
+    let Ok(Some(hello)) = Box::pin(certificate_wait::read_hello(conn)).await else { return false };
+    tcp::passes_tls(&conn.client, &listener, hello.server_name().unwrap_or_default())
 }
 
 /// Waits until the rate limit allows this handshake.
@@ -118,8 +136,8 @@ async fn certificate(
     Ok(())
 }
 
-async fn shake(conn: &mut ClientConnection, config: Arc<ServerConfig>) -> Result<(), TlsRefusal> {
-    let made = UnbufferedServerConnection::new(config);
+async fn shake(conn: &mut ClientConnection, server_config: &TlsServerConfig) -> Result<(), TlsRefusal> {
+    let made = UnbufferedServerConnection::new(server_config.config());
     let made = made.map_err(|_| TlsRefusal::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
     let mut records = Box::new(Records::new(TlsSession::Server(made), conn.connection.input.take()));
     let outcome = std::future::poll_fn(|cx| {
@@ -143,7 +161,7 @@ async fn shake(conn: &mut ClientConnection, config: Arc<ServerConfig>) -> Result
         // The handshake was the whole proof (RFC 8737 section 3).
         return Err(TlsRefusal::Quietly);
     }
-    records.client_certificate = client_certificate(conn, &records)?;
+    records.client_certificate = client_certificate(conn, &records, server_config)?;
     conn.connection.tls = Some(records);
     conn.client.is_tls = true;
     Ok(())
@@ -153,16 +171,24 @@ async fn shake(conn: &mut ClientConnection, config: Arc<ServerConfig>) -> Result
 fn client_certificate(
     conn: &ClientConnection,
     records: &Records,
+    server_config: &TlsServerConfig,
 ) -> Result<Option<Box<ClientCertificate>>, TlsRefusal> {
     let plan = Arc::clone(&conn.client.listener.plan());
     let tls = plan.config.tls.as_ref();
     let clients = tls.and_then(|tls| tls.client_certificates.as_ref());
-    let (Some(clients), Some(der)) = (clients, records.peer_certificate()) else { return Ok(None) };
+    let (Some(clients), Some(chain @ [der, ..])) = (clients, records.peer_certificates()) else {
+        return Ok(None);
+    };
+    let now = clock::unix_now();
+    let verifier = server_config.client_verifier();
+    if verifier.is_some_and(|verifier| !verifier.is_valid(chain, UnixTime::since_unix_epoch(now))) {
+        return Ok(Some(ClientCertificate::invalid(&clients.headers)));
+    }
     let rejected = |cause| TlsRefusal::Failed(Failure::client(Phase::Tls, cause));
     let read = ClientCertificate::read(der, &clients.headers);
     let read = read.ok_or_else(|| rejected(Cause::TlsCertificateRejected))?;
     // In a handshake that resumes an earlier session, no verifier runs.
-    if read.identity.not_after < UNIX_EPOCH + clock::unix_now() {
+    if read.identity.as_ref().is_some_and(|identity| identity.not_after < UNIX_EPOCH + now) {
         return Err(rejected(Cause::TlsCertificateExpired));
     }
     Ok(Some(read))

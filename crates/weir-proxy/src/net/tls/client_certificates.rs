@@ -47,7 +47,7 @@ impl ClientAuthorities {
         &self,
         verify: ClientVerification,
         provider: &Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
+    ) -> Result<Arc<ClientVerifier>, rustls::Error> {
         let refused = |file: Option<&Path>, error: &dyn std::fmt::Display| {
             rustls::Error::General(format!("{}: {error}", file.unwrap_or(Path::new("")).display()))
         };
@@ -57,7 +57,7 @@ impl ClientAuthorities {
             added.map_err(|error| refused(self.authorities.file.as_deref(), &error))?;
         }
         let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-        if verify == ClientVerification::Optional {
+        if verify != ClientVerification::Required {
             builder = builder.allow_unauthenticated();
         }
         if let Some(revocations) = &self.revocations {
@@ -68,19 +68,35 @@ impl ClientAuthorities {
         let by_authority = builder.build();
         let by_authority =
             by_authority.map_err(|error| refused(file.or(self.authorities.file.as_deref()), &error))?;
-        Ok(Arc::new(ClientVerifier { by_authority, authorities: Arc::clone(&self.authorities) }))
+        let lets_in_invalid = verify == ClientVerification::Unverified;
+        Ok(Arc::new(ClientVerifier {
+            by_authority,
+            authorities: Arc::clone(&self.authorities),
+            lets_in_invalid,
+        }))
     }
 }
 
 /// Trusts what an authority has signed, and those certificates that are among the authorities themselves.
 #[derive(Debug)]
-struct ClientVerifier {
+pub(crate) struct ClientVerifier {
     by_authority: Arc<dyn ClientCertVerifier>,
     authorities: Arc<Authorities>,
+    /// Whether the handshake goes on with a certificate that is not valid; what the client proves then is only that it has the key.
+    lets_in_invalid: bool,
 }
 
-impl ClientCertVerifier for ClientVerifier {
-    fn verify_client_cert(
+impl ClientVerifier {
+    /// Whether a certificate that a handshake went on with, followed by its intermediates, is valid.
+    pub(crate) fn is_valid(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> bool {
+        match chain {
+            _ if !self.lets_in_invalid => true,
+            [end_entity, intermediates @ ..] => self.verify(end_entity, intermediates, now).is_ok(),
+            [] => false,
+        }
+    }
+
+    fn verify(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
@@ -90,6 +106,20 @@ impl ClientCertVerifier for ClientVerifier {
             self_signed::verify(&self.authorities, end_entity, now, error)
                 .map(|()| ClientCertVerified::assertion())
         })
+    }
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        if self.lets_in_invalid {
+            return Ok(ClientCertVerified::assertion());
+        }
+        self.verify(end_entity, intermediates, now)
     }
 
     fn offer_client_auth(&self) -> bool {
@@ -130,15 +160,24 @@ impl ClientCertVerifier for ClientVerifier {
 /// Names and values of the fields that tell servers about the certificate of a client.
 pub(crate) type CertificateFields = Box<[(Box<str>, Box<str>)]>;
 
-/// The certificate of a client, verified in the handshake.
+/// The certificate of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientCertificate {
-    pub(crate) identity: Identity,
+    /// Whose it is, as an authority says; `None`: it is not valid, and the client was let in without.
+    pub(crate) identity: Option<Identity>,
     /// The fields for servers about it.
     pub(crate) fields: CertificateFields,
 }
 
 impl ClientCertificate {
+    /// One that is not valid.
+    pub(crate) fn invalid(headers: &ClientCertificateHeaders) -> Box<Self> {
+        Box::new(Self {
+            identity: None,
+            fields: headers.verify.iter().map(|name| field(name, "FAILED")).collect(),
+        })
+    }
+
     /// Reads a certificate that was verified; `None` when that turns out to be impossible.
     pub(crate) fn read(der: &CertificateDer<'_>, headers: &ClientCertificateHeaders) -> Option<Box<Self>> {
         let identity = Identity::read(der)?;
@@ -159,7 +198,7 @@ impl ClientCertificate {
             // RFC 9440 section 2.1: a byte sequence of structured fields.
             fields.push(field(name, &format!(":{}:", BASE64.encode(der))));
         }
-        Some(Box::new(Self { identity, fields: fields.into() }))
+        Some(Box::new(Self { identity: Some(identity), fields: fields.into() }))
     }
 }
 

@@ -10,8 +10,10 @@ use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLog, RootCertStore, SignatureScheme};
-use weir_config::{Authorities, LoadedCertificate, RevocationLists, UpstreamTls};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, KeyLog, RootCertStore, SignatureScheme,
+};
+use weir_config::{Authorities, CertificateName, LoadedCertificate, RevocationLists, UpstreamTls};
 
 use super::server_config::{TlsConfigError, provider, versions};
 use super::{key_log, self_signed};
@@ -167,7 +169,7 @@ impl HandshakeConfig {
     /// When none of them can be used.
     pub fn verified(name: ServerName<'static>, authorities: &Arc<Authorities>) -> Result<Self, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier = Arc::new(ServerVerifier::new(authorities, None, &provider)?);
+        let verifier = Arc::new(ServerVerifier::new(authorities, None, Vec::new(), &provider)?);
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = builder.with_no_client_auth();
@@ -202,7 +204,8 @@ impl ClientConfigs {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let verifier: Arc<dyn ServerCertVerifier> = match &files.authorities {
             Some(authorities) => {
-                Arc::new(ServerVerifier::new(authorities, files.revocations.as_deref(), &provider)?)
+                let names = tls.subject_alt_names.clone();
+                Arc::new(ServerVerifier::new(authorities, files.revocations.as_deref(), names, &provider)?)
             }
             None => Arc::new(AnyCertificate { provider: Arc::clone(&provider) }),
         };
@@ -240,12 +243,15 @@ fn for_server(probes: &ClientConfig, protocols: &[&[u8]], session_reuse: bool) -
 struct ServerVerifier {
     by_authority: Arc<WebPkiServerVerifier>,
     authorities: Arc<Authorities>,
+    /// The names of which a certificate has to have one; empty: that of the connection.
+    subject_alt_names: Vec<CertificateName>,
 }
 
 impl ServerVerifier {
     fn new(
         authorities: &Arc<Authorities>,
         revocations: Option<&RevocationLists>,
+        subject_alt_names: Vec<CertificateName>,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
@@ -257,7 +263,27 @@ impl ServerVerifier {
             builder = builder.with_crls(revocations.lists.iter().cloned()).enforce_revocation_expiration();
         }
         let by_authority = builder.build().map_err(|error| Error::General(error.to_string()))?;
-        Ok(Self { by_authority, authorities: Arc::clone(authorities) })
+        Ok(Self { by_authority, authorities: Arc::clone(authorities), subject_alt_names })
+    }
+
+    /// Whether a certificate that is trusted is for one of the names.
+    fn verify_names(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        server_name: &ServerName<'_>,
+    ) -> Result<(), Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        if self.subject_alt_names.is_empty() {
+            return verify_server_name(&parsed, server_name);
+        }
+        let is_for = |name: &CertificateName| match name {
+            CertificateName::Host(name) => verify_server_name(&parsed, name).is_ok(),
+            CertificateName::Uri(uri) => weir_config::has_uri(end_entity, uri),
+        };
+        match self.subject_alt_names.iter().any(is_for) {
+            true => Ok(()),
+            false => Err(CertificateError::NotValidForName.into()),
+        }
     }
 }
 
@@ -272,13 +298,14 @@ impl ServerCertVerifier for ServerVerifier {
     ) -> Result<ServerCertVerified, Error> {
         let by_authority = &self.by_authority;
         match by_authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Ok(verified) => Ok(verified),
-            Err(error) => {
-                self_signed::verify(&self.authorities, end_entity, now, error)?;
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
-            }
+            Ok(verified) if self.subject_alt_names.is_empty() => return Ok(verified),
+            Ok(_) => {}
+            // The name is what is verified last.
+            Err(error) if !self.subject_alt_names.is_empty() && is_of_name(&error) => {}
+            Err(error) => self_signed::verify(&self.authorities, end_entity, now, error)?,
         }
+        self.verify_names(end_entity, server_name)?;
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -302,6 +329,16 @@ impl ServerCertVerifier for ServerVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.by_authority.supported_verify_schemes()
     }
+}
+
+/// Whether a certificate is trusted, but not for the name of the connection.
+fn is_of_name(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        )
+    )
 }
 
 /// Takes any certificate, but of its holder only: the signature still has to be by its key.

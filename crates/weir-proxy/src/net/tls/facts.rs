@@ -24,7 +24,7 @@ pub(crate) struct TlsFacts<'a> {
 impl<'a> TlsFacts<'a> {
     /// The same for the access log.
     pub(crate) fn record(&self) -> TlsRecord<'a> {
-        let identity = self.client_certificate.map(|certificate| &certificate.identity);
+        let identity = self.client_certificate.and_then(|certificate| certificate.identity.as_ref());
         TlsRecord {
             version: if self.is_version_13 { "1.3" } else { "1.2" },
             cipher_suite: self.cipher_suite,

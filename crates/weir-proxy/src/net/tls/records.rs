@@ -123,9 +123,9 @@ impl Records {
         }
     }
 
-    /// The certificate that the peer has shown, in this handshake or in the one whose session goes on.
-    pub(crate) fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
-        self.session.peer_certificates()?.first()
+    /// The certificate that the peer has shown, in this handshake or in the one whose session goes on, followed by its intermediates.
+    pub(crate) fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.session.peer_certificates()
     }
 
     /// Whether the handshake agreed on TLS 1.3.

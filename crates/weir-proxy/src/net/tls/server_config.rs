@@ -12,7 +12,7 @@ use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 use weir_traffic::limit::TurnRate;
 
 use super::certificates::{Certificates, keep_old};
-use super::client_certificates::ClientAuthorities;
+use super::client_certificates::{ClientAuthorities, ClientVerifier};
 use super::early_data;
 use super::issued::{CHALLENGE_PROTOCOL, Issuers, ListenerIssued};
 use super::key_log;
@@ -33,6 +33,8 @@ pub struct TlsServerConfig {
     config: ArcSwap<ServerConfig>,
     /// The current authorities for client certificates.
     authorities: ArcSwapOption<ClientAuthorities>,
+    /// What verifies them.
+    verifier: ArcSwapOption<ClientVerifier>,
     /// The certificates that clients are shown.
     pub certificates: Arc<Certificates>,
     /// The limit on handshakes per second, if there is one.
@@ -67,7 +69,8 @@ impl TlsServerConfig {
         let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
         let tickets = ticket_keys(tls)?;
-        let mut config = server_config(tls, &certificates, authorities.as_ref(), provider, tickets.clone())?;
+        let verifier = client_verifier(tls, authorities.as_ref(), &provider)?;
+        let mut config = server_config(tls, &certificates, verifier.as_ref(), provider, tickets.clone())?;
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         if has_issued {
             // The last: a client that offers another one as well gets that.
@@ -77,7 +80,14 @@ impl TlsServerConfig {
         let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
         let tickets = tickets.filter(|_| authorities.is_none());
         let authorities = ArcSwapOption::from_pointee(authorities);
-        Ok(Self { config: ArcSwap::from_pointee(config), authorities, certificates, handshake_rate, tickets })
+        Ok(Self {
+            config: ArcSwap::from_pointee(config),
+            authorities,
+            verifier: ArcSwapOption::new(verifier),
+            certificates,
+            handshake_rate,
+            tickets,
+        })
     }
 
     /// The config for the next handshake.
@@ -88,6 +98,11 @@ impl TlsServerConfig {
     /// The authorities for client certificates, where they are requested.
     pub fn client_authorities(&self) -> Option<Arc<ClientAuthorities>> {
         self.authorities.load_full()
+    }
+
+    /// What verifies certificates of clients, where they are requested.
+    pub(crate) fn client_verifier(&self) -> Option<Arc<ClientVerifier>> {
+        self.verifier.load_full()
     }
 
     /// Verifies certificates of clients by other files from now on. Earlier sessions are not resumed: a client accepted before may be
@@ -103,10 +118,12 @@ impl TlsServerConfig {
         let before = self.config.load();
         let provider = Arc::clone(before.crypto_provider());
         let tickets = ticket_keys(tls)?;
-        let mut config = server_config(tls, &self.certificates, Some(authorities), provider, tickets)?;
+        let verifier = client_verifier(tls, Some(authorities), &provider)?;
+        let mut config = server_config(tls, &self.certificates, verifier.as_ref(), provider, tickets)?;
         config.alpn_protocols.clone_from(&before.alpn_protocols);
         config.key_log = Arc::clone(&before.key_log);
         self.config.store(Arc::new(config));
+        self.verifier.store(verifier);
         self.authorities.store(Some(Arc::new(authorities.clone())));
         Ok(())
     }
@@ -117,17 +134,26 @@ fn ticket_keys(tls: &ListenerTls) -> Result<Option<Arc<TicketKeys>>, rustls::Err
     tls.session_tickets.then(|| TicketKeys::new(&tls.ticket_keys).map(Arc::new)).transpose()
 }
 
+fn client_verifier(
+    tls: &ListenerTls,
+    authorities: Option<&ClientAuthorities>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<ClientVerifier>>, rustls::Error> {
+    let clients = tls.client_certificates.as_ref().zip(authorities);
+    clients.map(|(clients, authorities)| authorities.verifier(clients.verify, provider)).transpose()
+}
+
 /// With a cache of sessions of its own.
 fn server_config(
     tls: &ListenerTls,
     certificates: &Arc<Certificates>,
-    authorities: Option<&ClientAuthorities>,
+    verifier: Option<&Arc<ClientVerifier>>,
     provider: Arc<CryptoProvider>,
     tickets: Option<Arc<TicketKeys>>,
 ) -> Result<ServerConfig, rustls::Error> {
-    let verifier = match (&tls.client_certificates, authorities) {
-        (Some(clients), Some(authorities)) => authorities.verifier(clients.verify, &provider)?,
-        _ => WebPkiClientVerifier::no_client_auth(),
+    let verifier = match verifier {
+        Some(verifier) => Arc::clone(verifier) as _,
+        None => WebPkiClientVerifier::no_client_auth(),
     };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions(&tls.versions))?

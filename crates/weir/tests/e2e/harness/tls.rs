@@ -128,6 +128,15 @@ impl CertificateAuthority {
         server_of(folder.path(), "origin", rustls::ALL_VERSIONS, None)
     }
 
+    /// The same with a certificate that has a URI as well.
+    pub(crate) fn server_with_uri(&self, names: &[&str], uri: &str) -> ServerConfig {
+        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+        self.issue_with(folder.path(), "origin", names, ECDSA, |params| {
+            params.subject_alt_names.push(rcgen::SanType::URI(uri.try_into().expect("it is ASCII")));
+        });
+        server_of(folder.path(), "origin", rustls::ALL_VERSIONS, None)
+    }
+
     /// The same with these versions, for clients with a certificate from `clients` if there is one.
     pub(crate) fn server_with(
         &self,

@@ -201,6 +201,32 @@ fn on_503(origins: &[Origin], more: &str) -> Weir {
     ))
 }
 
+/// With `same_server`, a lone server gets the request again, after pauses that double.
+#[test]
+fn a_lone_server_is_asked_again_after_pauses() {
+    let attempts = AtomicUsize::new(0);
+    let origin = Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            match request.target() == "/recovers" && attempts.fetch_add(1, Ordering::SeqCst) == 2 {
+                true => conn.send(ok("well"))?,
+                false => conn.send("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy")?,
+            }
+        }
+    });
+    let weir =
+        on_503(std::slice::from_ref(&origin), ", attempts_max = 3, same_server = true, backoff = \"50ms\"");
+    let began = now();
+    let response = Client::get(weir.web(), "/recovers");
+    assert_eq!((response.status, response.text()), (200, "well".to_owned()));
+    assert!(now() - began >= Duration::from_millis(50 + 100), "{:?}", now() - began);
+    assert_eq!(retries(&weir, "status"), 2.0);
+    let response = Client::get(weir.web(), "/never");
+    assert_eq!((response.status, response.text()), (503, "busy".to_owned()));
+    assert_eq!(refused(&weir, "attempts-exhausted"), 1.0);
+    assert_eq!(origin.requests().len(), 6);
+}
+
 /// The time for retries begins with the first attempt: a request that has waited in the queue for longer than that is not too late.
 #[test]
 fn a_wait_in_the_queue_takes_no_time_from_the_retries() {

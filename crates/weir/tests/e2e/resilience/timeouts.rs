@@ -27,6 +27,24 @@ fn a_connection_between_requests() {
     client.assert_closed();
 }
 
+/// A route has its own limit on the wait for a response, in place of that of the upstream.
+#[test]
+fn a_response_that_a_route_does_not_wait_for() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::start(&format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\n\
+         [[listener.web.route]]\npath = \"/quick\"\nupstream = \"app\"\ntimeouts.response = \"100ms\"\n\
+         [upstream.app]\nservers = [\"{}\"]\ntimeouts.response = \"10m\"\n",
+        origin.address()
+    ));
+    let response = Client::get(weir.web(), "/quick");
+    assert_eq!((response.status, response.reason()), (504, Some("response-timeout")));
+}
+
 /// An exchange under way is not idle, however long the server thinks.
 #[test]
 fn a_slow_server_is_not_an_idle_client() {

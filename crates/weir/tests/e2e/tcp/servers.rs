@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{address, config, echo};
 use crate::harness::client_hello::hello;
-use crate::harness::{CLOSED_PORT, Client, Gate, Origin, Weir, eventually, latin1};
+use crate::harness::origin::ok;
+use crate::harness::tls::{WEB_TLS, connect, try_connect};
+use crate::harness::{CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, latin1};
 
 #[test]
 fn a_server_that_refuses_is_passed_over() {
@@ -102,6 +104,39 @@ fn tls_passes_through_to_the_server_whose_name_it_asks_for() {
     eventually("it is logged", || {
         std::fs::read_to_string(weir.folder().join("access.log")).is_ok_and(|text| text.contains("- tls-"))
     });
+}
+
+/// One port serves names whose TLS ends at the listener and names whose TLS ends at their servers.
+#[test]
+fn tls_ends_here_for_some_names_and_at_the_servers_for_others() {
+    let (ours, theirs) = (CertificateAuthority::new(), CertificateAuthority::new());
+    let plain = Origin::serving("plain");
+    let secure = Origin::start_tls(theirs.server(&["db.a.test"]), |conn| {
+        conn.request()?;
+        conn.send(ok("secure"))
+    });
+    let folder = ours.folder_for_web();
+    let text = format!(
+        "admin.address = \"127.0.0.1:0\"\n{WEB_TLS}listener.web.address = \"127.0.0.1:0\"\nlistener.web.protocol = \"tcp\"\n\
+         [[listener.web.route]]\nsni = \"*.a.test\"\nupstream = \"plain\"\n\
+         [[listener.web.route]]\nsni = \"db.a.test\"\nupstream = \"secure\"\ntls_passthrough = true\n\
+         [[listener.web.route]]\nname = \"rest\"\nupstream = \"plain\"\n\
+         [upstream.plain]\nservers = [\"{}\"]\n[upstream.secure]\nservers = [\"{}\"]\n",
+        plain.address(),
+        secure.address()
+    );
+    let weir = Weir::start_in(folder, &text);
+    for _ in 0..2 {
+        // Each is trusted by the authority that its own end has a certificate of.
+        let mut client = connect(weir.web(), theirs.client(), "db.a.test");
+        assert_eq!(client.fetch("/").text(), "secure");
+        for name in ["a.test", "www.a.test"] {
+            assert!(try_connect(weir.web(), theirs.client(), name).is_err(), "{name}");
+        }
+        assert!(try_connect(weir.web(), ours.client(), "db.a.test").is_err());
+        let mut client = connect(weir.web(), ours.client(), "a.test");
+        assert_eq!(client.fetch("/").text(), "plain");
+    }
 }
 
 #[test]

@@ -178,6 +178,29 @@ fn an_optional_certificate_may_be_missing_but_not_bad() {
     assert_eq!(origin.requests().len(), 2);
 }
 
+#[test]
+fn a_certificate_that_is_not_valid_is_none_where_clients_are_let_in_anyway() {
+    let origin = Origin::serving("x");
+    let site = Site::start(&origin, "listener.web.tls.client_certificates.verify = \"optional-no-ca\"");
+    let friend = site.clients.certify("ann", |_| {});
+    let stranger = CertificateAuthority::new().certify("eve", |_| {});
+    for version in BOTH {
+        for (shown, verified, is_identified) in
+            [(None, "NONE", false), (Some(&stranger), "FAILED", false), (Some(&friend), "SUCCESS", true)]
+        {
+            // The second time on a session that is resumed, where no certificate is verified.
+            let config = site.client(&[version], shown);
+            for _ in 0..2 {
+                assert!(site.get(config.clone()).is_some(), "{verified} {version:?}");
+                let [verify, subject, fingerprint] =
+                    certificate_fields(&origin.last_request()).map(|value| value.map(str::to_owned));
+                assert_eq!(verify.as_deref(), Some(verified), "{version:?}");
+                assert_eq!((subject.is_some(), fingerprint.is_some()), (is_identified, is_identified));
+            }
+        }
+    }
+}
+
 /// Every way in which a request can say what only Weir may say.
 const FORGED: &str = "X-SSL-Client-Verify: SUCCESS\r\nx-ssl-client-s-dn: CN=root\r\nX_SSL_CLIENT_S_DN: CN=root\r\n\
                       X-SSL-Client_Fingerprint: forged\r\nX-Ssl-Client.Serial: forged\r\nClient-Cert: :AAAA:\r\n\

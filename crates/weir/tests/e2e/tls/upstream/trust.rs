@@ -71,6 +71,35 @@ fn servers_that_fail_verification_get_no_request() {
     }
 }
 
+/// With `subject_alt_names`, the server name is only what is sent in the handshake.
+#[test]
+fn one_of_the_alternative_names_is_enough_and_the_server_name_is_not() {
+    let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
+    let origin = telling(authority.server_with_uri(&["app.test"], "spiffe://a.test/app"));
+    let stranger = telling(other.server_with_uri(&["app.test"], "spiffe://a.test/app"));
+    for (origin, names, is_trusted) in [
+        (&origin, "\"spiffe://a.test/app\"", true),
+        (&origin, "[\"other.test\", \"spiffe://a.test/app\"]", true),
+        (&origin, "[\"spiffe://a.test/other\", \"app.test\"]", true),
+        (&origin, "[\"spiffe://a.test/other\", \"other.test\"]", false),
+        (&origin, "\"spiffe://A.test/app\"", false),
+        (&stranger, "\"spiffe://a.test/app\"", false),
+    ] {
+        for server_name in ["app.test", "sent.test"] {
+            let tls =
+                format!("ca = \"ca.pem\", server_name = \"{server_name}\", subject_alt_names = {names}");
+            let weir = start(folder(&authority), &origin.entry(), &tls, "");
+            let response = Client::get(weir.web(), "/");
+            let case = format!("{names} at {server_name}: {response:?}");
+            match is_trusted {
+                true => assert!(response.text().starts_with(&format!("{server_name} ")), "{case}"),
+                false => assert_eq!(response.status, 502, "{case}"),
+            }
+        }
+    }
+    assert!(stranger.requests().is_empty());
+}
+
 /// A server's own certificate is as good as an authority when the config names it, but only for what it says.
 #[test]
 fn a_certificate_that_signed_itself_can_be_trusted_by_name() {

@@ -1,28 +1,35 @@
 //! From Gateways to listeners: which of them can be opened, with which certificates, for which routes.
 
+mod tls;
+mod sets;
+
 use std::cmp::Reverse;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use data_encoding::BASE64;
 use weir_config::{
-    Authorities, CertificateFiles, ClientCertificateHeaders, ClientCertificates, ClientVerification,
-    ListenAddress, Listener, ListenerProtocol, ListenerTls, LoadedCertificate, PriorKnowledge,
+    ClientCertificates, ListenAddress, Listener, ListenerProtocol, ListenerTls, LoadedCertificate,
+    PriorKnowledge,
 };
 
 use weir_traffic::route::HostPattern;
 
-use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, NamespaceRule, SecretReference};
+use crate::api::{GROUP, Gateway, GatewayListener, ListenerSet, NamespaceRule};
 use crate::compile::RouteKind;
 use crate::hosts::{covers, hostname};
 use crate::parameters::GatewayParameters;
-use crate::policies::{age, load_authorities};
+use crate::policies::age;
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
-/// What a listener of a Gateway is to Weir. Those of one port have to be the same.
+use self::tls::{load_certificates, require_clients};
+
+pub(crate) use self::sets::ListenerSetPlan;
+pub use self::sets::gateway_of_set;
+pub(crate) use self::tls::has_insecure_fallback;
+
+/// What a listener of a Gateway is to Weir. Those of one port have to be the same, or both of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum ListenerRole {
     Http,
@@ -56,6 +63,11 @@ impl ListenerRole {
     fn is_tls(self) -> bool {
         matches!(self, Self::TlsPassthrough | Self::TlsTerminate)
     }
+
+    /// Whether one port can have both.
+    fn shares_port_with(self, other: Self) -> bool {
+        self == other || self.is_tls() && other.is_tls()
+    }
 }
 
 /// A Gateway of ours.
@@ -65,13 +77,51 @@ pub(crate) struct GatewayPlan {
     pub(crate) gateway: Arc<Gateway>,
     /// Whether it can be served at all.
     pub(crate) accepted: Result<(), Refusal>,
+    /// Its own, in their order, then those of its sets.
     pub(crate) listeners: Vec<GatewayListenerPlan>,
+    /// The sets that refer to it, in the order of their precedence.
+    pub(crate) sets: Vec<ListenerSetPlan>,
+    /// The certificate that servers are shown, if it has one.
+    pub(crate) certificate: Option<Result<Arc<LoadedCertificate>, Refusal>>,
+}
+
+impl GatewayPlan {
+    /// Its listeners that come from a set, or from itself, by their places.
+    pub(crate) fn listeners_of(
+        &self,
+        set: Option<usize>,
+    ) -> impl Iterator<Item = (usize, &GatewayListenerPlan)> {
+        self.listeners.iter().enumerate().filter(move |(_, listener)| listener.set == set)
+    }
+}
+
+/// The object that has a listener.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListenerOwner<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: &'a str,
+    /// The set by its place; `None`: the Gateway itself.
+    pub(crate) set: Option<usize>,
+}
+
+impl<'a> ListenerOwner<'a> {
+    pub(crate) fn gateway(gateway: &'a Gateway) -> Self {
+        Self { kind: Gateway::KIND, namespace: &gateway.metadata.namespace, set: None }
+    }
+
+    fn set(place: usize, set: &'a ListenerSet) -> Self {
+        Self { kind: ListenerSet::KIND, namespace: &set.metadata.namespace, set: Some(place) }
+    }
 }
 
 /// A listener of a Gateway.
 #[derive(Debug)]
 pub(crate) struct GatewayListenerPlan {
     pub(crate) name: Box<str>,
+    /// The set that it comes from, by its place; `None`: the Gateway itself has it.
+    pub(crate) set: Option<usize>,
+    /// That of the object that has it.
+    pub(crate) namespace: Box<str>,
     pub(crate) port: u16,
     /// Empty for every host.
     pub(crate) hostname: Box<str>,
@@ -129,8 +179,20 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
 }
 
 fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewaySettings) -> GatewayPlan {
-    let mut listeners: Vec<_> =
-        gateway.spec.listeners.iter().map(|listener| plan_listener(gateway, listener, store)).collect();
+    let sets = sets::of_gateway(gateway, store);
+    let plan = |owner, listener: &GatewayListener| plan_listener(gateway, owner, listener, store);
+    let own = ListenerOwner::gateway(gateway);
+    let mut listeners: Vec<_> = gateway.spec.listeners.iter().map(|listener| plan(own, listener)).collect();
+    for (place, of_set) in sets.iter().enumerate().filter(|(_, set)| set.allowed.is_ok()) {
+        let owner = ListenerOwner::set(place, &of_set.set);
+        listeners.extend(of_set.set.spec.listeners.iter().map(|listener| plan(owner, listener)));
+    }
+    let admin_port = settings.base.admin.address.map(|address| address.port());
+    for listener in listeners.iter_mut().filter(|listener| Some(listener.port) == admin_port) {
+        let message = format!("port {} is that of the admin listener", listener.port);
+        listener.accepted = std::mem::replace(&mut listener.accepted, Ok(()))
+            .and(Err(Refusal::new("PortUnavailable", message)));
+    }
     mark_conflicts(&mut listeners);
     mark_overlaps(&mut listeners);
     GatewayPlan {
@@ -138,6 +200,8 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewayS
         gateway: Arc::clone(gateway),
         accepted: check_gateway(gateway, store, settings),
         listeners,
+        sets,
+        certificate: tls::certificate_for_servers(gateway, store),
     }
 }
 
@@ -145,10 +209,8 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewayS
 fn check_gateway(gateway: &Gateway, store: &ObjectStore, settings: &GatewaySettings) -> Result<(), Refusal> {
     check_parameters(gateway, store, settings)
         .map_err(|message| Refusal::new("InvalidParameters", message))?;
-    let backend = gateway.spec.tls.as_deref().and_then(|tls| tls.backend.as_deref());
-    if backend.is_some_and(|backend| backend.client_certificate_ref.is_some()) {
-        let message = "tls.backend.clientCertificateRef: certificates for servers are not supported yet";
-        return Err(Refusal::new("Invalid", message));
+    if !matches!(gateway.spec.default_scope.as_deref(), None | Some("None")) {
+        return Err(Refusal::new("Invalid", "defaultScope: default Gateways are not supported"));
     }
     let is_address = |kind: Option<&str>| matches!(kind, None | Some("IPAddress"));
     match gateway.spec.addresses.iter().find(|address| !is_address(address.r#type.as_deref())) {
@@ -176,7 +238,12 @@ fn check_parameters(
     GatewayParameters::of(gateway, find).map(drop)
 }
 
-fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectStore) -> GatewayListenerPlan {
+fn plan_listener(
+    gateway: &Gateway,
+    owner: ListenerOwner<'_>,
+    written: &GatewayListener,
+    store: &ObjectStore,
+) -> GatewayListenerPlan {
     let mode = written.tls.as_deref().map(|tls| tls.mode.as_deref().unwrap_or("Terminate"));
     let role = match (&*written.protocol, mode) {
         ("HTTP", None) => Ok(ListenerRole::Http),
@@ -200,6 +267,8 @@ fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectSto
     };
     let mut plan = GatewayListenerPlan {
         name: written.name.clone(),
+        set: owner.set,
+        namespace: owner.namespace.into(),
         port: port.unwrap_or_default(),
         hostname: hostname(written.hostname.as_deref()),
         role: role.ok(),
@@ -217,7 +286,7 @@ fn plan_listener(gateway: &Gateway, written: &GatewayListener, store: &ObjectSto
     };
     allow_kinds(&mut plan, written);
     if plan.role.is_some_and(ListenerRole::has_certificates) {
-        load_certificates(&mut plan, gateway, written, store);
+        load_certificates(&mut plan, owner, written, store);
         require_clients(&mut plan, gateway, store);
     }
     plan
@@ -250,150 +319,36 @@ fn allow_kinds(plan: &mut GatewayListenerPlan, written: &GatewayListener) {
     }
 }
 
-fn load_certificates(
-    plan: &mut GatewayListenerPlan,
-    gateway: &Gateway,
-    written: &GatewayListener,
-    store: &ObjectStore,
-) {
-    let tls = written.tls.as_deref();
-    if tls.is_some_and(|tls| !tls.options.is_empty()) {
-        plan.accepted = Err(Refusal::unsupported("tls.options: Weir has none"));
-    }
-    let references = tls.map_or(&[][..], |tls| &tls.certificate_refs);
-    for reference in references {
-        match load_certificate(reference, &gateway.metadata.namespace, store) {
-            Ok(certificate) => plan.certificates.push(certificate),
-            Err(refusal) if plan.resolved.is_ok() => plan.resolved = Err(refusal),
-            Err(_) => {}
-        }
-    }
-    if references.is_empty() && plan.resolved.is_ok() {
-        plan.resolved = Err(Refusal::new("InvalidCertificateRef", "tls.certificateRefs: there is none"));
-    }
-}
-
-fn load_certificate(
-    reference: &SecretReference,
-    namespace: &str,
-    store: &ObjectStore,
-) -> Result<Arc<LoadedCertificate>, Refusal> {
-    let group = reference.group.as_deref().unwrap_or_default();
-    let kind = reference.kind.as_deref().unwrap_or("Secret");
-    let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
-    if !group.is_empty() || kind != "Secret" {
-        let message = format!("tls.certificateRefs: a certificate is in a Secret, not in a {kind}");
-        return Err(Refusal::new("InvalidCertificateRef", message));
-    }
-    if !store.is_granted((GROUP, "Gateway", namespace), ("", "Secret", &key)) {
-        let message =
-            format!("tls.certificateRefs: no ReferenceGrant in `{}` permits the Secret {key}", key.namespace);
-        return Err(Refusal::new("RefNotPermitted", message));
-    }
-    let refused = |why: &str| {
-        Refusal::new("InvalidCertificateRef", format!("tls.certificateRefs: Secret {key}: {why}"))
-    };
-    let secret = store.secrets.get(&key).ok_or_else(|| refused("it does not exist"))?;
-    if *secret.r#type != *"kubernetes.io/tls" {
-        return Err(refused("its type is not kubernetes.io/tls"));
-    }
-    let value = |name: &str| -> Result<Vec<u8>, Refusal> {
-        let text = secret.data.get(name).ok_or_else(|| refused(&format!("it has no `{name}`")))?;
-        BASE64.decode(text.as_bytes()).map_err(|_| refused(&format!("`{name}` is not base64")))
-    };
-    let files = CertificateFiles {
-        certificate: PathBuf::from(format!("Secret {key} tls.crt")),
-        key: PathBuf::from(format!("Secret {key} tls.key")),
-    };
-    let loaded = files.load_texts(&value("tls.crt")?, &value("tls.key")?);
-    loaded.map_err(|error| refused(&error.message))
-}
-
-/// Certificates of clients, which a Gateway asks for by port.
-fn require_clients(plan: &mut GatewayListenerPlan, gateway: &Gateway, store: &ObjectStore) {
-    let Some(frontend) = gateway.spec.tls.as_deref().and_then(|tls| tls.frontend.as_deref()) else { return };
-    let of_port = frontend.per_port.iter().find(|one| u16::try_from(one.port) == Ok(plan.port));
-    let wanted = of_port.map_or(&frontend.default, |one| &one.tls);
-    let Some(validation) = wanted.validation.as_deref() else { return };
-    match client_authorities(validation, gateway, store, &mut plan.resolved) {
-        Ok(authorities) => {
-            plan.clients = Some(ClientCertificates {
-                verify: ClientVerification::Required,
-                authorities: Some(authorities),
-                revocations: None,
-                headers: ClientCertificateHeaders::default(),
-            });
-        }
-        // Without authorities nothing is served: a listener that lets everyone in is not what was asked for.
-        Err(refusal) => plan.accepted = Err(refusal),
-    }
-}
-
-fn client_authorities(
-    validation: &FrontendValidation,
-    gateway: &Gateway,
-    store: &ObjectStore,
-    resolved: &mut Result<(), Refusal>,
-) -> Result<Arc<Authorities>, Refusal> {
-    if !matches!(validation.mode.as_deref(), None | Some("AllowValidOnly")) {
-        return Err(Refusal::unsupported("tls.frontend: the mode AllowInsecureFallback is not supported"));
-    }
-    let namespace = &gateway.metadata.namespace;
-    let mut certificates = Vec::new();
-    for reference in &validation.ca_certificate_refs {
-        let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
-        let loaded = if store.is_granted((GROUP, "Gateway", namespace), ("", "ConfigMap", &key)) {
-            load_authorities(&reference.group, &reference.kind, &key, store).map_err(|refusal| {
-                let reason =
-                    if refusal.reason == "InvalidKind" { "InvalidCACertificateKind" } else { refusal.reason };
-                Refusal { reason, ..refusal }
-            })
-        } else {
-            let message =
-                format!("tls.frontend: no ReferenceGrant in `{}` permits the ConfigMap {key}", key.namespace);
-            Err(Refusal::new("RefNotPermitted", message))
-        };
-        match loaded {
-            Ok(authorities) => certificates.extend(authorities.certificates.iter().cloned()),
-            Err(refusal) if resolved.is_ok() => *resolved = Err(refusal),
-            Err(_) => {}
-        }
-    }
-    if certificates.is_empty() {
-        return Err(Refusal::new("NoValidCACertificate", "tls.frontend: no CA certificate can be used"));
-    }
-    Ok(Arc::new(Authorities { file: None, certificates }))
-}
-
-/// Listeners of one port are told apart by host only, so all that is equal in it, or of another protocol, is refused.
+/// Listeners of one port are told apart by host only, so all that is equal in it, or of another protocol, is refused: of the Gateway's own
+/// listeners both, of those of sets the one that comes later.
 fn mark_conflicts(listeners: &mut [GatewayListenerPlan]) {
-    let facts: Vec<_> = (listeners.iter())
-        .map(|one| (one.port, one.role.filter(|_| one.accepted.is_ok()), one.hostname.clone()))
-        .collect();
-    for (index, listener) in listeners.iter_mut().enumerate() {
-        let (port, Some(role), hostname) = &facts[index] else { continue };
-        let others = facts.iter().enumerate().filter(|(other, fact)| *other != index && fact.0 == *port);
-        for (_, (_, other_role, other_host)) in others {
-            let refusal = match other_role {
-                None => continue,
-                Some(other) if other != role => Refusal::new(
-                    "ProtocolConflict",
-                    format!("port {port} has listeners of different protocols"),
-                ),
-                Some(_) if other_host == hostname || *role == ListenerRole::Tcp => Refusal::new(
-                    "HostnameConflict",
-                    format!("port {port} has another listener for the same hosts"),
-                ),
-                Some(_) => continue,
-            };
-            if role.is_tls() && other_role.is_some_and(|other| other != *role && other.is_tls()) {
-                // TLS that ends here and TLS that passes cannot share a port: neither listener supports any kind of route.
-                listener.kinds.clear();
-            }
-            listener.conflict = Some(refusal);
-            break;
-        }
+    for index in 0..listeners.len() {
+        let listener = &listeners[index];
+        let is_own = listener.set.is_none();
+        let conflict = (listeners.iter().enumerate())
+            .filter(|(other, _)| *other != index)
+            .filter(|(other, rival)| match is_own {
+                true => rival.set.is_none(),
+                // Those of before are judged: one that is refused takes no place.
+                false => *other < index && rival.conflict.is_none(),
+            })
+            .find_map(|(_, rival)| conflict_of(listener, rival));
+        listeners[index].conflict = conflict;
     }
+}
+
+/// Why two listeners cannot be there both.
+fn conflict_of(one: &GatewayListenerPlan, other: &GatewayListenerPlan) -> Option<Refusal> {
+    let role = one.role.filter(|_| one.accepted.is_ok())?;
+    let other_role = other.role.filter(|_| other.accepted.is_ok() && other.port == one.port)?;
+    let port = one.port;
+    if !role.shares_port_with(other_role) {
+        let message = format!("port {port} has listeners of different protocols");
+        return Some(Refusal::new("ProtocolConflict", message));
+    }
+    (one.hostname == other.hostname || role == ListenerRole::Tcp).then(|| {
+        Refusal::new("HostnameConflict", format!("port {port} has another listener for the same hosts"))
+    })
 }
 
 fn mark_overlaps(listeners: &mut [GatewayListenerPlan]) {
@@ -434,6 +389,16 @@ fn isolated_names(plans: &[&GatewayListenerPlan]) -> Vec<HostPattern> {
     names.into_iter().filter_map(pattern).collect()
 }
 
+/// Whether TLS for a host passes through although it ends for others of the same port: as the listener says that the host belongs to.
+pub(crate) fn passes_tls(plans: &[&GatewayListenerPlan], host: &str) -> bool {
+    let is_mixed = plans.iter().any(|plan| plan.role == Some(ListenerRole::TlsTerminate));
+    let owner = plans
+        .iter()
+        .filter(|plan| covers(&plan.hostname, host))
+        .max_by_key(|plan| (*plan.hostname == *host, plan.hostname.len()));
+    is_mixed && owner.is_some_and(|plan| plan.role == Some(ListenerRole::TlsPassthrough))
+}
+
 /// The listener of Weir for some of a Gateway, all of one port; without routes yet.
 pub(crate) fn listener(
     gateway: &ObjectKey,
@@ -455,7 +420,7 @@ pub(crate) fn listener(
         // Clients of gRPC begin with HTTP/2 where there is no TLS to agree on it.
         listener.http2.prior_knowledge = PriorKnowledge::Allowed;
     }
-    if role.has_certificates() {
+    if plans.iter().filter_map(|plan| plan.role).any(ListenerRole::has_certificates) {
         let mut certificates: Vec<Arc<LoadedCertificate>> = Vec::new();
         for certificate in plans.iter().flat_map(|plan| &plan.certificates) {
             if !certificates.contains(certificate) {

@@ -1,0 +1,167 @@
+//! The certificates of a Gateway: those that its listeners show, those that they ask clients for, and the one that servers are shown.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use data_encoding::BASE64;
+use weir_config::{
+    Authorities, CertificateFiles, ClientCertificateHeaders, ClientCertificates, ClientVerification,
+    LoadedCertificate,
+};
+
+use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, SecretReference};
+use crate::policies::load_authorities;
+use crate::refusal::Refusal;
+use crate::store::{ObjectKey, ObjectStore};
+
+use super::{GatewayListenerPlan, ListenerOwner};
+
+pub(crate) fn load_certificates(
+    plan: &mut GatewayListenerPlan,
+    owner: ListenerOwner<'_>,
+    written: &GatewayListener,
+    store: &ObjectStore,
+) {
+    let tls = written.tls.as_deref();
+    if tls.is_some_and(|tls| !tls.options.is_empty()) {
+        plan.accepted = Err(Refusal::unsupported("tls.options: Weir has none"));
+    }
+    let references = tls.map_or(&[][..], |tls| &tls.certificate_refs);
+    for reference in references {
+        match load_certificate("tls.certificateRefs", reference, owner, store) {
+            Ok(certificate) => plan.certificates.push(certificate),
+            Err(refusal) if plan.resolved.is_ok() => plan.resolved = Err(refusal),
+            Err(_) => {}
+        }
+    }
+    if references.is_empty() && plan.resolved.is_ok() {
+        plan.resolved = Err(Refusal::new("InvalidCertificateRef", "tls.certificateRefs: there is none"));
+    }
+}
+
+/// The certificate that a Gateway presents to servers, if it has one.
+pub(crate) fn certificate_for_servers(
+    gateway: &Gateway,
+    store: &ObjectStore,
+) -> Option<Result<Arc<LoadedCertificate>, Refusal>> {
+    let backend = gateway.spec.tls.as_deref()?.backend.as_deref()?;
+    let reference = backend.client_certificate_ref.as_deref()?;
+    let loaded = load_certificate(
+        "tls.backend.clientCertificateRef",
+        reference,
+        ListenerOwner::gateway(gateway),
+        store,
+    );
+    Some(loaded.map_err(|refusal| match refusal.reason {
+        "InvalidCertificateRef" => Refusal { reason: "InvalidClientCertificateRef", ..refusal },
+        _ => refusal,
+    }))
+}
+
+fn load_certificate(
+    field: &str,
+    reference: &SecretReference,
+    owner: ListenerOwner<'_>,
+    store: &ObjectStore,
+) -> Result<Arc<LoadedCertificate>, Refusal> {
+    let ListenerOwner { kind: owner_kind, namespace, .. } = owner;
+    let group = reference.group.as_deref().unwrap_or_default();
+    let kind = reference.kind.as_deref().unwrap_or("Secret");
+    let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
+    if !group.is_empty() || kind != "Secret" {
+        let message = format!("{field}: a certificate is in a Secret, not in a {kind}");
+        return Err(Refusal::new("InvalidCertificateRef", message));
+    }
+    if !store.is_granted((GROUP, owner_kind, namespace), ("", "Secret", &key)) {
+        let message = format!("{field}: no ReferenceGrant in `{}` permits the Secret {key}", key.namespace);
+        return Err(Refusal::new("RefNotPermitted", message));
+    }
+    let refused = |why: &str| Refusal::new("InvalidCertificateRef", format!("{field}: Secret {key}: {why}"));
+    let secret = store.secrets.get(&key).ok_or_else(|| refused("it does not exist"))?;
+    if *secret.r#type != *"kubernetes.io/tls" {
+        return Err(refused("its type is not kubernetes.io/tls"));
+    }
+    let value = |name: &str| -> Result<Vec<u8>, Refusal> {
+        let text = secret.data.get(name).ok_or_else(|| refused(&format!("it has no `{name}`")))?;
+        BASE64.decode(text.as_bytes()).map_err(|_| refused(&format!("`{name}` is not base64")))
+    };
+    let files = CertificateFiles {
+        certificate: PathBuf::from(format!("Secret {key} tls.crt")),
+        key: PathBuf::from(format!("Secret {key} tls.key")),
+    };
+    let loaded = files.load_texts(&value("tls.crt")?, &value("tls.key")?);
+    loaded.map_err(|error| refused(&error.message))
+}
+
+/// Certificates of clients, which a Gateway asks for by port.
+pub(crate) fn require_clients(plan: &mut GatewayListenerPlan, gateway: &Gateway, store: &ObjectStore) {
+    let Some(frontend) = gateway.spec.tls.as_deref().and_then(|tls| tls.frontend.as_deref()) else { return };
+    let of_port = frontend.per_port.iter().find(|one| u16::try_from(one.port) == Ok(plan.port));
+    let wanted = of_port.map_or(&frontend.default, |one| &one.tls);
+    let Some(validation) = wanted.validation.as_deref() else { return };
+    match client_authorities(validation, gateway, store, &mut plan.resolved) {
+        Ok(authorities) => {
+            plan.clients = Some(ClientCertificates {
+                verify: if lets_in_invalid(validation) {
+                    ClientVerification::Unverified
+                } else {
+                    ClientVerification::Required
+                },
+                authorities: Some(authorities),
+                revocations: None,
+                headers: ClientCertificateHeaders::default(),
+            });
+        }
+        // Without authorities nothing is served: a listener that lets everyone in is not what was asked for.
+        Err(refusal) => plan.accepted = Err(refusal),
+    }
+}
+
+/// Whether clients are let in although their certificates are not valid.
+fn lets_in_invalid(validation: &FrontendValidation) -> bool {
+    validation.mode.as_deref() == Some("AllowInsecureFallback")
+}
+
+/// Whether that is so at some port of a Gateway.
+pub(crate) fn has_insecure_fallback(gateway: &Gateway) -> bool {
+    let frontend = gateway.spec.tls.as_deref().and_then(|tls| tls.frontend.as_deref());
+    let ports = frontend.iter().flat_map(|frontend| frontend.per_port.iter().map(|one| &one.tls));
+    let mut all = ports.chain(frontend.map(|frontend| &frontend.default));
+    all.any(|one| one.validation.as_deref().is_some_and(lets_in_invalid))
+}
+
+fn client_authorities(
+    validation: &FrontendValidation,
+    gateway: &Gateway,
+    store: &ObjectStore,
+    resolved: &mut Result<(), Refusal>,
+) -> Result<Arc<Authorities>, Refusal> {
+    if !matches!(validation.mode.as_deref(), None | Some("AllowValidOnly" | "AllowInsecureFallback")) {
+        return Err(Refusal::unsupported("tls.frontend: the mode is not supported"));
+    }
+    let namespace = &gateway.metadata.namespace;
+    let mut certificates = Vec::new();
+    for reference in &validation.ca_certificate_refs {
+        let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
+        let loaded = if store.is_granted((GROUP, "Gateway", namespace), ("", "ConfigMap", &key)) {
+            load_authorities(&reference.group, &reference.kind, &key, store).map_err(|refusal| {
+                let reason =
+                    if refusal.reason == "InvalidKind" { "InvalidCACertificateKind" } else { refusal.reason };
+                Refusal { reason, ..refusal }
+            })
+        } else {
+            let message =
+                format!("tls.frontend: no ReferenceGrant in `{}` permits the ConfigMap {key}", key.namespace);
+            Err(Refusal::new("RefNotPermitted", message))
+        };
+        match loaded {
+            Ok(authorities) => certificates.extend(authorities.certificates.iter().cloned()),
+            Err(refusal) if resolved.is_ok() => *resolved = Err(refusal),
+            Err(_) => {}
+        }
+    }
+    if certificates.is_empty() {
+        return Err(Refusal::new("NoValidCACertificate", "tls.frontend: no CA certificate can be used"));
+    }
+    Ok(Arc::new(Authorities { file: None, certificates }))
+}
