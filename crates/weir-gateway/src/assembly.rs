@@ -16,6 +16,7 @@ use weir_traffic::route::{HostPattern, RouteMatch};
 use crate::attachment::Attachment;
 use crate::backends::Backend;
 use crate::compile::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, rank};
+use crate::ingress::IngressInput;
 use crate::listeners::{self, GatewayListenerPlan, GatewayPlan};
 use crate::settings::GatewaySettings;
 use crate::store::ObjectKey;
@@ -137,6 +138,7 @@ impl Assembly {
         plans: &[GatewayPlan],
         routes: &BTreeMap<RouteKey, RouteState>,
         settings: &GatewaySettings,
+        mut ingress: Option<&mut IngressInput<'_>>,
     ) -> Config {
         let ports = ports(plans, routes, settings);
         let unresolved = Backend::unresolved();
@@ -145,6 +147,9 @@ impl Assembly {
         }
         for (_, state, _) in ports.iter().flat_map(|port| port.routes.iter().rev()) {
             state.compiled.backends().for_each(|backend| self.upstreams.keep(backend));
+        }
+        if let Some(ingress) = &ingress {
+            ingress.backends().into_iter().for_each(|backend| self.upstreams.keep(backend));
         }
         self.upstreams.sweep();
         let mut before = std::mem::take(&mut self.built);
@@ -164,11 +169,25 @@ impl Assembly {
             self.built.insert(name.clone(), built);
             self.listeners.insert(name, listener);
         }
-        Config {
+        let mut config = Config {
             listeners: self.listeners.values().cloned().collect(),
             upstreams: self.upstreams.entries.iter().map(|entry| Arc::clone(&entry.upstream)).collect(),
             ..settings.base.clone()
+        };
+        if let Some(ingress) = &mut ingress {
+            let taken = |port: u16| {
+                let has_it = |plan: &&GatewayPlan| {
+                    plan.accepted.is_ok()
+                        && plan.listeners.iter().any(|listener| listener.is_open() && listener.port == port)
+                };
+                plans.iter().find(has_it).map(|plan| plan.key.clone())
+            };
+            let parts = ingress.parts(taken, &|backend| self.upstreams.index(backend));
+            config.listeners.extend(parts.listeners);
+            config.lists.extend(parts.lists);
+            config.limits.extend(parts.limits);
         }
+        config
     }
 
     /// The routes of a listener, those that are as before as they were.

@@ -36,6 +36,8 @@ pub(crate) struct Backend {
     protocol: ServerProtocol,
     response_timeout: Option<Option<Duration>>,
     tls: Option<UpstreamTls>,
+    /// Settings in place of the defaults.
+    settings: Option<Box<UpstreamSettings>>,
 }
 
 impl Backend {
@@ -49,13 +51,49 @@ impl Backend {
             protocol: ServerProtocol::Http1,
             response_timeout: None,
             tls: None,
+            settings: None,
         })
+    }
+
+    /// The same servers as an upstream of another name with settings of its own.
+    #[must_use]
+    pub(crate) fn with_settings(&self, name: &str, settings: UpstreamSettings) -> Self {
+        Self {
+            name: name.into(),
+            service: self.service.clone(),
+            port_name: self.port_name.clone(),
+            policy: self.policy.clone(),
+            protocol: self.protocol,
+            response_timeout: self.response_timeout,
+            tls: self.tls.clone(),
+            settings: Some(Box::new(settings)),
+        }
+    }
+
+    /// An upstream of a port of a service whose protocol and TLS no policy decides.
+    pub(crate) fn of_port(
+        name: &str,
+        (service, port_name): (&ObjectKey, &str),
+        settings: UpstreamSettings,
+        tls: Option<UpstreamTls>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            service: Some(service.clone()),
+            port_name: port_name.into(),
+            policy: None,
+            protocol: settings.protocol,
+            response_timeout: None,
+            tls,
+            settings: Some(Box::new(settings)),
+        }
     }
 
     /// The upstream, without its servers: they come from a [`UpstreamServers`](crate::UpstreamServers).
     pub(crate) fn upstream(&self) -> Upstream {
         let mut upstream = Upstream::new(&self.name, Vec::new());
-        let mut settings = UpstreamSettings { protocol: self.protocol, ..UpstreamSettings::default() };
+        let own = self.settings.as_deref().cloned().unwrap_or_default();
+        let mut settings = UpstreamSettings { protocol: self.protocol, ..own };
         if let Some(timeout) = self.response_timeout {
             settings.timeouts.response = timeout;
         }
@@ -150,6 +188,7 @@ impl BackendScope<'_> {
             protocol,
             response_timeout,
             tls,
+            settings: None,
         }))
     }
 

@@ -28,8 +28,37 @@ pub struct GatewaySettings {
     pub system_authorities: Option<Arc<Authorities>>,
     /// Why the process could not apply the last configuration, if so.
     pub refusal: Option<Box<str>>,
+    /// Which Ingresses are served, and how; `None`: none are.
+    pub ingress: Option<IngressSettings>,
     /// What the configuration has beside listeners and upstreams: process, log, admin listener.
     pub base: Config,
+}
+
+/// The controller name of Weir's IngressClasses.
+pub const INGRESS_CONTROLLER_NAME: &str = "weir.dev/ingress";
+
+/// How Ingresses are served.
+#[derive(Debug, Clone)]
+pub struct IngressSettings {
+    /// IngressClasses with this `controller` are Weir's.
+    pub controller_name: Box<str>,
+    /// The port without TLS.
+    pub http_port: u16,
+    /// The port with TLS; it is open when there is a certificate.
+    pub https_port: u16,
+    /// The Secret with the certificate for hosts that have none of their own.
+    pub default_certificate: Option<ObjectKey>,
+}
+
+impl Default for IngressSettings {
+    fn default() -> Self {
+        Self {
+            controller_name: INGRESS_CONTROLLER_NAME.into(),
+            http_port: 80,
+            https_port: 443,
+            default_certificate: None,
+        }
+    }
 }
 
 impl Default for GatewaySettings {
@@ -42,6 +71,7 @@ impl Default for GatewaySettings {
             addresses: Vec::new(),
             system_authorities: None,
             refusal: None,
+            ingress: None,
             base: Config::default(),
         }
     }

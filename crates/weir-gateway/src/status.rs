@@ -4,7 +4,7 @@
 
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
-    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
+    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener, IngressStatus,
     ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus, RouteStatus,
 };
 use crate::assembly::RouteState;
@@ -79,6 +79,8 @@ pub enum ObjectStatus {
     Route(RouteStatus),
     /// Of a BackendTLSPolicy.
     Policy(BackendTlsPolicyStatus),
+    /// Of an Ingress.
+    Ingress(IngressStatus),
 }
 
 /// The conditions of one place while they are decided.
