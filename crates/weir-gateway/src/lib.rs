@@ -36,8 +36,8 @@ mod store;
 pub mod api;
 
 pub use ingress::{
-    AnnotationHandling, IngressAnnotation, IngressProblem, IngressReport, WITHOUT_ANNOTATION,
-    check_ingress_annotations, ingress_annotations,
+    AnnotationHandling, FindingLevel, IngressAnnotation, IngressFinding, IngressProblem, IngressReport,
+    ManifestError, ManifestFindings, WITHOUT_ANNOTATION, check_manifest, ingress_annotations,
 };
 pub use parameters::GatewayParameters;
 pub use servers::{UpstreamServers, ZonedServer};

@@ -137,6 +137,11 @@ impl Translator {
         self.ingress.renew_reports();
     }
 
+    /// Has all problems of Ingresses reported anew.
+    pub fn renew_reports(&mut self) {
+        self.ingress.renew_reports();
+    }
+
     /// Says that the configuration of the last translation could not be applied, and why, or that it was. Whether that is new: then statuses
     /// that were returned with it are outdated, and the next translation has others.
     pub fn set_refusal(&mut self, refusal: Option<Box<str>>) -> bool {

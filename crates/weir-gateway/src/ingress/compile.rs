@@ -67,7 +67,7 @@ pub(super) struct IngressCertificate {
 }
 
 impl CompiledPath {
-    fn new(host: &str, is_exact: bool, text: &str, backend: Option<Arc<Backend>>) -> Self {
+    pub(super) fn new(host: &str, is_exact: bool, text: &str, backend: Option<Arc<Backend>>) -> Self {
         let (plain, regex) = (OnceLock::new(), OnceLock::new());
         Self { host: host.into(), is_exact, text: text.into(), backend, plain, regex }
     }

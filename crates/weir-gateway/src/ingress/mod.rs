@@ -4,6 +4,7 @@
 //! each Ingress may have paths of any host.
 
 mod state;
+mod check;
 
 // Listeners and routes of all Ingresses.
 mod assembly;
@@ -19,17 +20,12 @@ mod classes;
 mod annotations;
 
 pub use annotations::{AnnotationHandling, IngressAnnotation, IngressProblem, WITHOUT_ANNOTATION};
+pub use check::{FindingLevel, IngressFinding, ManifestError, ManifestFindings, check_manifest};
 pub use state::IngressReport;
 
-pub(crate) use assembly::IngressParts;
 pub(crate) use state::{IngressInput, IngressState};
 
 /// The annotations of ingress-nginx that are known, in the order of the documentation.
 pub fn ingress_annotations() -> impl Iterator<Item = &'static IngressAnnotation> {
     annotations::table()
-}
-
-/// What is wrong with the annotations of an Ingress by themselves, whatever objects they refer to.
-pub fn check_ingress_annotations(ingress: &crate::api::Ingress) -> Vec<IngressProblem> {
-    annotations::read(&ingress.metadata.namespace, &ingress.annotations).1
 }

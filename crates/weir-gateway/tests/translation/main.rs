@@ -4,5 +4,6 @@
 
 mod golden;
 mod incremental;
+mod ingress;
 mod objects;
 mod rendering;

@@ -103,6 +103,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("cors-max-age", "600", "x"),
     ("enable-access-log", "false", "x"),
     ("http2-push-preload", "true", ""),
+    ("ssl-prefer-server-ciphers", "true", ""),
     ("canary", "true", "x"),
     ("canary-weight", "30", "x"),
     ("canary-weight-total", "1000", "0"),

@@ -63,7 +63,7 @@ pub(super) fn items(value: &str) -> impl Iterator<Item = &str> {
 /// Networks and addresses between commas, at least one.
 pub(super) fn networks(value: &str) -> Parsed<Vec<IpNet>> {
     let network = |text: &str| {
-        let of_address = || text.parse().ok().map(IpNet::from);
+        let of_address = || text.parse::<std::net::IpAddr>().ok().map(IpNet::from);
         let network = text.parse::<IpNet>().ok().or_else(of_address);
         network.ok_or_else(|| format!("`{}` is neither a network nor an address", excerpt(text)))
     };
