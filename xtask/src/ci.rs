@@ -3,7 +3,7 @@
 //! A failed step does not stop the others: one run tells everything that is wrong. The steps are ordered by what they
 //! cost, and each can be run alone (`cargo xtask ci format tidy`).
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -25,6 +25,9 @@ pub(crate) struct CiArguments {
     fail_fast: bool,
 }
 
+/// Both dist programs, packages and what they are tried in take 8 GB.
+const FREE_FOR_PROGRAMS: u64 = 12 << 30;
+
 struct CiStep {
     name: &'static str,
     run: fn(&Workspace) -> anyhow::Result<()>,
@@ -44,6 +47,7 @@ const STEPS: &[CiStep] = &[
         name: "generate",
         run: |workspace| generate::run(workspace, &generate::GenerateArguments { check: true }),
     },
+    CiStep { name: "kubernetes", run: kubernetes::step },
     CiStep { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke()) },
     CiStep { name: "programs", run: dist::run_both },
     CiStep {
@@ -51,7 +55,6 @@ const STEPS: &[CiStep] = &[
         run: |workspace| instructions::run(workspace, &instructions::InstructionsArguments::default()),
     },
     CiStep { name: "package", run: |workspace| package::run(workspace, &package::PackageArguments::of_ci()) },
-    CiStep { name: "kubernetes", run: kubernetes::step },
     CiStep { name: "bench", run: |workspace| bench::run(workspace, &bench::BenchArguments::smoke()) },
 ];
 
@@ -60,6 +63,9 @@ pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Res
         |step: &&CiStep| arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name);
     let mut outcomes = Vec::new();
     for step in STEPS.iter().filter(chosen) {
+        if step.name == "programs" {
+            make_room(workspace)?;
+        }
         outcomes.push(run_step(workspace, step));
         if arguments.fail_fast && outcomes.last().is_some_and(|outcome| outcome.result.is_err()) {
             break;
@@ -83,7 +89,27 @@ fn run_step(workspace: &Workspace, step: &CiStep) -> StepOutcome {
         Ok(()) => println!("== {}: ok after {} ==", step.name, Minutes(took)),
         Err(error) => println!("== {}: FAILED after {}: {error} ==", step.name, Minutes(took)),
     }
-    StepOutcome { step: step.name, result, took }
+    StepOutcome { step: step.name, result, took, disk_free: free_space(workspace).ok() }
+}
+
+/// Removes what the steps before were built for, if the disk has too little room for the rest: the programs of the tests are most of it, and no
+/// later step needs them.
+fn make_room(workspace: &Workspace) -> anyhow::Result<()> {
+    if free_space(workspace)? >= FREE_FOR_PROGRAMS {
+        return Ok(());
+    }
+    println!(
+        "\nThe disk has less than {} GB left: the builds of the tests are removed.",
+        FREE_FOR_PROGRAMS >> 30
+    );
+    ProgramRun::cargo(workspace).args(["clean", "--profile", "dev"]).run()
+}
+
+/// The bytes that the disk of the builds has left.
+fn free_space(workspace: &Workspace) -> anyhow::Result<u64> {
+    let disk =
+        rustix::fs::statvfs(workspace.target()).context("cannot ask for the free space of the disk")?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 fn format(workspace: &Workspace) -> anyhow::Result<()> {

@@ -3,9 +3,10 @@
 //! Each belongs to a test of the crate it describes. The test compares; with `UPDATE=1` it writes. So a stale file fails
 //! `cargo test` too, and this command is only the list of those tests.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use clap::Args;
 use regex::Regex;
 
@@ -22,8 +23,7 @@ pub(crate) struct GenerateArguments {
 /// A file and the one test that makes it.
 struct Generated {
     file: &'static str,
-    /// Which tests to compile, of all packages: those of libraries, of a program, or a test program. With the whole workspace, dependencies
-    /// have the features that they have for `cargo test`, and are not compiled anew.
+    /// Which tests to compile, of all packages, to write it: those of libraries, of a program, or a test program.
     target: &'static [&'static str],
     /// The path of the test, as `cargo test` lists it.
     test: &'static str,
@@ -57,49 +57,79 @@ const GENERATED: &[Generated] = &[
     },
 ];
 
-static PASSED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)^test result: ok\. (\d+) passed").expect("the pattern is constant"));
+static ENDED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^test (\S+) \.\.\. (\w+)").expect("the pattern is constant"));
 
 pub(crate) fn run(workspace: &Workspace, arguments: &GenerateArguments) -> anyhow::Result<()> {
+    if arguments.check { check(workspace) } else { write(workspace) }
+}
+
+/// All of them by one command, with what `cargo xtask test` compiled: a choice of targets would give dependencies other features, and they would
+/// be compiled anew.
+fn check(workspace: &Workspace) -> anyhow::Result<()> {
+    let (_, printed) = ProgramRun::cargo(workspace)
+        .args(["test", "--no-fail-fast", "--workspace", "--all-features", "--", "--exact"])
+        .args(GENERATED.iter().map(|generated| generated.test))
+        .run_and_keep()?;
+    let ended = ended(&printed);
+    let mut stale = Vec::new();
+    for generated in GENERATED {
+        match ended.get(generated.test).copied() {
+            Some("ok") => println!("{}: current", generated.file),
+            Some(_) => stale.push(generated.file),
+            // A test that was renamed would pass by not running.
+            None => {
+                bail!("{} did not run: if there is no such test, correct the list in xtask", generated.test)
+            }
+        }
+    }
+    ensure!(stale.is_empty(), "stale: {}. Write anew with: cargo xtask generate", stale.join(", "));
+    Ok(())
+}
+
+/// One after the other, and compiles no more than each needs.
+fn write(workspace: &Workspace) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for generated in GENERATED {
-        match generated.run(workspace, arguments.check) {
-            Ok(()) => println!("{}: {}", generated.file, if arguments.check { "current" } else { "written" }),
+        match generated.write(workspace) {
+            Ok(()) => println!("{}: written", generated.file),
             Err(error) => {
                 println!("{error:#}");
                 failed.push(generated.file);
             }
         }
     }
-    match (failed.is_empty(), arguments.check) {
-        (true, _) => Ok(()),
-        (false, true) => bail!("stale: {}. Write anew with: cargo xtask generate", failed.join(", ")),
-        (false, false) => bail!("not written: {}", failed.join(", ")),
-    }
+    ensure!(failed.is_empty(), "not written: {}", failed.join(", "));
+    Ok(())
 }
 
 impl Generated {
-    fn run(&self, workspace: &Workspace, check: bool) -> anyhow::Result<()> {
-        let mut process = ProgramRun::cargo(workspace)
-            .args(["test", "--quiet", "--workspace", "--all-features"])
+    fn write(&self, workspace: &Workspace) -> anyhow::Result<()> {
+        let printed = ProgramRun::cargo(workspace)
+            .args(["test", "--workspace", "--all-features"])
             .args(self.target)
-            .args([self.test, "--", "--exact"]);
-        if !check {
-            process = process.env("UPDATE", "1");
-        }
-        // A test that was renamed would pass by not running.
-        let passed = passed(&process.read()?).context("`cargo test` reports no result")?;
-        ensure!(passed == 1, "there is no test {}: correct the list in xtask", self.test);
+            .args([self.test, "--", "--exact"])
+            .env("UPDATE", "1")
+            .read()?;
+        ensure!(
+            ended(&printed).contains_key(self.test),
+            "there is no test {}: correct the list in xtask",
+            self.test
+        );
         ensure!(workspace.root().join(self.file).exists(), "{} does not make {}", self.test, self.file);
         Ok(())
     }
 }
 
-/// How many tests passed in all test programs that ran; `None` when none did.
-fn passed(printed: &str) -> Option<u32> {
-    let counts: Vec<u32> =
-        PASSED.captures_iter(printed).filter_map(|result| result[1].parse().ok()).collect();
-    (!counts.is_empty()).then(|| counts.iter().sum())
+/// The tests that ran, each with how it ended: `ok`, `FAILED`, `ignored`.
+fn ended(printed: &str) -> BTreeMap<&str, &str> {
+    ENDED
+        .captures_iter(printed)
+        .map(|test| {
+            let (_, [name, result]) = test.extract();
+            (name, result)
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -107,12 +137,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_tests_is_read() {
-        let result = "\nrunning 1 test\n.\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 56 filtered out\n";
-        assert_eq!(passed(result), Some(1));
-        let without = result.replace("1 passed", "0 passed");
-        assert_eq!(passed(&without), Some(0));
-        assert_eq!(passed(&format!("{without}{result}")), Some(1));
-        assert_eq!(passed("error: no such package"), None);
+    fn how_each_test_ended_is_read() {
+        let printed = "\nrunning 2 tests\ntest pages::current ... ok\ntest other ... FAILED\n\ntest result: FAILED. 1 passed; 1 failed\n";
+        let ended = ended(printed);
+        assert_eq!(ended["pages::current"], "ok");
+        assert_eq!(ended["other"], "FAILED");
+        assert_eq!(ended.len(), 2);
     }
 }
