@@ -37,7 +37,8 @@ pub mod api;
 
 pub use ingress::{
     AnnotationHandling, FindingLevel, IngressAnnotation, IngressFinding, IngressProblem, IngressReport,
-    ManifestError, ManifestFindings, WITHOUT_ANNOTATION, check_manifest, ingress_annotations,
+    ManifestError, ManifestFindings, WITHOUT_ANNOTATION, annotations_markdown, check_manifest,
+    ingress_annotations,
 };
 pub use parameters::GatewayParameters;
 pub use servers::{UpstreamServers, ZonedServer};

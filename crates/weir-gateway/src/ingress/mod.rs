@@ -5,6 +5,7 @@
 
 mod state;
 mod check;
+mod page;
 
 // Listeners and routes of all Ingresses.
 mod assembly;
@@ -21,6 +22,7 @@ mod annotations;
 
 pub use annotations::{AnnotationHandling, IngressAnnotation, IngressProblem, WITHOUT_ANNOTATION};
 pub use check::{FindingLevel, IngressFinding, ManifestError, ManifestFindings, check_manifest};
+pub use page::annotations_markdown;
 pub use state::IngressReport;
 
 pub(crate) use state::{IngressInput, IngressState};
