@@ -4,8 +4,9 @@
 
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
-    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener, IngressStatus,
-    ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus, RouteStatus,
+    GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
+    IngressStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus,
+    RouteStatus,
 };
 use crate::assembly::RouteState;
 use crate::attachment::gateway_of;

@@ -166,7 +166,8 @@ impl ClusterLoop {
 
     /// Translates what has changed, applies it and has statuses written; `None`: there is no owner of the proxy any more.
     async fn turn(&mut self) -> Option<()> {
-        let Translation { config, servers, statuses, ingress_reports, .. } = self.translator.translate(&now());
+        let Translation { config, servers, statuses, ingress_reports, .. } =
+            self.translator.translate(&now());
         self.ingress_log.take(&ingress_reports);
         let changed = self.servers.take(servers);
         // The echo of a status gives the same again.

@@ -23,7 +23,9 @@ impl IngressLog {
             for problem in report.problems.iter().filter(|problem| !known.contains(problem)) {
                 let (ingress, why) = (&report.key, problem.sentence());
                 match problem.refuses {
-                    true => tracing::error!(%ingress, why, "an Ingress is not served: its paths are answered 503"),
+                    true => {
+                        tracing::error!(%ingress, why, "an Ingress is not served: its paths are answered 503")
+                    }
                     false => tracing::warn!(%ingress, why, "a part of an Ingress is not applied"),
                 }
             }
@@ -50,7 +52,8 @@ pub(crate) fn events<'a>(report: &'a IngressReport, now: &'a str) -> impl Iterat
     let ObjectKey { namespace, name } = &report.key;
     report.problems.iter().map(move |problem| {
         let message = cut(&problem.sentence(), MESSAGE_BYTES_MAX).to_owned();
-        let own_name = format!("{}.{:016x}", cut(name, NAME_BYTES_MAX), hash(&format!("{} {message}", report.uid)));
+        let own_name =
+            format!("{}.{:016x}", cut(name, NAME_BYTES_MAX), hash(&format!("{} {message}", report.uid)));
         let reason = if problem.refuses { "NotServed" } else { "NotApplied" };
         let body = json!({
             "apiVersion": "v1",
@@ -84,7 +87,8 @@ fn cut(text: &str, bytes_max: usize) -> &str {
 
 /// FNV-1a: the same in every process and version.
 fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

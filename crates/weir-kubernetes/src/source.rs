@@ -106,7 +106,8 @@ async fn follow(
     let (statuses, to_write) = mpsc::unbounded_channel();
     let (leads, leadership) = watch::channel(false);
     let apis = WatchedApis { gateways: settings.gateways, ingresses: settings.gateway.ingress.is_some() };
-    let scopes = watching::start(&client, apis, (&settings.namespaces, &settings.secrets_namespaces), &messages);
+    let scopes =
+        watching::start(&client, apis, (&settings.namespaces, &settings.secrets_namespaces), &messages);
     drop(messages);
     tokio::spawn(status_writer::run(client.clone(), to_write));
     let election = async {

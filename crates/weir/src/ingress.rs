@@ -106,8 +106,10 @@ mod checking {
             }
             for one in &found.findings {
                 counts[one.level as usize] += 1;
-                let subject = if one.annotation.is_empty() { String::new() } else { format!("{}: ", one.annotation) };
-                let handling = one.handling.map_or_else(String::new, |handling| format!("{}: ", handling.name()));
+                let subject =
+                    if one.annotation.is_empty() { String::new() } else { format!("{}: ", one.annotation) };
+                let handling =
+                    one.handling.map_or_else(String::new, |handling| format!("{}: ", handling.name()));
                 text.push_str(&format!(
                     "{file}:{}:{}: {}: {subject}{handling}{} (Ingress {})\n",
                     one.line,
@@ -162,8 +164,14 @@ mod checking {
             let text = text_of(&[("a.yaml".to_owned(), check_manifest(&bad))]);
             let lines: Vec<&str> = text.lines().collect();
             let [note, error, sum] = lines[..] else { panic!("{text}") };
-            assert!(note.starts_with("a.yaml:5:5: note: nginx.ingress.kubernetes.io/ssl-redirect: translated: "), "{note}");
-            assert!(error.starts_with("a.yaml:6:5: error: nginx.ingress.kubernetes.io/server-snippet: refused: "), "{error}");
+            assert!(
+                note.starts_with("a.yaml:5:5: note: nginx.ingress.kubernetes.io/ssl-redirect: translated: "),
+                "{note}"
+            );
+            assert!(
+                error.starts_with("a.yaml:6:5: error: nginx.ingress.kubernetes.io/server-snippet: refused: "),
+                "{error}"
+            );
             assert_eq!(sum, "1 Ingress: 1 error, 0 warnings, 1 note");
             let json = json_of(&[("a.yaml".to_owned(), check_manifest(TEXT))]);
             let json: Value = serde_json::from_str(&json).expect("it is JSON");

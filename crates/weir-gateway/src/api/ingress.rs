@@ -205,7 +205,16 @@ struct WrittenMeta {
 
 impl WrittenMeta {
     fn split(self) -> (ObjectMeta, Annotations) {
-        let Self { namespace, name, generation, creation_timestamp, labels, resource_version, annotations, .. } = self;
+        let Self {
+            namespace,
+            name,
+            generation,
+            creation_timestamp,
+            labels,
+            resource_version,
+            annotations,
+            ..
+        } = self;
         let meta = ObjectMeta { namespace, name, generation, creation_timestamp, labels, resource_version };
         (meta, annotations.unwrap_or_default())
     }

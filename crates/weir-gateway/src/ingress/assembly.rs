@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use weir_config::{
     Access, AccessList, FixedResponse, ForwardAuth, KeyLimit, ListenAddress, Listener, ListenerTls,
-    LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route, RouteAction, RouteSettings, ShareFraction, Size,
-    SplitAction, SplitTarget, UpstreamIndex,
+    LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route, RouteAction, RouteSettings, ShareFraction,
+    Size, SplitAction, SplitTarget, UpstreamIndex,
 };
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueMatch};
@@ -106,7 +106,8 @@ impl IngressAssembly {
                 routes: Vec::new(),
             };
             build.all();
-            routes.extend(build.routes.iter().map(|route| ((has_tls, route.name.clone()), Arc::clone(route))));
+            routes
+                .extend(build.routes.iter().map(|route| ((has_tls, route.name.clone()), Arc::clone(route))));
             listener.routes = build.routes;
             let same = self.listeners[place].take().filter(|known| **known == listener);
             let listener = same.unwrap_or_else(|| Arc::new(listener));
@@ -114,9 +115,10 @@ impl IngressAssembly {
             listeners.push(listener);
         }
         (self.routes, self.certificates) = (routes, certificates);
-        let used: BTreeMap<&ObjectKey, &Arc<CompiledIngress>> = (table.hosts.values().flat_map(|plan| &plan.entries))
-            .map(|entry| (&entry.ingress.key, entry.ingress))
-            .collect();
+        let used: BTreeMap<&ObjectKey, &Arc<CompiledIngress>> =
+            (table.hosts.values().flat_map(|plan| &plan.entries))
+                .map(|entry| (&entry.ingress.key, entry.ingress))
+                .collect();
         IngressParts {
             listeners,
             lists: used.values().flat_map(|ingress| ingress.lists.iter().cloned()).collect(),
@@ -192,9 +194,10 @@ impl<'a> Build<'a> {
             let root = entry.ingress.draft.paths.app_root.as_ref()?;
             (!entry.ingress.is_refused).then_some((entry, root))
         });
-        let has_exact_root = plan.entries.iter().any(|entry| {
-            !plan.is_regex && entry.path.is_exact && *entry.path.text == *"/"
-        });
+        let has_exact_root = plan
+            .entries
+            .iter()
+            .any(|entry| !plan.is_regex && entry.path.is_exact && *entry.path.text == *"/");
         if let (Some((entry, to)), false) = (roots, has_exact_root) {
             let redirect = Redirect { to: to.clone(), status: 302, rewrite: None };
             let path = PathMatch::exact("/").expect("it is a path");
@@ -203,7 +206,12 @@ impl<'a> Build<'a> {
                 true => to_https(),
                 false => RouteAction::Redirect(redirect),
             };
-            self.push(format!("ingress/{}/{}/app-root", entry.ingress.key, shown(host)), matches, action, Arc::default());
+            self.push(
+                format!("ingress/{}/{}/app-root", entry.ingress.key, shown(host)),
+                matches,
+                action,
+                Arc::default(),
+            );
         }
         let is_padded = plan.is_regex && plan.entries.iter().any(|entry| entry.canary.is_some());
         let count = i32::try_from(plan.entries.len()).unwrap_or(i32::MAX / PRIORITIES);
@@ -232,7 +240,9 @@ impl<'a> Build<'a> {
         let (ingress, path) = (entry.ingress, entry.path);
         let rewrite = match plan.is_regex {
             true => {
-                let Ok((regex, rewrite)) = path.regex(ingress.draft.paths.rewrite_target.as_deref()) else { return };
+                let Ok((regex, rewrite)) = path.regex(ingress.draft.paths.rewrite_target.as_deref()) else {
+                    return;
+                };
                 base.path = regex.clone();
                 rewrite.clone()
             }
@@ -322,7 +332,8 @@ impl<'a> Build<'a> {
                 fail_open: false,
             };
             let settings = Arc::make_mut(&mut settings);
-            let access = settings.access.get_or_insert(Box::new(Access { basic: None, jwt: None, forward: None }));
+            let access =
+                settings.access.get_or_insert(Box::new(Access { basic: None, jwt: None, forward: None }));
             access.forward = Some(forward);
         }
         Some(settings)
@@ -336,7 +347,10 @@ impl<'a> Build<'a> {
 }
 
 /// The server that decides about the requests of an Ingress. One that another namespace protects is not asked in a way around that.
-pub(super) fn auth_backend<'a>(table: &HostTable<'a>, ingress: &'a CompiledIngress) -> Option<&'a Arc<Backend>> {
+pub(super) fn auth_backend<'a>(
+    table: &HostTable<'a>,
+    ingress: &'a CompiledIngress,
+) -> Option<&'a Arc<Backend>> {
     let plan = ingress.auth.as_ref()?;
     let find = |host: &str| {
         let entry = table.find(host, &plan.path)?;
@@ -371,7 +385,12 @@ fn decisions(canary: &CompiledIngress) -> Vec<(&'static str, bool, FieldMatch, i
             Some(value) => push(".canary-header", true, FieldMatch::new(header, value.clone()), BY_HEADER),
             None => {
                 push(".canary-header", true, FieldMatch::new(header, ValueMatch::exact("always")), BY_HEADER);
-                push(".main-header", false, FieldMatch::new(header, ValueMatch::exact("never")), BY_HEADER + 1);
+                push(
+                    ".main-header",
+                    false,
+                    FieldMatch::new(header, ValueMatch::exact("never")),
+                    BY_HEADER + 1,
+                );
             }
         }
     }

@@ -100,7 +100,8 @@ fn documents(text: &str) -> Vec<(usize, String)> {
     let (mut first_line, mut lines) = (1, Vec::new());
     for (number, line) in (1..).zip(text.lines().chain(["---"])) {
         if line == "---" || line.starts_with("--- ") {
-            if lines.iter().any(|line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#')) {
+            if lines.iter().any(|line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+            {
                 documents.push((first_line, lines.join("\n")));
             }
             (first_line, lines) = (number + 1, Vec::new());
@@ -124,7 +125,8 @@ fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFind
             return;
         }
     };
-    let namespace = if ingress.metadata.namespace.is_empty() { "default" } else { &ingress.metadata.namespace };
+    let namespace =
+        if ingress.metadata.namespace.is_empty() { "default" } else { &ingress.metadata.namespace };
     let shown = format!("{namespace}/{}", ingress.metadata.name);
     let (draft, problems) = annotations::read(namespace, &ingress.annotations);
     let mut push = |(line, column), annotation: &str, level, handling, message: String| {
@@ -190,7 +192,8 @@ impl Places<'_> {
                 continue;
             }
             for (at, _) in line.match_indices(text) {
-                let is_whole = !line[..at].ends_with(is_word) && !line[at + text.len()..].starts_with(is_word);
+                let is_whole =
+                    !line[..at].ends_with(is_word) && !line[at + text.len()..].starts_with(is_word);
                 if is_whole && !self.used.contains(&(number, at)) {
                     self.used.push((number, at));
                     return (self.first_line + number, line[..at].chars().count() + 1);
@@ -249,7 +252,7 @@ a: [
                 "10:5 error default/one server-snippet",
                 "12:6 warning default/one limit-rate",
                 "13:5 note default/one use-regex",
-                "15:34 error default/one ",
+                "15:35 error default/one ",
                 "20:53 error b/two limit-rps",
                 "22:55 note b/three limit-rps",
             ]

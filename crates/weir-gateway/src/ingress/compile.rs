@@ -76,7 +76,8 @@ impl CompiledPath {
     pub(super) fn plain(&self) -> Result<&PathMatch, &str> {
         let make = || {
             let normal = is_normal_path(&self.text);
-            let normal = normal.then_some(&*self.text).ok_or("no request has this path: it is not in its normal form");
+            let normal =
+                normal.then_some(&*self.text).ok_or("no request has this path: it is not in its normal form");
             let path = normal.map_err(str::to_owned)?;
             let made = if self.is_exact { PathMatch::exact(path) } else { PathMatch::prefix(stem(path)) };
             made.map_err(|error| error.to_string())
@@ -90,7 +91,8 @@ impl CompiledPath {
             // Alone first: a parenthesis must not end the group that the rewrite puts it into.
             PathMatch::regex(&self.text).map_err(|error| error.to_string())?;
             let path = PathMatch::regex(&format!("(?i)^{}", self.text)).map_err(|error| error.to_string())?;
-            let rewrite = target.map(|target| Rewrite::regex(&format!("(?i)^.*?(?:{}).*$", self.text), target));
+            let rewrite =
+                target.map(|target| Rewrite::regex(&format!("(?i)^.*?(?:{}).*$", self.text), target));
             let rewrite = rewrite.transpose().map_err(|error| format!("rewrite-target: {error}"))?;
             Ok((path, rewrite))
         };
@@ -129,7 +131,8 @@ impl CompiledIngress {
         let names = |one: &&IngressCertificate| one.hosts.iter().any(|name| **name == *host);
         let is_for = |one: &&IngressCertificate| {
             let loaded = one.certificate.as_ref();
-            one.hosts.is_empty() || loaded.is_ok_and(|loaded| loaded.names.iter().any(|name| is_covered(name, host)))
+            one.hosts.is_empty()
+                || loaded.is_ok_and(|loaded| loaded.names.iter().any(|name| is_covered(name, host)))
         };
         self.certificates.iter().find(names).or_else(|| self.certificates.iter().find(is_for))
     }
@@ -200,7 +203,8 @@ impl Compilation<'_> {
         let lists = route_settings::lists(self);
         let limits = route_settings::limits(self);
         route.lists.extend(lists.iter().cloned());
-        let uses = limits.iter().map(|limit| weir_config::LimitUse { limit: Arc::clone(limit), upstream: None });
+        let uses =
+            limits.iter().map(|limit| weir_config::LimitUse { limit: Arc::clone(limit), upstream: None });
         route.limited_by.extend(uses);
         (route, lists, limits)
     }
@@ -271,7 +275,10 @@ impl Compilation<'_> {
             }
         };
         if text.len() > PATH_BYTES_MAX || !text.starts_with('/') {
-            self.note(format!("{}: a path begins with / and has {PATH_BYTES_MAX} bytes at most", excerpt(place)));
+            self.note(format!(
+                "{}: a path begins with / and has {PATH_BYTES_MAX} bytes at most",
+                excerpt(place)
+            ));
             return None;
         }
         Some((is_exact, text))

@@ -119,7 +119,10 @@ impl<'a> HostTable<'a> {
         if let Some(place) = plan.places.get(&identity) {
             let other = &plan.entries[*place].ingress.key;
             if *other != ingress.key {
-                let message = format!("path {host}{} belongs to the Ingress {other}, which is older", excerpt(&path.text));
+                let message = format!(
+                    "path {host}{} belongs to the Ingress {other}, which is older",
+                    excerpt(&path.text)
+                );
                 self.note(ingress, false, message);
             }
             return;
@@ -131,7 +134,11 @@ impl<'a> HostTable<'a> {
     fn add_aliases(&mut self, ingress: &'a Arc<CompiledIngress>) {
         for alias in &ingress.draft.paths.aliases {
             if self.hosts.contains_key(alias) {
-                self.note(ingress, false, format!("server-alias: `{alias}` is a host of another Ingress or alias"));
+                self.note(
+                    ingress,
+                    false,
+                    format!("server-alias: `{alias}` is a host of another Ingress or alias"),
+                );
                 continue;
             }
             let mut plan = HostPlan::of(&ingress.key.namespace);
@@ -191,7 +198,8 @@ impl<'a> HostTable<'a> {
                 continue;
             }
             if !certificate.names.iter().any(|name| is_covered(name, host)) {
-                let message = format!("tls: the certificate of the Secret {} is not for `{host}`", found.secret);
+                let message =
+                    format!("tls: the certificate of the Secret {} is not for `{host}`", found.secret);
                 self.note(ingress, false, message);
                 continue;
             }
@@ -238,7 +246,9 @@ impl<'a> HostTable<'a> {
         });
         let matches = |entry: &&HostEntry<'a>| {
             let of_entry = match plan.is_some_and(|plan| plan.is_regex) {
-                true => entry.path.regex(entry.ingress.draft.paths.rewrite_target.as_deref()).map(|made| &made.0),
+                true => {
+                    entry.path.regex(entry.ingress.draft.paths.rewrite_target.as_deref()).map(|made| &made.0)
+                }
                 false => entry.path.plain(),
             };
             of_entry.is_ok_and(|of_entry| of_entry.matches(path.as_bytes()))

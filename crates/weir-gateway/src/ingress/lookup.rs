@@ -89,7 +89,8 @@ impl Compilation<'_> {
 
     fn auth_of(&mut self, url: &str) -> Result<AuthPlan, String> {
         let parts = parts(url)?;
-        let path = if parts.path.starts_with('/') { parts.path.to_owned() } else { format!("/{}", parts.path) };
+        let path =
+            if parts.path.starts_with('/') { parts.path.to_owned() } else { format!("/{}", parts.path) };
         if let Some(bad) = path.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '$' | '#')) {
             return Err(format!("{bad:?} in the path has no equivalent"));
         }
@@ -115,7 +116,8 @@ impl Compilation<'_> {
         if !matches!(parts.path, "" | "/" | "$request_uri" | "/$request_uri") {
             return Err(format!("`{}`: copies have the path of the request", excerpt(parts.path)));
         }
-        let key = service_of(parts.host).ok_or_else(|| format!("`{}` is not a Service", excerpt(parts.host)))?;
+        let key =
+            service_of(parts.host).ok_or_else(|| format!("`{}` is not a Service", excerpt(parts.host)))?;
         let host = self.draft.messages.mirror_host.as_deref().unwrap_or(parts.host);
         Ok(MirrorPlan {
             backend: self.service(&key, &parts)?,
@@ -128,7 +130,9 @@ impl Compilation<'_> {
     fn service(&mut self, key: &ObjectKey, parts: &UrlParts<'_>) -> Result<Arc<Backend>, String> {
         self.uses.insert((ObjectKind::Service, key.clone()));
         if parts.is_tls {
-            return Err(format!("the Service {key} is reached by http://, whose servers are not verified by name"));
+            return Err(format!(
+                "the Service {key} is reached by http://, whose servers are not verified by name"
+            ));
         }
         let own = &self.scope.key.namespace;
         if !self.scope.store.is_granted((GROUP, "Ingress", own), ("", "Service", key)) {

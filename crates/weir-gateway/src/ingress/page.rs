@@ -29,7 +29,8 @@ mod tests {
         let (present, after) = rest.split_once(END).expect("the page says where it ends");
         let wanted = annotations_markdown();
         if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(file, format!("{before}{BEGIN}{wanted}{END}{after}")).expect("the page can be written");
+            std::fs::write(file, format!("{before}{BEGIN}{wanted}{END}{after}"))
+                .expect("the page can be written");
         } else {
             assert_eq!(present, wanted, "docs/ingress.md: run `cargo xtask generate`");
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use weir_access::Users;
 use weir_config::{
-    Access, AccessList, BasicAuth, HeaderName, HeaderTemplate, KeyLimit, LimitRate, ListAction, RequestFrequency,
-    RouteSettings,
+    Access, AccessList, BasicAuth, HeaderName, HeaderTemplate, KeyLimit, LimitRate, ListAction,
+    RequestFrequency, RouteSettings,
 };
 use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::TokenRate;
@@ -39,7 +39,11 @@ pub(super) fn set_headers(work: &mut Compilation<'_>, route: &mut RouteSettings)
     }
 }
 
-fn headers(work: &mut Compilation<'_>, key: &ObjectKey, annotation: &str) -> Vec<(HeaderName, HeaderTemplate)> {
+fn headers(
+    work: &mut Compilation<'_>,
+    key: &ObjectKey,
+    annotation: &str,
+) -> Vec<(HeaderName, HeaderTemplate)> {
     work.uses.insert((ObjectKind::ConfigMap, key.clone()));
     let Some(map) = work.scope.store.config_maps.get(key) else {
         work.refuse(annotation, false, format!("the ConfigMap {key} does not exist"));
@@ -73,7 +77,9 @@ pub(super) fn set_basic(work: &mut Compilation<'_>, route: &mut RouteSettings) {
         Ok(users) => {
             let realm = work.draft.access.realm.clone();
             let basic = BasicAuth {
-                realm: realm.filter(|realm| !realm.is_empty()).unwrap_or_else(|| "Authentication Required".into()),
+                realm: realm
+                    .filter(|realm| !realm.is_empty())
+                    .unwrap_or_else(|| "Authentication Required".into()),
                 users: Arc::new(users),
                 file: None,
                 reload: None,

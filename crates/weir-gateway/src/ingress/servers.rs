@@ -38,7 +38,8 @@ impl IngressScope<'_> {
             BackendProtocol::Grpc | BackendProtocol::Grpcs => Payload::Grpc,
             _ => Payload::Http,
         };
-        let own_name = format!("{}.{}.{}-ingress-{}", service.namespace, service.name, port.port, self.key.name);
+        let own_name =
+            format!("{}.{}.{}-ingress-{}", service.namespace, service.name, port.port, self.key.name);
         let protocol = match draft.servers.protocol {
             BackendProtocol::OfService => {
                 let backend = self.of_service(&service, port.port, payload)?;
@@ -131,7 +132,11 @@ impl IngressScope<'_> {
 }
 
 /// The certificate of a Secret.
-pub(super) fn certificate(key: &ObjectKey, chain: &[u8], private: &[u8]) -> Result<Arc<LoadedCertificate>, String> {
+pub(super) fn certificate(
+    key: &ObjectKey,
+    chain: &[u8],
+    private: &[u8],
+) -> Result<Arc<LoadedCertificate>, String> {
     let files = CertificateFiles {
         certificate: PathBuf::from(format!("Secret {key} tls.crt")),
         key: PathBuf::from(format!("Secret {key} tls.key")),

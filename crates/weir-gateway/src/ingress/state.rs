@@ -61,7 +61,8 @@ impl IngressState {
             | KubernetesObject::Secret(_)
             | KubernetesObject::OpaqueSecret(_)
             | KubernetesObject::ConfigMap(_) => {
-                self.certificate_pending |= matches!(object.kind(), ObjectKind::Secret | ObjectKind::OpaqueSecret);
+                self.certificate_pending |=
+                    matches!(object.kind(), ObjectKind::Secret | ObjectKind::OpaqueSecret);
                 let used = (object.kind(), key);
                 self.note_users(|ingress| ingress.uses.contains(&used));
             }
@@ -124,7 +125,11 @@ impl IngressState {
         for ingress in self.compiled.values() {
             let is_asked = ingress.draft.access.forward.is_some() && !ingress.is_refused;
             if is_asked && assembly::auth_backend(&table, ingress).is_none() {
-                table.note(ingress, true, "auth-url: it leads to no server of an Ingress that may be asked".to_owned());
+                table.note(
+                    ingress,
+                    true,
+                    "auth-url: it leads to no server of an Ingress that may be asked".to_owned(),
+                );
             }
         }
         Some(IngressInput {
@@ -174,9 +179,10 @@ impl IngressState {
             load_balancer: IngressAddresses { ingress: addresses.iter().map(point).collect() },
         };
         let differs = |key: &&ObjectKey| {
-            store.ingresses.get(*key).is_some_and(|ingress| {
-                ingress.status.as_deref().cloned().unwrap_or_default() != wanted
-            })
+            store
+                .ingresses
+                .get(*key)
+                .is_some_and(|ingress| ingress.status.as_deref().cloned().unwrap_or_default() != wanted)
         };
         self.compiled.keys().filter(differs).map(|key| (key.clone(), wanted.clone())).collect()
     }

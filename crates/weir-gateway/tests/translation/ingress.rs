@@ -107,7 +107,12 @@ fn prefixes_end_at_slashes_and_longer_ones_precede() {
 fn one_annotation_turns_a_host_to_case_insensitive_beginnings() {
     let objects = format!(
         "{BASE}{}{}",
-        ingress("one", "nginx.ingress.kubernetes.io/use-regex: 'true'", "web", &[("/[a-z]{3}$", "ImplementationSpecific")]),
+        ingress(
+            "one",
+            "nginx.ingress.kubernetes.io/use-regex: 'true'",
+            "web",
+            &[("/[a-z]{3}$", "ImplementationSpecific")]
+        ),
         ingress("two", "", "new", &[("/header", "Exact"), ("/header/long/path", "Prefix")])
     );
     let config = translated(&objects).1.config.unwrap();

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use weir_config::{CheckedConfig, Config, Diagnostics};
 use weir_control::{Proxy, ServerChanges};
 use weir_kubernetes::{
-    ElectionSettings, GatewaySettings, IngressSettings, KubernetesChange, KubernetesSource, KubernetesUpdate, ObjectKey,
-    SourceSettings, UpdateSender,
+    ElectionSettings, GatewaySettings, IngressSettings, KubernetesChange, KubernetesSource, KubernetesUpdate,
+    ObjectKey, SourceSettings, UpdateSender,
 };
 
 use super::{KubernetesArguments, LeaseChoice, ServedObjects};

@@ -72,12 +72,15 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::guard("auth-method", "the method of the question", "`GET`; other methods are refused", |_, value| {
-        match value {
+    IngressAnnotation::guard(
+        "auth-method",
+        "the method of the question",
+        "`GET`; other methods are refused",
+        |_, value| match value {
             "GET" => Ok(()),
             other => Err(format!("`{}` is not supported, only `GET`", excerpt(other))),
-        }
-    }),
+        },
+    ),
     IngressAnnotation::translated(
         "auth-response-headers",
         "headers of the answer that the request gets",
@@ -108,18 +111,38 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         "a ConfigMap with headers of the question",
         "the server of `auth-url` would decide without them",
     ),
-    IngressAnnotation::left_out("auth-cache-key", "what answers are stored by", "each request is asked about"),
-    IngressAnnotation::left_out("auth-cache-duration", "how long answers are stored", "each request is asked about"),
+    IngressAnnotation::left_out(
+        "auth-cache-key",
+        "what answers are stored by",
+        "each request is asked about",
+    ),
+    IngressAnnotation::left_out(
+        "auth-cache-duration",
+        "how long answers are stored",
+        "each request is asked about",
+    ),
     IngressAnnotation::left_out(
         "auth-always-set-cookie",
         "cookies of the answer reach the client",
         "name `Set-Cookie` in `auth-response-headers` for the server, not for the client",
     ),
-    IngressAnnotation::needless("auth-keepalive", "connections that are kept", "connections to servers are kept"),
-    IngressAnnotation::needless("auth-keepalive-requests", "requests of one connection", "see `auth-keepalive`"),
+    IngressAnnotation::needless(
+        "auth-keepalive",
+        "connections that are kept",
+        "connections to servers are kept",
+    ),
+    IngressAnnotation::needless(
+        "auth-keepalive-requests",
+        "requests of one connection",
+        "see `auth-keepalive`",
+    ),
     IngressAnnotation::needless("auth-keepalive-timeout", "how long one is kept", "see `auth-keepalive`"),
     IngressAnnotation::needless("auth-keepalive-share-vars", "variables of nginx", "see `auth-keepalive`"),
-    IngressAnnotation::needless("enable-global-auth", "the `auth-url` of all Ingresses", "there is none of all Ingresses"),
+    IngressAnnotation::needless(
+        "enable-global-auth",
+        "the `auth-url` of all Ingresses",
+        "there is none of all Ingresses",
+    ),
     IngressAnnotation::guard(
         "satisfy",
         "whether all proofs are needed, or any",

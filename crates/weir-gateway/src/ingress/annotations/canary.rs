@@ -64,7 +64,8 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             if value.len() > PATTERN_BYTES_MAX {
                 return Err(format!("the regular expression has more than {PATTERN_BYTES_MAX} bytes"));
             }
-            let pattern = ValueMatch::regex(value).map_err(|error| format!("`{}`: {error}", excerpt(value)))?;
+            let pattern =
+                ValueMatch::regex(value).map_err(|error| format!("`{}`: {error}", excerpt(value)))?;
             draft.canary.header_value.get_or_insert(pattern);
             Ok(())
         },

@@ -25,12 +25,27 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::guard("limit-burst-multiplier", "the burst of a rate", "`limit.NAME.burst`", |draft, value| {
-        draft.limits.burst_multiplier = Some(positive(value)?);
-        Ok(())
-    }),
-    IngressAnnotation::translated("limit-whitelist", "networks without limits", "a `list` with `action = \"allow\"`", exempt),
-    IngressAnnotation::translated("limit-allowlist", "networks without limits", "a `list` with `action = \"allow\"`", exempt),
+    IngressAnnotation::guard(
+        "limit-burst-multiplier",
+        "the burst of a rate",
+        "`limit.NAME.burst`",
+        |draft, value| {
+            draft.limits.burst_multiplier = Some(positive(value)?);
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "limit-whitelist",
+        "networks without limits",
+        "a `list` with `action = \"allow\"`",
+        exempt,
+    ),
+    IngressAnnotation::translated(
+        "limit-allowlist",
+        "networks without limits",
+        "a `list` with `action = \"allow\"`",
+        exempt,
+    ),
     IngressAnnotation::left_out(
         "limit-rate",
         "KiB per second of each response",

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use weir_config::{
-    Cors, CorsOrigin, ForwardHost, HeaderName, HeaderTemplate, HeaderValue, RequestBuffering, ResponseBuffering,
-    RouteAccessLog, Size, Token,
+    Cors, CorsOrigin, ForwardHost, HeaderName, HeaderTemplate, HeaderValue, RequestBuffering,
+    ResponseBuffering, RouteAccessLog, Size, Token,
 };
 
 use super::values::{Parsed, boolean, items, number, on_off, own_object, size};
@@ -36,8 +36,16 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::needless("proxy-buffers-number", "buffers of a response", "`buffer_responses.memory` has a size alone"),
-    IngressAnnotation::needless("proxy-busy-buffers-size", "buffers that are being sent", "see `proxy-buffers-number`"),
+    IngressAnnotation::needless(
+        "proxy-buffers-number",
+        "buffers of a response",
+        "`buffer_responses.memory` has a size alone",
+    ),
+    IngressAnnotation::needless(
+        "proxy-busy-buffers-size",
+        "buffers that are being sent",
+        "see `proxy-buffers-number`",
+    ),
     IngressAnnotation::translated(
         "proxy-max-temp-file-size",
         "the largest file of a response; `0`: none",
@@ -66,13 +74,18 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::translated("upstream-vhost", "the `Host` that servers get", "`forward_host`", |draft, value| {
-        if value.is_empty() || !value.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c)) {
-            return Err(format!("`{}` is not a host", excerpt(value)));
-        }
-        draft.route.forward_host = ForwardHost::Literal(value.into());
-        Ok(())
-    }),
+    IngressAnnotation::translated(
+        "upstream-vhost",
+        "the `Host` that servers get",
+        "`forward_host`",
+        |draft, value| {
+            if value.is_empty() || !value.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c)) {
+                return Err(format!("`{}` is not a host", excerpt(value)));
+            }
+            draft.route.forward_host = ForwardHost::Literal(value.into());
+            Ok(())
+        },
+    ),
     IngressAnnotation::translated(
         "x-forwarded-prefix",
         "the header `X-Forwarded-Prefix` of requests",
@@ -119,10 +132,15 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::translated("mirror-host", "the `Host` of copies", "`mirror.forward_host`", |draft, value| {
-        draft.messages.mirror_host = Some(value.into());
-        Ok(())
-    }),
+    IngressAnnotation::translated(
+        "mirror-host",
+        "the `Host` of copies",
+        "`mirror.forward_host`",
+        |draft, value| {
+            draft.messages.mirror_host = Some(value.into());
+            Ok(())
+        },
+    ),
     IngressAnnotation::translated(
         "mirror-request-body",
         "whether copies have the body",
@@ -132,10 +150,15 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::translated("enable-cors", "answers for scripts of other origins", "`cors`", |draft, value| {
-        draft.messages.cors = boolean(value)?;
-        Ok(())
-    }),
+    IngressAnnotation::translated(
+        "enable-cors",
+        "answers for scripts of other origins",
+        "`cors`",
+        |draft, value| {
+            draft.messages.cors = boolean(value)?;
+            Ok(())
+        },
+    ),
     IngressAnnotation::translated(
         "cors-allow-origin",
         "the origins, `*`",
@@ -151,15 +174,25 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         draft.messages.cors_methods = Some(value.into());
         Ok(())
     }),
-    IngressAnnotation::translated("cors-allow-headers", "the headers of requests", "`cors.headers`", |draft, value| {
-        names(value)?;
-        draft.messages.cors_headers = Some(value.into());
-        Ok(())
-    }),
-    IngressAnnotation::translated("cors-expose-headers", "the headers of responses", "`cors.expose`", |draft, value| {
-        draft.messages.cors_expose = names(value)?;
-        Ok(())
-    }),
+    IngressAnnotation::translated(
+        "cors-allow-headers",
+        "the headers of requests",
+        "`cors.headers`",
+        |draft, value| {
+            names(value)?;
+            draft.messages.cors_headers = Some(value.into());
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "cors-expose-headers",
+        "the headers of responses",
+        "`cors.expose`",
+        |draft, value| {
+            draft.messages.cors_expose = names(value)?;
+            Ok(())
+        },
+    ),
     IngressAnnotation::translated(
         "cors-allow-credentials",
         "whether requests have cookies, `true`",
@@ -188,7 +221,11 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::needless("http2-push-preload", "pushes of HTTP/2", "no browser accepts pushes any more"),
+    IngressAnnotation::needless(
+        "http2-push-preload",
+        "pushes of HTTP/2",
+        "no browser accepts pushes any more",
+    ),
 ];
 
 /// A header with a value that is text.
@@ -234,7 +271,9 @@ impl IngressDraft {
         if messages.cors {
             match self.cors() {
                 Ok(cors) => self.route.cors = Some(Box::new(cors)),
-                Err(why) => problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}enable-cors"), false, why)),
+                Err(why) => {
+                    problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}enable-cors"), false, why))
+                }
             }
         }
     }

@@ -77,12 +77,24 @@ impl IngressAnnotation {
     }
 
     /// One that is translated and restricts access.
-    const fn guard(name: &'static str, meaning: &'static str, weir: &'static str, read: ReadAnnotation) -> Self {
+    const fn guard(
+        name: &'static str,
+        meaning: &'static str,
+        weir: &'static str,
+        read: ReadAnnotation,
+    ) -> Self {
         Self { name, meaning, weir, handling: AnnotationHandling::Translated, guards: true, read }
     }
 
     const fn needless(name: &'static str, meaning: &'static str, weir: &'static str) -> Self {
-        Self { name, meaning, weir, handling: AnnotationHandling::Needless, guards: false, read: |_, _| Ok(()) }
+        Self {
+            name,
+            meaning,
+            weir,
+            handling: AnnotationHandling::Needless,
+            guards: false,
+            read: |_, _| Ok(()),
+        }
     }
 
     /// One that is not applied, unless its value asks for nothing.
@@ -182,7 +194,11 @@ fn read_one(
         return Some(IngressProblem::new(full, refuses && !is_left_out, message));
     };
     if is_left_out {
-        return Some(IngressProblem::new(full, false, format!("served without it, as {WITHOUT_ANNOTATION} asks")));
+        return Some(IngressProblem::new(
+            full,
+            false,
+            format!("served without it, as {WITHOUT_ANNOTATION} asks"),
+        ));
     }
     let why = (row.read)(draft, value).err()?;
     let why = if why.is_empty() { row.weir } else { &why };

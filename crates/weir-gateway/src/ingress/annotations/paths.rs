@@ -47,10 +47,15 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::translated("permanent-redirect-code", "its status, 301", "`redirect.status`", |draft, value| {
-        draft.paths.permanent_code = redirect_code(value)?;
-        Ok(())
-    }),
+    IngressAnnotation::translated(
+        "permanent-redirect-code",
+        "its status, 301",
+        "`redirect.status`",
+        |draft, value| {
+            draft.paths.permanent_code = redirect_code(value)?;
+            Ok(())
+        },
+    ),
     IngressAnnotation::translated(
         "temporal-redirect",
         "where all requests are sent for the time being",
@@ -60,10 +65,15 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::translated("temporal-redirect-code", "its status, 302", "`redirect.status`", |draft, value| {
-        draft.paths.temporal_code = redirect_code(value)?;
-        Ok(())
-    }),
+    IngressAnnotation::translated(
+        "temporal-redirect-code",
+        "its status, 302",
+        "`redirect.status`",
+        |draft, value| {
+            draft.paths.temporal_code = redirect_code(value)?;
+            Ok(())
+        },
+    ),
     IngressAnnotation::translated(
         "ssl-redirect",
         "whether hosts with a certificate are redirected to https",

@@ -26,7 +26,9 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
                 "HTTPS" => BackendProtocol::Https,
                 "GRPC" => BackendProtocol::Grpc,
                 "GRPCS" => BackendProtocol::Grpcs,
-                _ => return Err(format!("`{}` is not supported: HTTP, HTTPS, GRPC or GRPCS", excerpt(value))),
+                _ => {
+                    return Err(format!("`{}` is not supported: HTTP, HTTPS, GRPC or GRPCS", excerpt(value)));
+                }
             };
             Ok(())
         },
@@ -60,14 +62,22 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::needless("proxy-ssl-server-name", "whether servers get a server name", "they get `proxy-ssl-name`"),
+    IngressAnnotation::needless(
+        "proxy-ssl-server-name",
+        "whether servers get a server name",
+        "they get `proxy-ssl-name`",
+    ),
     IngressAnnotation::left_out(
         "proxy-ssl-verify-depth",
         "the length of chains",
         "chains are limited by the verifier",
     ),
     IngressAnnotation::left_out("proxy-ssl-protocols", "versions of TLS", "TLS 1.2 and 1.3"),
-    IngressAnnotation::left_out("proxy-ssl-ciphers", "cipher suites", "those of TLS 1.3, and of TLS 1.2 with ECDHE and AEAD"),
+    IngressAnnotation::left_out(
+        "proxy-ssl-ciphers",
+        "cipher suites",
+        "those of TLS 1.3, and of TLS 1.2 with ECDHE and AEAD",
+    ),
     IngressAnnotation::translated(
         "proxy-connect-timeout",
         "the time for a connection to a server",
@@ -144,7 +154,12 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
                 "round_robin" => Policy::RoundRobin,
                 "least_conn" => Policy::LeastRequests,
                 "ewma" => Policy::PeakEwma,
-                other => return Err(format!("`{}` is not supported: round_robin, least_conn or ewma", excerpt(other))),
+                other => {
+                    return Err(format!(
+                        "`{}` is not supported: round_robin, least_conn or ewma",
+                        excerpt(other)
+                    ));
+                }
             };
             draft.servers.is_changed = true;
             Ok(())
@@ -162,7 +177,11 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             Ok(())
         },
     ),
-    IngressAnnotation::left_out("upstream-hash-by-subset", "several servers for each hash", "one server for each hash"),
+    IngressAnnotation::left_out(
+        "upstream-hash-by-subset",
+        "several servers for each hash",
+        "one server for each hash",
+    ),
     IngressAnnotation::left_out("upstream-hash-by-subset-size", "how many", "one server for each hash"),
     IngressAnnotation::translated(
         "affinity",
@@ -181,41 +200,77 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         "`balanced` or `persistent`: whether sessions move to new servers",
         "sessions stay with their server as long as it serves",
     ),
-    IngressAnnotation::translated("session-cookie-name", "its name, `INGRESSCOOKIE`", "`affinity.cookie`", |draft, value| {
-        FieldMatch::new(value, ValueMatch::Present).map_err(|_| format!("`{}` is not the name of a cookie", excerpt(value)))?;
-        draft.servers.session.name = Some(value.into());
-        Ok(())
-    }),
-    IngressAnnotation::translated("session-cookie-path", "its path, `/`", "`affinity.path`", |draft, value| {
-        draft.servers.session.path = Some(attribute(value)?);
-        Ok(())
-    }),
-    IngressAnnotation::translated("session-cookie-domain", "its domain", "`affinity.domain`", |draft, value| {
-        draft.servers.session.domain = Some(attribute(value)?);
-        Ok(())
-    }),
-    IngressAnnotation::translated("session-cookie-expires", "its lifetime in seconds", "`affinity.max_age`", |draft, value| {
-        let seconds = positive(value)?;
-        draft.servers.session.seconds.get_or_insert(u64::from(seconds));
-        Ok(())
-    }),
-    IngressAnnotation::translated("session-cookie-max-age", "its lifetime in seconds", "`affinity.max_age`", |draft, value| {
-        draft.servers.session.seconds = Some(u64::from(positive(value)?));
-        Ok(())
-    }),
-    IngressAnnotation::translated("session-cookie-secure", "over TLS only", "`affinity.secure`", |draft, value| {
-        draft.servers.session.secure = boolean(value)?;
-        Ok(())
-    }),
-    IngressAnnotation::translated("session-cookie-samesite", "its `SameSite`", "`affinity.same_site`", |draft, value| {
-        draft.servers.session.same_site = Some(match value.to_ascii_lowercase().as_str() {
-            "strict" => SameSite::Strict,
-            "lax" => SameSite::Lax,
-            "none" => SameSite::None,
-            _ => return Err(format!("`{}` is none of None, Lax and Strict", excerpt(value))),
-        });
-        Ok(())
-    }),
+    IngressAnnotation::translated(
+        "session-cookie-name",
+        "its name, `INGRESSCOOKIE`",
+        "`affinity.cookie`",
+        |draft, value| {
+            FieldMatch::new(value, ValueMatch::Present)
+                .map_err(|_| format!("`{}` is not the name of a cookie", excerpt(value)))?;
+            draft.servers.session.name = Some(value.into());
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "session-cookie-path",
+        "its path, `/`",
+        "`affinity.path`",
+        |draft, value| {
+            draft.servers.session.path = Some(attribute(value)?);
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "session-cookie-domain",
+        "its domain",
+        "`affinity.domain`",
+        |draft, value| {
+            draft.servers.session.domain = Some(attribute(value)?);
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "session-cookie-expires",
+        "its lifetime in seconds",
+        "`affinity.max_age`",
+        |draft, value| {
+            let seconds = positive(value)?;
+            draft.servers.session.seconds.get_or_insert(u64::from(seconds));
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "session-cookie-max-age",
+        "its lifetime in seconds",
+        "`affinity.max_age`",
+        |draft, value| {
+            draft.servers.session.seconds = Some(u64::from(positive(value)?));
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "session-cookie-secure",
+        "over TLS only",
+        "`affinity.secure`",
+        |draft, value| {
+            draft.servers.session.secure = boolean(value)?;
+            Ok(())
+        },
+    ),
+    IngressAnnotation::translated(
+        "session-cookie-samesite",
+        "its `SameSite`",
+        "`affinity.same_site`",
+        |draft, value| {
+            draft.servers.session.same_site = Some(match value.to_ascii_lowercase().as_str() {
+                "strict" => SameSite::Strict,
+                "lax" => SameSite::Lax,
+                "none" => SameSite::None,
+                _ => return Err(format!("`{}` is none of None, Lax and Strict", excerpt(value))),
+            });
+            Ok(())
+        },
+    ),
     IngressAnnotation::left_out(
         "session-cookie-conditional-samesite-none",
         "no `SameSite=None` for old browsers",
@@ -295,12 +350,13 @@ fn hash_key(value: &str) -> Parsed<HashKey> {
         "host" | "http_host" => HashKey::header("host").map_err(|_| wrong()),
         name => {
             let field = |name: &str| HashKey::header(&name.replace('_', "-"));
-            let key = match (name.strip_prefix("http_"), name.strip_prefix("cookie_"), name.strip_prefix("arg_")) {
-                (Some(name), ..) => field(name),
-                (_, Some(name), _) => HashKey::cookie(name),
-                (.., Some(name)) => HashKey::query(name),
-                _ => return Err(wrong()),
-            };
+            let key =
+                match (name.strip_prefix("http_"), name.strip_prefix("cookie_"), name.strip_prefix("arg_")) {
+                    (Some(name), ..) => field(name),
+                    (_, Some(name), _) => HashKey::cookie(name),
+                    (.., Some(name)) => HashKey::query(name),
+                    _ => return Err(wrong()),
+                };
             key.map_err(|_| wrong())
         }
     }
@@ -309,7 +365,8 @@ fn hash_key(value: &str) -> Parsed<HashKey> {
 impl IngressDraft {
     pub(super) fn finish_servers(&mut self, problems: &mut Vec<IngressProblem>) {
         let name = |short: &str| format!("{NGINX_PREFIX}{short}");
-        if self.servers.tls_verified && (self.servers.tls_secret.is_none() || self.servers.tls_name.is_none()) {
+        if self.servers.tls_verified && (self.servers.tls_secret.is_none() || self.servers.tls_name.is_none())
+        {
             let message = "`on` needs `proxy-ssl-secret` with `ca.crt`, and `proxy-ssl-name`";
             problems.push(IngressProblem::new(&name("proxy-ssl-verify"), true, message));
         }

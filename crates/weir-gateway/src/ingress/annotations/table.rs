@@ -17,15 +17,15 @@ pub(crate) fn table() -> impl Iterator<Item = &'static IngressAnnotation> {
     groups.into_iter().flatten()
 }
 
-const SNIPPET: &str =
-    "Weir has no configuration of nginx, and a snippet may deny access; use another annotation, or a config of Weir";
+const SNIPPET: &str = "Weir has no configuration of nginx, and a snippet may deny access; use another annotation, or a config of Weir";
 
 const WAF: &str = "Weir has no web application firewall; put one behind or in front of it";
 
 const CLIENT_CERTIFICATES: &str = "certificates of clients are asked for by port, not by host: use a Gateway with \
      `tls.frontend`, or `listener.NAME.tls.client_certificates`";
 
-const SHARED_LIMIT: &str = "limits of an Ingress are those of each process; `limit.NAME.shared` of a config is for several";
+const SHARED_LIMIT: &str =
+    "limits of an Ingress are those of each process; `limit.NAME.shared` of a config is for several";
 
 /// What would be unsafe, or do something else, without it.
 const REFUSED: &[IngressAnnotation] = &[
@@ -36,9 +36,21 @@ const REFUSED: &[IngressAnnotation] = &[
     IngressAnnotation::refused("modsecurity-snippet", "rules of ModSecurity", WAF),
     IngressAnnotation::refused("enable-modsecurity", "whether ModSecurity looks at requests", WAF),
     IngressAnnotation::refused("enable-owasp-core-rules", "whether the OWASP core rules apply", WAF),
-    IngressAnnotation::refused("auth-tls-secret", "the authority of the certificates of clients", CLIENT_CERTIFICATES),
-    IngressAnnotation::refused("auth-tls-verify-client", "whether clients need a certificate", CLIENT_CERTIFICATES),
-    IngressAnnotation::refused("auth-tls-match-cn", "the name in the certificate of a client", CLIENT_CERTIFICATES),
+    IngressAnnotation::refused(
+        "auth-tls-secret",
+        "the authority of the certificates of clients",
+        CLIENT_CERTIFICATES,
+    ),
+    IngressAnnotation::refused(
+        "auth-tls-verify-client",
+        "whether clients need a certificate",
+        CLIENT_CERTIFICATES,
+    ),
+    IngressAnnotation::refused(
+        "auth-tls-match-cn",
+        "the name in the certificate of a client",
+        CLIENT_CERTIFICATES,
+    ),
     IngressAnnotation::refused(
         "ssl-passthrough",
         "TLS passes to the servers as it is",
@@ -47,7 +59,11 @@ const REFUSED: &[IngressAnnotation] = &[
     IngressAnnotation::refused("global-rate-limit", "requests for all replicas together", SHARED_LIMIT),
     IngressAnnotation::refused("global-rate-limit-window", "the time of `global-rate-limit`", SHARED_LIMIT),
     IngressAnnotation::refused("global-rate-limit-key", "what `global-rate-limit` counts by", SHARED_LIMIT),
-    IngressAnnotation::refused("global-rate-limit-ignored-cidrs", "networks without that limit", SHARED_LIMIT),
+    IngressAnnotation::refused(
+        "global-rate-limit-ignored-cidrs",
+        "networks without that limit",
+        SHARED_LIMIT,
+    ),
 ];
 
 /// What an Ingress is served without.
@@ -77,13 +93,21 @@ const LEFT_OUT: &[IngressAnnotation] = &[
         "the Service for requests without a server",
         "`error_pages` of a config, which Ingresses cannot set",
     ),
-    IngressAnnotation::left_out("disable-proxy-intercept-errors", "see `custom-http-errors`", "see `custom-http-errors`"),
+    IngressAnnotation::left_out(
+        "disable-proxy-intercept-errors",
+        "see `custom-http-errors`",
+        "see `custom-http-errors`",
+    ),
     IngressAnnotation::left_out(
         "service-upstream",
         "requests go to the address of the Service",
         "requests go to the endpoints of a Service, in any case",
     ),
-    IngressAnnotation::left_out("ssl-ciphers", "cipher suites of a host", "`cipher_suites` belongs to a listener, not to a host"),
+    IngressAnnotation::left_out(
+        "ssl-ciphers",
+        "cipher suites of a host",
+        "`cipher_suites` belongs to a listener, not to a host",
+    ),
     IngressAnnotation::needless(
         "ssl-prefer-server-ciphers",
         "the order of the cipher suites",
@@ -105,19 +129,31 @@ const LEFT_OUT: &[IngressAnnotation] = &[
         "`Location` is forwarded as it is: servers get the host of the client",
     ),
     IngressAnnotation::left_out("proxy-redirect-to", "by what it is replaced", "see `proxy-redirect-from`"),
-    IngressAnnotation::left_out("fastcgi-index", "the index of FastCGI", "servers of FastCGI are for a config: `upstream.NAME.protocol`"),
+    IngressAnnotation::left_out(
+        "fastcgi-index",
+        "the index of FastCGI",
+        "servers of FastCGI are for a config: `upstream.NAME.protocol`",
+    ),
     IngressAnnotation::left_out(
         "fastcgi-params-configmap",
         "parameters of FastCGI",
         "servers of FastCGI are for a config: `upstream.NAME.protocol`",
     ),
-    IngressAnnotation::left_out("enable-opentracing", "traces by OpenTracing", "`traces` of the config, for all routes"),
+    IngressAnnotation::left_out(
+        "enable-opentracing",
+        "traces by OpenTracing",
+        "`traces` of the config, for all routes",
+    ),
     IngressAnnotation::left_out(
         "opentracing-trust-incoming-span",
         "whether spans of clients count",
         "`traces` of the config, for all routes",
     ),
-    IngressAnnotation::left_out("enable-opentelemetry", "traces by OpenTelemetry", "`traces` of the config, for all routes"),
+    IngressAnnotation::left_out(
+        "enable-opentelemetry",
+        "traces by OpenTelemetry",
+        "`traces` of the config, for all routes",
+    ),
     IngressAnnotation::left_out(
         "opentelemetry-trust-incoming-span",
         "whether spans of clients count",
@@ -128,7 +164,11 @@ const LEFT_OUT: &[IngressAnnotation] = &[
         "the name of spans",
         "spans have the name of the route",
     ),
-    IngressAnnotation::left_out("enable-rewrite-log", "rewrites in the log", "`weir why ID` shows the rewrite of a request"),
+    IngressAnnotation::left_out(
+        "enable-rewrite-log",
+        "rewrites in the log",
+        "`weir why ID` shows the rewrite of a request",
+    ),
     IngressAnnotation::left_out(
         "modsecurity-transaction-id",
         "the id of ModSecurity",

@@ -115,7 +115,8 @@ const VALUES: &[(&str, &str, &str)] = &[
 ];
 
 fn of(pairs: &[(&str, &str)]) -> Annotations {
-    let full = |name: &str| if name.contains('/') { name.to_owned() } else { format!("{NGINX_PREFIX}{name}") };
+    let full =
+        |name: &str| if name.contains('/') { name.to_owned() } else { format!("{NGINX_PREFIX}{name}") };
     pairs.iter().map(|(name, value)| (full(name).into(), (*value).into())).collect()
 }
 
@@ -150,7 +151,9 @@ fn every_annotation_has_values_that_can_be_used_and_that_cannot() {
 
 #[test]
 fn what_is_refused_or_left_out_says_so_unless_it_asks_for_nothing() {
-    for row in table().filter(|row| matches!(row.handling, AnnotationHandling::Refused | AnnotationHandling::LeftOut)) {
+    for row in table()
+        .filter(|row| matches!(row.handling, AnnotationHandling::Refused | AnnotationHandling::LeftOut))
+    {
         let found = problems(&[(row.name, "something")]);
         assert_eq!(found.len(), 1, "{}", row.name);
         assert_eq!(found[0].refuses, row.handling == AnnotationHandling::Refused, "{}", row.name);
@@ -164,7 +167,11 @@ fn names_are_unique_and_sentences_are_fragments() {
     for row in table() {
         assert!(names.insert(row.name), "{} is there twice", row.name);
         assert!(!row.meaning.is_empty() && !row.weir.is_empty(), "{}", row.name);
-        assert!(!row.meaning.ends_with('.') && !row.weir.ends_with('.') && !row.weir.contains("  "), "{}", row.name);
+        assert!(
+            !row.meaning.ends_with('.') && !row.weir.ends_with('.') && !row.weir.contains("  "),
+            "{}",
+            row.name
+        );
         assert!(!row.weir.contains('|') && !row.meaning.contains('|'), "{}: cells of a table", row.name);
     }
     assert!(names.len() > 110, "{}", names.len());
@@ -231,7 +238,10 @@ fn annotations_about_one_thing_make_one_setting() {
     assert_eq!(&*affinity.cookie, "route");
     let cors = draft.route.cors.expect("there is CORS");
     assert!(cors.credentials && cors.headers.is_some_and(|headers| headers.len() == 9));
-    assert_eq!(draft.route.buffer_requests.expect("bodies are taken in").memory, weir_config::Size::from_kib(1024));
+    assert_eq!(
+        draft.route.buffer_requests.expect("bodies are taken in").memory,
+        weir_config::Size::from_kib(1024)
+    );
     assert_eq!(draft.canary.weight, 100);
     assert_eq!(problems.len(), 1, "{problems:?}");
 }

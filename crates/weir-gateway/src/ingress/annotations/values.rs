@@ -76,9 +76,10 @@ pub(super) fn own_object(value: &str, namespace: &str) -> Parsed<ObjectKey> {
     match value.split_once('/') {
         None if !value.is_empty() => Ok(ObjectKey::new(namespace, value)),
         Some((of, name)) if of == namespace && !name.is_empty() => Ok(ObjectKey::new(namespace, name)),
-        Some((of, name)) if !of.is_empty() && !name.is_empty() => {
-            Err(format!("`{}` is in another namespace: an Ingress uses objects of its own only", excerpt(value)))
-        }
+        Some((of, name)) if !of.is_empty() && !name.is_empty() => Err(format!(
+            "`{}` is in another namespace: an Ingress uses objects of its own only",
+            excerpt(value)
+        )),
         _ => Err(format!("`{}` is not the name of an object", excerpt(value))),
     }
 }
@@ -144,7 +145,10 @@ mod tests {
     #[test]
     fn networks_are_addresses_too() {
         let read = networks("10.0.0.0/8, 192.0.2.1,2001:db8::/32").unwrap();
-        assert_eq!(read.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32"]);
+        assert_eq!(
+            read.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32"]
+        );
         assert!(networks("10.0.0.0/33").is_err() && networks("").is_err() && networks(" , ").is_err());
     }
 
