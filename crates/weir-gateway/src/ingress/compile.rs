@@ -8,10 +8,11 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{HostPattern, PathMatch};
 
 use super::annotations::{self, IngressDraft, IngressProblem};
+use super::compilation::Compilation;
 use super::lookup::{AuthPlan, MirrorPlan};
 use super::route_settings;
 use super::servers::{IngressScope, certificate};
-use crate::api::{Ingress, IngressBackend, IngressPath, NGINX_PREFIX};
+use crate::api::{Ingress, IngressBackend, IngressPath};
 use crate::backends::Backend;
 use crate::hosts::{covers, hostname};
 use crate::refusal::excerpt;
@@ -178,24 +179,7 @@ pub(super) fn compile(ingress: &Ingress, store: &ObjectStore, settings: &Gateway
     }
 }
 
-/// One Ingress while it is compiled.
-pub(super) struct Compilation<'a> {
-    pub(super) scope: IngressScope<'a>,
-    pub(super) draft: &'a IngressDraft,
-    pub(super) problems: Vec<IngressProblem>,
-    pub(super) uses: BTreeSet<(ObjectKind, ObjectKey)>,
-}
-
 impl Compilation<'_> {
-    /// Notes that an annotation cannot be applied.
-    pub(super) fn refuse(&mut self, annotation: &str, refuses: bool, message: impl Into<String>) {
-        self.problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}{annotation}"), refuses, message));
-    }
-
-    fn note(&mut self, message: impl Into<String>) {
-        self.problems.push(IngressProblem::new("", false, message));
-    }
-
     fn settings(&mut self) -> (RouteSettings, Vec<Arc<AccessList>>, Vec<Arc<KeyLimit>>) {
         let mut route = self.draft.route.clone();
         route_settings::set_headers(self, &mut route);

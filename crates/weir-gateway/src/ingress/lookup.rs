@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::{ForwardHost, Size};
 
-use super::compile::Compilation;
+use super::compilation::Compilation;
 use crate::backends::{Backend, Payload};
 use crate::refusal::excerpt;
 use crate::store::{ObjectKey, ObjectKind};

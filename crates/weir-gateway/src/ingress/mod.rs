@@ -15,6 +15,7 @@ mod hosts;
 mod compile;
 mod route_settings;
 mod lookup;
+mod compilation;
 mod servers;
 mod networks;
 mod classes;

@@ -12,7 +12,7 @@ use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::TokenRate;
 
 use super::annotations::header;
-use super::compile::Compilation;
+use super::compilation::Compilation;
 use super::networks;
 use crate::store::{ObjectKey, ObjectKind};
 

@@ -4,8 +4,8 @@
 
 mod table;
 mod paths;
-mod access;
 mod limits;
+mod access;
 mod servers;
 mod messages;
 mod canary;
