@@ -51,6 +51,11 @@ const GENERATED: &[Generated] = &[
         test: "prometheus::tests::documents::the_page_of_metrics_is_current",
     },
     Generated {
+        file: "docs/ingress.md",
+        target: &["--lib"],
+        test: "ingress::page::tests::the_page_has_the_table",
+    },
+    Generated {
         file: "docs/commands.md",
         target: &["--bin", "weir"],
         test: "commands_page::commands_page_is_up_to_date",

@@ -16,6 +16,7 @@ use weir_traffic::route::{HostPattern, RouteMatch};
 use crate::attachment::Attachment;
 use crate::backends::Backend;
 use crate::compile::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, rank};
+use crate::ingress::IngressInput;
 use crate::listeners::{self, GatewayListenerPlan, GatewayPlan};
 use crate::settings::GatewaySettings;
 use crate::store::ObjectKey;
@@ -160,6 +161,7 @@ impl Assembly {
         plans: &[GatewayPlan],
         routes: &BTreeMap<RouteKey, RouteState>,
         settings: &GatewaySettings,
+        mut ingress: Option<&mut IngressInput<'_>>,
     ) -> Config {
         let ports = ports(plans, routes, settings);
         let unresolved = Backend::unresolved();
@@ -169,6 +171,9 @@ impl Assembly {
         for port in &ports {
             let backends = port.routes.iter().rev().flat_map(|(_, state, _)| state.compiled.backends());
             backends.for_each(|backend| self.upstreams.keep(&port.backend(backend)));
+        }
+        if let Some(ingress) = &ingress {
+            ingress.backends().into_iter().for_each(|backend| self.upstreams.keep(backend));
         }
         self.upstreams.sweep();
         let mut before = std::mem::take(&mut self.built);
@@ -188,11 +193,25 @@ impl Assembly {
             self.built.insert(name.clone(), built);
             self.listeners.insert(name, listener);
         }
-        Config {
+        let mut config = Config {
             listeners: self.listeners.values().cloned().collect(),
             upstreams: self.upstreams.entries.iter().map(|entry| Arc::clone(&entry.upstream)).collect(),
             ..settings.base.clone()
+        };
+        if let Some(ingress) = &mut ingress {
+            let taken = |port: u16| {
+                let has_it = |plan: &&GatewayPlan| {
+                    plan.accepted.is_ok()
+                        && plan.listeners.iter().any(|listener| listener.is_open() && listener.port == port)
+                };
+                plans.iter().find(has_it).map(|plan| plan.key.clone())
+            };
+            let parts = ingress.parts(taken, &|backend| self.upstreams.index(backend));
+            config.listeners.extend(parts.listeners);
+            config.lists.extend(parts.lists);
+            config.limits.extend(parts.limits);
         }
+        config
     }
 
     /// The routes of a listener, those that are as before as they were.

@@ -38,6 +38,8 @@ pub(crate) struct Backend {
     pub(crate) policy: Option<ObjectKey>,
     protocol: ServerProtocol,
     tls: Option<UpstreamTls>,
+    /// Settings in place of the defaults.
+    settings: Option<Box<UpstreamSettings>>,
 }
 
 impl Backend {
@@ -50,6 +52,7 @@ impl Backend {
             policy: None,
             protocol: ServerProtocol::Http1,
             tls: None,
+            settings: None,
         })
     }
 
@@ -67,14 +70,51 @@ impl Backend {
             policy: self.policy.clone(),
             protocol: self.protocol,
             tls: Some(UpstreamTls { certificate: Some(Arc::clone(certificate)), ..tls.clone() }),
+            settings: self.settings.clone(),
         })
+    }
+
+    /// The same servers as an upstream of another name with settings of its own.
+    #[must_use]
+    pub(crate) fn with_settings(&self, name: &str, settings: UpstreamSettings) -> Self {
+        Self {
+            name: name.into(),
+            service: self.service.clone(),
+            port_name: self.port_name.clone(),
+            policy: self.policy.clone(),
+            protocol: self.protocol,
+            tls: self.tls.clone(),
+            settings: Some(Box::new(settings)),
+        }
+    }
+
+    /// An upstream of a port of a service whose protocol and TLS no policy decides.
+    pub(crate) fn of_port(
+        name: &str,
+        (service, port_name): (&ObjectKey, &str),
+        settings: UpstreamSettings,
+        tls: Option<UpstreamTls>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            service: Some(service.clone()),
+            port_name: port_name.into(),
+            policy: None,
+            protocol: settings.protocol,
+            tls,
+            settings: Some(Box::new(settings)),
+        }
     }
 
     /// The upstream, without its servers: they come from a [`UpstreamServers`](crate::UpstreamServers).
     pub(crate) fn upstream(&self) -> Upstream {
         let mut upstream = Upstream::new(&self.name, Vec::new());
-        let mut settings = UpstreamSettings { protocol: self.protocol, ..UpstreamSettings::default() };
-        settings.timeouts.connect = CONNECT_TIME;
+        let own = self.settings.as_deref().cloned().unwrap_or_else(|| {
+            let mut settings = UpstreamSettings::default();
+            settings.timeouts.connect = CONNECT_TIME;
+            settings
+        });
+        let settings = UpstreamSettings { protocol: self.protocol, ..own };
         if settings != *upstream.settings {
             upstream.settings = Arc::new(settings);
         }
@@ -158,6 +198,7 @@ impl BackendScope<'_> {
             policy: policy.map(|policy| ObjectKey::of(&policy.metadata)),
             protocol,
             tls,
+            settings: None,
         }))
     }
 

@@ -1,4 +1,4 @@
-//! From objects of the Kubernetes Gateway API to a configuration of Weir, to servers of its upstreams, and to the statuses of the objects.
+//! From objects of the Kubernetes Gateway API, and from Ingresses, to a configuration of Weir, to servers of its upstreams, and to the statuses of the objects.
 //!
 //! Pure: a client of the API server feeds a [`Translator`] with objects and carries out what comes back. Opens no socket, reads no file and
 //! no clock, starts no thread, and knows no client of Kubernetes.
@@ -15,6 +15,9 @@ mod status;
 mod assembly;
 mod attachment;
 mod listeners;
+
+// Ingresses.
+mod ingress;
 
 // One route at a time.
 mod compile;
@@ -33,10 +36,15 @@ mod settings;
 mod store;
 pub mod api;
 
+pub use ingress::{
+    AnnotationHandling, FindingLevel, IngressAnnotation, IngressFinding, IngressProblem, IngressReport,
+    ManifestError, ManifestFindings, WITHOUT_ANNOTATION, annotations_markdown, check_manifest,
+    ingress_annotations,
+};
 pub use listeners::gateway_of_set;
 pub use parameters::GatewayParameters;
 pub use servers::{UpstreamServers, ZonedServer};
-pub use settings::{CONTROLLER_NAME, GatewaySettings};
+pub use settings::{CONTROLLER_NAME, GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings};
 pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate};
 pub use store::{KubernetesObject, ObjectKey, ObjectKind};
 pub use translator::{Translation, Translator};

@@ -30,8 +30,37 @@ pub struct GatewaySettings {
     pub refusal: Option<Box<str>>,
     /// Whether each Gateway has pods and a Service of its own, which can have the labels and annotations that it asks for.
     pub has_own_pods: bool,
+    /// Which Ingresses are served, and how; `None`: none are.
+    pub ingress: Option<IngressSettings>,
     /// What the configuration has beside listeners and upstreams: process, log, admin listener.
     pub base: Config,
+}
+
+/// The controller name of Weir's IngressClasses.
+pub const INGRESS_CONTROLLER_NAME: &str = "weir.dev/ingress";
+
+/// How Ingresses are served.
+#[derive(Debug, Clone)]
+pub struct IngressSettings {
+    /// IngressClasses with this `controller` are Weir's.
+    pub controller_name: Box<str>,
+    /// The port without TLS.
+    pub http_port: u16,
+    /// The port with TLS; it is open when there is a certificate.
+    pub https_port: u16,
+    /// The Secret with the certificate for hosts that have none of their own.
+    pub default_certificate: Option<ObjectKey>,
+}
+
+impl Default for IngressSettings {
+    fn default() -> Self {
+        Self {
+            controller_name: INGRESS_CONTROLLER_NAME.into(),
+            http_port: 80,
+            https_port: 443,
+            default_certificate: None,
+        }
+    }
 }
 
 impl Default for GatewaySettings {
@@ -45,6 +74,7 @@ impl Default for GatewaySettings {
             system_authorities: None,
             refusal: None,
             has_own_pods: true,
+            ingress: None,
             base: Config::default(),
         }
     }

@@ -5,7 +5,8 @@
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
     GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
-    ListenerSetStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind, RouteParentStatus,
+    IngressStatus, ListenerSetStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind,
+    RouteParentStatus,
     RouteStatus,
 };
 use crate::assembly::RouteState;
@@ -97,6 +98,8 @@ pub enum ObjectStatus {
     Route(RouteStatus),
     /// Of a BackendTLSPolicy.
     Policy(BackendTlsPolicyStatus),
+    /// Of an Ingress.
+    Ingress(IngressStatus),
 }
 
 /// The conditions of one place while they are decided.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet,
-    Namespace, ObjectMeta, ReferenceGrant, ResourceVersion, SecretObject, Service, TcpRoute, TlsRoute,
+    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
+    IngressClass, ListenerSet, Namespace, ObjectMeta, OpaqueSecret, ReferenceGrant, ResourceVersion, SecretObject,
+    Service, TcpRoute, TlsRoute,
 };
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.
@@ -135,6 +136,9 @@ kinds! {
     Secret: SecretObject secrets,
     ConfigMap: ConfigMap config_maps,
     Namespace: Namespace namespaces,
+    Ingress: Ingress ingresses,
+    IngressClass: IngressClass ingress_classes,
+    OpaqueSecret: OpaqueSecret opaque_secrets,
 }
 
 /// The objects of a namespace.

@@ -16,6 +16,7 @@ use crate::assembly::{Assembly, RouteKey, RouteState};
 use crate::attachment::attach;
 use crate::backends::Backend;
 use crate::compile::{self, CompiledRoute, RouteKind};
+use crate::ingress::{IngressReport, IngressState};
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
@@ -34,6 +35,7 @@ pub struct Translator {
     /// The routes that refer to a service.
     users: BTreeMap<ObjectKey, BTreeSet<RouteKey>>,
     assembly: Assembly,
+    ingress: IngressState,
     pending: PendingWork,
 }
 
@@ -61,6 +63,8 @@ pub struct Translation {
     pub servers: Vec<UpstreamServers>,
     /// The statuses that objects do not have yet. `Programmed` is said of what [`Translation::config`] has: write them once it is applied.
     pub statuses: Vec<StatusUpdate>,
+    /// What the authors of Ingresses have to know, as far as it is new.
+    pub ingress_reports: Vec<IngressReport>,
     /// How many routes were translated.
     pub routes_translated: usize,
 }
@@ -69,13 +73,16 @@ impl Translator {
     /// Without objects.
     pub fn new(settings: GatewaySettings) -> Self {
         let pending = PendingWork { gateways: true, ..PendingWork::default() };
-        Self { settings, pending, ..Self::default() }
+        let mut ingress = IngressState::default();
+        ingress.renew();
+        Self { settings, pending, ingress, ..Self::default() }
     }
 
     /// Other settings; what depends on them is made anew.
     pub fn set_settings(&mut self, settings: GatewaySettings) {
         self.settings = settings;
         self.pending.gateways = true;
+        self.ingress.renew();
         self.pending.routes.extend(self.routes.keys().cloned());
     }
 
@@ -127,6 +134,12 @@ impl Translator {
     pub fn renew_statuses(&mut self) {
         self.pending.statuses.extend(self.routes.keys().cloned());
         self.pending.other_statuses = true;
+        self.ingress.renew_reports();
+    }
+
+    /// Has all problems of Ingresses reported anew.
+    pub fn renew_reports(&mut self) {
+        self.ingress.renew_reports();
     }
 
     /// Says that the configuration of the last translation could not be applied, and why, or that it was. Whether that is new: then statuses
@@ -154,6 +167,7 @@ impl Translator {
     /// Notes what an object concerns, before and after a change.
     fn note(&mut self, object: &KubernetesObject) {
         let key = object.key();
+        self.ingress.note(object);
         match object {
             KubernetesObject::HttpRoute(_)
             | KubernetesObject::GrpcRoute(_)
@@ -183,6 +197,9 @@ impl Translator {
             | KubernetesObject::ListenerSet(_)
             | KubernetesObject::Secret(_)
             | KubernetesObject::Namespace(_) => self.pending.gateways = true,
+            KubernetesObject::Ingress(_)
+            | KubernetesObject::IngressClass(_)
+            | KubernetesObject::OpaqueSecret(_) => {}
         }
     }
 
@@ -209,8 +226,15 @@ impl Translator {
                 }
             }
         }
-        let has_changed = pending.gateways || !pending.routes.is_empty();
-        let config = has_changed.then(|| self.assembly.assemble(&self.plans, &self.routes, &self.settings));
+        let has_ingress_changed = self.ingress.retranslate(&self.store, &self.settings);
+        let has_changed = pending.gateways || !pending.routes.is_empty() || has_ingress_changed;
+        let config = has_changed.then(|| {
+            let mut ingress = self.ingress.input(&self.settings);
+            let config = self.assembly.assemble(&self.plans, &self.routes, &self.settings, ingress.as_mut());
+            let problems = ingress.map(|ingress| ingress.problems()).unwrap_or_default();
+            self.ingress.set_problems(problems);
+            config
+        });
         let servers = self.collect_servers(&pending.services);
         let mut statuses = Vec::new();
         if has_changed || pending.other_statuses {
@@ -219,10 +243,11 @@ impl Translator {
         for key in &changed_statuses {
             statuses.extend(self.route_status(key, now));
         }
+        let ingress_reports = self.ingress.reports(&self.store);
         for update in &mut statuses {
             update.version = self.store.version(update.kind, &update.key).cloned().unwrap_or_default();
         }
-        Translation { config, servers, statuses, routes_translated: pending.routes.len() }
+        Translation { config, servers, statuses, ingress_reports, routes_translated: pending.routes.len() }
     }
 
     fn retranslate(&mut self, key: &RouteKey) {
@@ -322,6 +347,10 @@ impl Translator {
                 }
             }
         }
+        for (key, status) in self.ingress.statuses(&self.store, &addresses) {
+            let (kind, status) = (ObjectKind::Ingress, ObjectStatus::Ingress(status));
+            statuses.push(StatusUpdate { kind, key, version: ResourceVersion::default(), status });
+        }
         for (key, policy) in &self.store.backend_tls_policies {
             let verdict = policies::read(policy, &self.store, &self.settings);
             let services =
@@ -396,6 +425,13 @@ fn is_same_but_status(before: &KubernetesObject, after: &KubernetesObject) -> bo
                 $((KubernetesObject::$kind(before), KubernetesObject::$kind(after)) => {
                     before.spec == after.spec && before.metadata == after.metadata
                 })+
+                (KubernetesObject::Ingress(before), KubernetesObject::Ingress(after)) => {
+                    before.spec == after.spec
+                        && before.metadata == after.metadata
+                        && before.annotations == after.annotations
+                }
+                (KubernetesObject::IngressClass(before), KubernetesObject::IngressClass(after)) => before == after,
+                (KubernetesObject::OpaqueSecret(before), KubernetesObject::OpaqueSecret(after)) => before == after,
                 (KubernetesObject::EndpointSlice(before), KubernetesObject::EndpointSlice(after)) => before == after,
                 (KubernetesObject::Secret(before), KubernetesObject::Secret(after)) => before == after,
                 (KubernetesObject::ConfigMap(before), KubernetesObject::ConfigMap(after)) => before == after,

@@ -14,6 +14,7 @@ use weir_gateway::{Translation, Translator};
 
 use crate::cluster_state::{ClusterState, SourceProgress};
 use crate::completed_upstreams::CompletedUpstreams;
+use crate::ingress_events::{IngressLog, events};
 use crate::status_writer::StatusMessage;
 use crate::update::{KubernetesChange, UpdateSender};
 use crate::watched::names_of;
@@ -26,6 +27,9 @@ const GATHER_QUIET: Duration = Duration::from_millis(2);
 /// When a configuration that was refused is tried again: a port may be free by then.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
+/// When Events about Ingresses are written again: the API server forgets one after an hour.
+const EVENTS_PAUSE: Duration = Duration::from_secs(45 * 60);
+
 /// What is done with events.
 pub(crate) struct ClusterLoop {
     translator: Translator,
@@ -35,6 +39,9 @@ pub(crate) struct ClusterLoop {
     updates: UpdateSender,
     statuses: UnboundedSender<StatusMessage>,
     leads: watch::Receiver<bool>,
+    ingress_log: IngressLog,
+    /// When Events are written again.
+    events_at: Instant,
     bases: UnboundedReceiver<Config>,
     /// The configuration in use, as the translation has it; forgotten when what is beside its listeners and upstreams changes.
     applied: Option<Config>,
@@ -61,6 +68,8 @@ impl ClusterLoop {
             updates,
             statuses,
             leads,
+            ingress_log: IngressLog::default(),
+            events_at: Instant::now() + EVENTS_PAUSE,
             bases,
             applied: None,
             refused: None,
@@ -89,6 +98,10 @@ impl ClusterLoop {
                     self.applied = None;
                 }
                 () = tokio::time::sleep_until(retry_at) => {}
+                () = tokio::time::sleep_until(self.events_at) => {
+                    self.events_at = Instant::now() + EVENTS_PAUSE;
+                    self.translator.renew_reports();
+                }
             }
             if self.progress.is_synchronised() && self.turn().await.is_none() {
                 return;
@@ -130,7 +143,7 @@ impl ClusterLoop {
                 let [group, version, kind, _] = names_of(self.scopes[watch].kind);
                 let why = format!(
                     "the API server does not know the kind `{kind}` of {group}/{version}: install the resource \
-                     definitions of the Gateway API (standard channel)"
+                     definitions of the Gateway API (standard channel); Ingresses need them for ReferenceGrants only"
                 );
                 self.progress.absent(watch, &why);
             }
@@ -153,7 +166,9 @@ impl ClusterLoop {
 
     /// Translates what has changed, applies it and has statuses written; `None`: there is no owner of the proxy any more.
     async fn turn(&mut self) -> Option<()> {
-        let Translation { config, servers, statuses, .. } = self.translator.translate(&now());
+        let Translation { config, servers, statuses, ingress_reports, .. } =
+            self.translator.translate(&now());
+        self.ingress_log.take(&ingress_reports);
         let changed = self.servers.take(servers);
         // The echo of a status gives the same again.
         let config = config.filter(|config| self.refused.is_some() || !self.is_applied(config));
@@ -181,6 +196,11 @@ impl ClusterLoop {
             let statuses = if are_outdated { self.translator.translate(&now()).statuses } else { statuses };
             if !statuses.is_empty() {
                 let _ended = self.statuses.send(StatusMessage::Write(statuses));
+            }
+            let now = now();
+            let events: Vec<_> = ingress_reports.iter().flat_map(|report| events(report, &now)).collect();
+            if !events.is_empty() {
+                let _ended = self.statuses.send(StatusMessage::Tell(events));
             }
         }
         Some(())

@@ -19,7 +19,7 @@ use crate::cluster_state::ClusterState;
 use crate::election::{Election, ElectionSettings};
 use crate::status_writer;
 use crate::update::UpdateSender;
-use crate::watching;
+use crate::watching::{self, WatchedApis};
 
 /// Events that wait for their translation; beyond that, watches wait.
 const EVENTS_MAX: usize = 4096;
@@ -32,6 +32,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 pub struct SourceSettings {
     /// Of the translation.
     pub gateway: GatewaySettings,
+    /// Whether Gateways are served, beside the Ingresses of `gateway`.
+    pub gateways: bool,
     /// The addresses and names by which clients reach the Gateways.
     pub addresses: Vec<Box<str>>,
     /// How the API server is found; `None`: by the usual rules, which are `KUBECONFIG`, `~/.kube/config` and the service account of the pod.
@@ -103,7 +105,9 @@ async fn follow(
     let (messages, events) = mpsc::channel(EVENTS_MAX);
     let (statuses, to_write) = mpsc::unbounded_channel();
     let (leads, leadership) = watch::channel(false);
-    let scopes = watching::start(&client, (&settings.namespaces, &settings.secrets_namespaces), &messages);
+    let apis = WatchedApis { gateways: settings.gateways, ingresses: settings.gateway.ingress.is_some() };
+    let scopes =
+        watching::start(&client, apis, (&settings.namespaces, &settings.secrets_namespaces), &messages);
     drop(messages);
     tokio::spawn(status_writer::run(client.clone(), to_write));
     let election = async {

@@ -4,7 +4,7 @@
 //! (409), and the next translation compares anew: no entry of another controller can be lost. Of several statuses of one object the last is
 //! written, writes have a highest rate, and nothing waits for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use weir_gateway::{ObjectKey, ObjectKind, StatusUpdate};
 
 use crate::backoff::WatchBackoff;
+use crate::ingress_events::IngressEvent;
 use crate::watched::names_of;
 
 /// Writes that are under way at once.
@@ -35,9 +36,14 @@ const FIELD_MANAGER: &str = "weir";
 pub(crate) enum StatusMessage {
     /// Statuses to write.
     Write(Vec<StatusUpdate>),
+    /// Events to write.
+    Tell(Vec<IngressEvent>),
     /// Another process writes from now on.
     Forget,
 }
+
+/// Events that wait at most; further ones are dropped, and told again later.
+const EVENTS_MAX: usize = 10_000;
 
 type StatusQueue = BTreeMap<(ObjectKind, ObjectKey), StatusUpdate>;
 
@@ -86,6 +92,7 @@ impl RefusedStatuses {
 /// Writes until there is no sender any more, and all is written.
 pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMessage>) {
     let mut queue = StatusQueue::new();
+    let mut events: VecDeque<IngressEvent> = VecDeque::new();
     let mut writes: JoinSet<WriteOutcome> = JoinSet::new();
     let mut backoff = WatchBackoff::default();
     let mut refused = RefusedStatuses::default();
@@ -96,9 +103,14 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
                 Some(StatusMessage::Write(updates)) => {
                     queue.extend(updates.into_iter().map(|update| ((update.kind, update.key.clone()), update)));
                 }
+                Some(StatusMessage::Tell(more)) => {
+                    let room = EVENTS_MAX.saturating_sub(events.len());
+                    events.extend(more.into_iter().take(room));
+                }
                 Some(StatusMessage::Forget) => {
                     queue.clear();
                     refused.statuses.clear();
+                    events.clear();
                 }
                 None => return,
             },
@@ -117,10 +129,12 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
                 }
                 Err(error) => tracing::error!(%error, "the write of a status ended early"),
             },
-            () = tokio::time::sleep(WRITE_PAUSE), if !queue.is_empty() && writes.len() < WRITES_MAX => {
+            () = tokio::time::sleep(WRITE_PAUSE), if !(queue.is_empty() && events.is_empty()) && writes.len() < WRITES_MAX => {
                 if let Some((_, update)) = queue.pop_first() {
                     refused.statuses.remove(&(update.kind, update.key.clone()));
                     writes.spawn(write(client.clone(), update));
+                } else if let Some(event) = events.pop_front() {
+                    writes.spawn(tell(client.clone(), event));
                 }
             }
             () = tokio::time::sleep_until(refused.retry_at), if !refused.statuses.is_empty() => {
@@ -130,6 +144,23 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
             }
         }
     }
+}
+
+/// Writes an Event. One that cannot be written is told again later.
+async fn tell(client: Client, event: IngressEvent) -> WriteOutcome {
+    let resource = ApiResource {
+        group: String::new(),
+        version: "v1".to_owned(),
+        api_version: "v1".to_owned(),
+        kind: "Event".to_owned(),
+        plural: "events".to_owned(),
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(client, &event.key.namespace, &resource);
+    let parameters = PatchParams::apply(FIELD_MANAGER).force();
+    if let Err(error) = api.patch(&event.key.name, &parameters, &Patch::Apply(&event.body)).await {
+        tracing::warn!(event = %event.key, why = %error, "an Event about an Ingress could not be written: does the role of Weir permit `create` and `patch` of `events`?");
+    }
+    WriteOutcome::Done
 }
 
 async fn write(client: Client, update: StatusUpdate) -> WriteOutcome {

@@ -136,4 +136,7 @@ watched_kinds! {
     EndpointSlice = EndpointSlice in ["discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"] true,
     SecretObject = Secret in ["", "v1", "Secret", "secrets"] true "type=kubernetes.io/tls",
     ConfigMap = ConfigMap in ["", "v1", "ConfigMap", "configmaps"] true,
+    Ingress = Ingress in ["networking.k8s.io", "v1", "Ingress", "ingresses"] true,
+    IngressClass = IngressClass in ["networking.k8s.io", "v1", "IngressClass", "ingressclasses"] false,
+    OpaqueSecret = OpaqueSecret in ["", "v1", "Secret", "secrets"] true "type=Opaque",
 }

@@ -59,20 +59,52 @@ pub(crate) enum ObjectMessage {
     Alive(WatchIndex),
 }
 
+/// Which kinds are watched, beside those that all need.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WatchedApis {
+    /// Those of the Gateway API.
+    pub(crate) gateways: bool,
+    /// Ingresses, their classes and the Secrets that only they use.
+    pub(crate) ingresses: bool,
+}
+
+impl WatchedApis {
+    fn has(self, kind: ObjectKind) -> bool {
+        match kind {
+            ObjectKind::Ingress | ObjectKind::IngressClass | ObjectKind::OpaqueSecret => self.ingresses,
+            ObjectKind::GatewayClass
+            | ObjectKind::Gateway
+            | ObjectKind::HttpRoute
+            | ObjectKind::GrpcRoute
+            | ObjectKind::TlsRoute
+            | ObjectKind::TcpRoute
+            | ObjectKind::BackendTlsPolicy
+            | ObjectKind::Namespace => self.gateways,
+            ObjectKind::ReferenceGrant
+            | ObjectKind::Service
+            | ObjectKind::EndpointSlice
+            | ObjectKind::Secret
+            | ObjectKind::ConfigMap => true,
+        }
+    }
+}
+
 /// Starts all watches on the event loop of this thread; returns what they watch, by their numbers. Secrets may be read in fewer namespaces
 /// than other objects; an empty list stands for all.
 pub(crate) fn start(
     client: &Client,
+    apis: WatchedApis,
     (namespaces, of_secrets): (&[Box<str>], &[Box<str>]),
     messages: &Sender<ObjectMessage>,
 ) -> Vec<WatchScope> {
-    let mut starter = WatchStarter { client, namespaces, of_secrets, messages, scopes: Vec::new() };
+    let mut starter = WatchStarter { client, apis, namespaces, of_secrets, messages, scopes: Vec::new() };
     for_each_kind(&mut starter);
     starter.scopes
 }
 
 struct WatchStarter<'a> {
     client: &'a Client,
+    apis: WatchedApis,
     namespaces: &'a [Box<str>],
     of_secrets: &'a [Box<str>],
     messages: &'a Sender<ObjectMessage>,
@@ -81,7 +113,10 @@ struct WatchStarter<'a> {
 
 impl KindVisitor for WatchStarter<'_> {
     fn visit<T: WatchedKind>(&mut self) {
-        let is_secret = T::KIND == ObjectKind::Secret;
+        if !self.apis.has(T::KIND) {
+            return;
+        }
+        let is_secret = matches!(T::KIND, ObjectKind::Secret | ObjectKind::OpaqueSecret);
         let namespaces =
             if is_secret && !self.of_secrets.is_empty() { self.of_secrets } else { self.namespaces };
         if !T::IS_NAMESPACED || namespaces.is_empty() {

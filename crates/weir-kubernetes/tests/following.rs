@@ -29,6 +29,7 @@ fn follow(server: &ApiServer, identity: &str) -> Following {
     let (sender, updates) = channel();
     let settings = SourceSettings {
         gateway: GatewaySettings::default(),
+        gateways: true,
         addresses: vec!["192.0.2.1".into()],
         kubeconfig: Some(server.kubeconfig(folder.path())),
         namespaces: Vec::new(),

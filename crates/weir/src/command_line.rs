@@ -12,6 +12,7 @@ use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
 use crate::features::long_version;
 use crate::help_text::with_exit_codes;
+use crate::ingress::IngressArguments;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::plan::PlanArguments;
@@ -55,6 +56,7 @@ pub(crate) enum Subcommand {
     Ctl(CtlArguments),
     Upgrade(UpgradeArguments),
     Kubernetes(ClusterArguments),
+    Ingress(IngressArguments),
     Report(ReportArguments),
     Top(TopArguments),
     Demo(DemoArguments),

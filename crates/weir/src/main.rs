@@ -19,6 +19,7 @@ mod check;
 mod explain;
 mod why;
 mod plan;
+mod ingress;
 mod ctl;
 mod report;
 mod connections;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Subcommand::Ctl(arguments) => ctl::run(&arguments),
         Subcommand::Upgrade(arguments) => upgrade::run(&arguments),
         Subcommand::Kubernetes(arguments) => controller::run(&arguments),
+        Subcommand::Ingress(arguments) => ingress::run(&arguments),
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Why(arguments) => why::run(&arguments),

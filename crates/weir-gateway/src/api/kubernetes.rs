@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 
@@ -48,12 +48,14 @@ pub struct LoadBalancerStatus {
 }
 
 /// One address of a load balancer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LoadBalancerPoint {
     /// An address.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<Box<str>>,
     /// Or a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Box<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! The objects that are read: those of the Gateway API, generated from its definitions, and what is needed of those of Kubernetes.
+//! The objects that are read: those of the Gateway API, generated from its definitions, Ingresses, and what is needed of those of Kubernetes.
 //!
 //! Small in memory: no field takes more than its text, and parts that few objects have are behind a pointer. Unknown fields are passed over.
 
@@ -12,6 +12,7 @@ mod reference_grant;
 mod tcp_route;
 mod tls_route;
 mod shared;
+mod ingress;
 mod kubernetes;
 mod meta;
 
@@ -20,6 +21,7 @@ pub use gateway::*;
 pub use gateway_class::*;
 pub use grpc_route::*;
 pub use http_route::*;
+pub use ingress::*;
 pub use kubernetes::{
     ConfigMap, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, LoadBalancerPoint,
     LoadBalancerStatus, Namespace, SecretObject, Service, ServicePort, ServiceSpec, ServiceStatus,

@@ -104,6 +104,7 @@ fn an_upstream_that_is_gone_leaves_its_place_to_the_last() {
         let translation = weir_gateway::Translation {
             config: Some(config),
             servers: vec![],
+            ingress_reports: Vec::new(),
             statuses: vec![],
             routes_translated: 0,
         };

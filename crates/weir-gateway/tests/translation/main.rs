@@ -5,5 +5,6 @@
 mod golden;
 mod hostile;
 mod incremental;
+mod ingress;
 mod objects;
 mod rendering;

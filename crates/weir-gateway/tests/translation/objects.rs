@@ -12,7 +12,11 @@ pub(crate) fn settings() -> GatewaySettings {
         r#type: Some("IPAddress".into()),
         value: "192.0.2.1".into(),
     };
-    GatewaySettings { addresses: vec![address], ..GatewaySettings::default() }
+    GatewaySettings {
+        addresses: vec![address],
+        ingress: Some(weir_gateway::IngressSettings::default()),
+        ..GatewaySettings::default()
+    }
 }
 
 /// The objects of a text of several documents.
@@ -38,7 +42,10 @@ fn read_one(document: &str) -> Result<KubernetesObject, String> {
         "BackendTLSPolicy" => ObjectKind::BackendTlsPolicy,
         "Service" => ObjectKind::Service,
         "EndpointSlice" => ObjectKind::EndpointSlice,
+        "Secret" if value["type"] == "Opaque" => ObjectKind::OpaqueSecret,
         "Secret" => ObjectKind::Secret,
+        "Ingress" => ObjectKind::Ingress,
+        "IngressClass" => ObjectKind::IngressClass,
         "ConfigMap" => ObjectKind::ConfigMap,
         "Namespace" => ObjectKind::Namespace,
         other => return Err(format!("no kind {other:?}")),

@@ -19,6 +19,13 @@ pub(crate) fn render(translation: &Translation) -> String {
     }
     translation.servers.iter().for_each(|set| render_servers(&mut text, set));
     translation.statuses.iter().for_each(|update| render_status(&mut text, update));
+    for report in &translation.ingress_reports {
+        writeln!(text, "problems of {}", report.key).unwrap();
+        for problem in &report.problems {
+            let kind = if problem.refuses { "not served" } else { "not applied" };
+            writeln!(text, "  {kind}: {}", problem.sentence()).unwrap();
+        }
+    }
     text
 }
 
@@ -102,6 +109,24 @@ fn settings(text: &mut String, config: &Config, settings: &RouteSettings) {
     if let ForwardHost::Literal(host) = &settings.forward_host {
         writeln!(text, "    host {host}").unwrap();
     }
+    for list in &settings.lists {
+        let (action, name) = (list.action, &list.name);
+        writeln!(text, "    list {name} {action:?}").unwrap();
+    }
+    for used in &settings.limited_by {
+        writeln!(text, "    limit {} {}", used.limit.name, used.limit.rule()).unwrap();
+    }
+    if let Some(access) = &settings.access {
+        if let Some(basic) = &access.basic {
+            writeln!(text, "    basic {:?} with {} users", basic.realm, basic.users.len()).unwrap();
+        }
+        if let Some(forward) = &access.forward {
+            writeln!(text, "    asks {} for {}", name(config, forward.upstream), forward.path).unwrap();
+        }
+    }
+    if let Some(size) = settings.body_size {
+        writeln!(text, "    bodies of {size} at most").unwrap();
+    }
     for mirror in &settings.mirrors {
         writeln!(text, "    mirrors {} to {}", mirror.share, name(config, mirror.upstream)).unwrap();
     }
@@ -137,7 +162,10 @@ fn render_upstream(text: &mut String, upstream: &Upstream) {
         write!(text, ", {}", upstream.protocol.name()).unwrap();
     }
     if let Some(tls) = &upstream.tls {
-        write!(text, ", tls as {:?}", tls.server_name.as_ref().unwrap().to_str()).unwrap();
+        match &tls.server_name {
+            Some(name) => write!(text, ", tls as {:?}", name.to_str()).unwrap(),
+            None => text.push_str(", tls without verification"),
+        }
         if !tls.subject_alt_names.is_empty() {
             let names: Vec<String> = tls.subject_alt_names.iter().map(ToString::to_string).collect();
             write!(text, " with one of {}", names.join(", ")).unwrap();
@@ -145,6 +173,12 @@ fn render_upstream(text: &mut String, upstream: &Upstream) {
         if let Some(own) = &tls.certificate {
             write!(text, ", shows {}", own.names.join("+")).unwrap();
         }
+    }
+    if let Some(affinity) = &upstream.affinity {
+        write!(text, ", cookie {}", affinity.cookie).unwrap();
+    }
+    if upstream.balance != default.balance {
+        write!(text, ", {}", upstream.balance.name()).unwrap();
     }
     text.push('\n');
 }
@@ -184,6 +218,12 @@ fn render_status(text: &mut String, update: &StatusUpdate) {
                 writeln!(text, "  parent {} {section} by {}", parent.parent_ref.name, parent.controller_name)
                     .unwrap();
                 conditions(text, "    ", &parent.conditions);
+            }
+        }
+        ObjectStatus::Ingress(status) => {
+            for point in &status.load_balancer.ingress {
+                let address = point.ip.as_deref().or(point.hostname.as_deref());
+                writeln!(text, "  at {}", address.unwrap_or_default()).unwrap();
             }
         }
         ObjectStatus::Policy(status) => {

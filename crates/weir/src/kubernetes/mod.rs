@@ -21,19 +21,19 @@ pub(crate) use routes::{KubernetesRoutes, election};
 /// The options of `weir serve --kubernetes`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct KubernetesArguments {
-    /// Serve the Gateways of a Kubernetes cluster, all of the GatewayClasses of Weir or one. The file then has only what is beside listeners,
-    /// routes and upstreams; without a file, the admin listener is at port 9000 of all addresses, and a stop takes 10 s in which `/ready` fails.
+    /// Serve a Kubernetes cluster: the Gateways and Ingresses of the classes of Weir, one Gateway, or with `ingress` the Ingresses alone. The file
+    /// then has only what is beside listeners, routes and upstreams; without a file, the admin listener is at port 9000 of all addresses, and a stop takes 10 s in which `/ready` fails.
     #[arg(
         long,
-        value_name = "NAMESPACE/GATEWAY",
+        value_name = "NAMESPACE/GATEWAY|ingress",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "",
-        value_parser = parse_gateway,
+        value_parser = parse_served,
         conflicts_with_all = ["listen", "to"],
         help_heading = "Kubernetes"
     )]
-    pub(crate) kubernetes: Option<ServedGateway>,
+    pub(crate) kubernetes: Option<ServedObjects>,
     /// How the API server is found. Without it: by `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
     #[arg(long, value_name = "FILE", requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -61,14 +61,39 @@ pub(crate) struct KubernetesArguments {
     /// The address at which the listeners of Gateways accept connections; without it, all of the machine.
     #[arg(long, value_name = "IP", requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) bind: Option<IpAddr>,
-    /// The Lease whose holder writes statuses, or `off`: this process writes none. By default in the namespace of the pod, `weir` or `weir-GATEWAY`.
+    /// Ingresses of the IngressClasses with this `controller` are served; `off`: none are.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "weir.dev/ingress",
+        requires = "kubernetes",
+        help_heading = "Kubernetes"
+    )]
+    pub(crate) ingress_controller: String,
+    /// The port of Ingresses without TLS.
+    #[arg(long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..), requires = "kubernetes", help_heading = "Kubernetes")]
+    pub(crate) ingress_http_port: u16,
+    /// The port of Ingresses with TLS. It is open when there is a certificate.
+    #[arg(long, value_name = "PORT", default_value_t = 443, value_parser = clap::value_parser!(u16).range(1..), requires = "kubernetes", help_heading = "Kubernetes")]
+    pub(crate) ingress_https_port: u16,
+    /// The Secret with the certificate for hosts of Ingresses that have none of their own.
+    #[arg(long, value_name = "NAMESPACE/SECRET", requires = "kubernetes", value_parser = parse_key, help_heading = "Kubernetes")]
+    pub(crate) default_certificate: Option<(String, String)>,
+    /// The Lease whose holder writes statuses, or `off`: this process writes none. By default in the namespace of the pod, `weir`, `weir-ingress` or `weir-GATEWAY`.
     #[arg(long, value_name = "NAMESPACE/NAME", requires = "kubernetes", value_parser = parse_lease, help_heading = "Kubernetes")]
     pub(crate) lease: Option<LeaseChoice>,
 }
 
-/// Which Gateways are served: all, or the one of this namespace and name.
+/// What is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServedGateway(pub(crate) Option<(String, String)>);
+pub(crate) enum ServedObjects {
+    /// All Gateways and Ingresses of the classes of Weir.
+    All,
+    /// Ingresses, and no Gateways.
+    Ingresses,
+    /// The Gateway of this namespace and name, and no Ingresses.
+    Gateway(String, String),
+}
 
 /// Which Lease decides about the writer of statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +104,12 @@ pub(crate) enum LeaseChoice {
     At(String, String),
 }
 
-fn parse_gateway(text: &str) -> Result<ServedGateway, String> {
-    if text.is_empty() {
-        return Ok(ServedGateway(None));
+fn parse_served(text: &str) -> Result<ServedObjects, String> {
+    match text {
+        "" => Ok(ServedObjects::All),
+        "ingress" => Ok(ServedObjects::Ingresses),
+        text => parse_key(text).map(|(namespace, name)| ServedObjects::Gateway(namespace, name)),
     }
-    parse_key(text).map(|key| ServedGateway(Some(key)))
 }
 
 pub(crate) fn parse_lease(text: &str) -> Result<LeaseChoice, String> {
@@ -113,11 +139,12 @@ mod tests {
 
     #[test]
     fn a_gateway_has_a_namespace_and_a_name() {
-        assert_eq!(parse_gateway(""), Ok(ServedGateway(None)));
-        let served = ServedGateway(Some(("infra".to_owned(), "web".to_owned())));
-        assert_eq!(parse_gateway("infra/web"), Ok(served));
+        assert_eq!(parse_served(""), Ok(ServedObjects::All));
+        assert_eq!(parse_served("ingress"), Ok(ServedObjects::Ingresses));
+        let served = ServedObjects::Gateway("infra".to_owned(), "web".to_owned());
+        assert_eq!(parse_served("infra/web"), Ok(served));
         for wrong in ["web", "/web", "infra/", "a/b/c", "Infra/web"] {
-            assert!(parse_gateway(wrong).is_err_and(|why| why.contains("default/web")), "{wrong}");
+            assert!(parse_served(wrong).is_err_and(|why| why.contains("default/web")), "{wrong}");
         }
         assert_eq!(parse_lease("off"), Ok(LeaseChoice::Off));
         assert_eq!(parse_lease("infra/weir"), Ok(LeaseChoice::At("infra".to_owned(), "weir".to_owned())));

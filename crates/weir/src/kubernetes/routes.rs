@@ -7,11 +7,11 @@ use anyhow::Context as _;
 use weir_config::{CheckedConfig, Config, Diagnostics};
 use weir_control::{Proxy, ServerChanges};
 use weir_kubernetes::{
-    ElectionSettings, GatewaySettings, KubernetesChange, KubernetesSource, KubernetesUpdate, ObjectKey,
-    SourceSettings, UpdateSender,
+    ElectionSettings, GatewaySettings, IngressSettings, KubernetesChange, KubernetesSource, KubernetesUpdate,
+    ObjectKey, SourceSettings, UpdateSender,
 };
 
-use super::{KubernetesArguments, LeaseChoice, ServedGateway};
+use super::{KubernetesArguments, LeaseChoice, ServedObjects};
 use crate::error::CommandError;
 use crate::events::ServeEvents;
 use crate::features;
@@ -38,7 +38,7 @@ const FORBIDDEN: [&str; 3] = ["listener", "upstream", "routes_from"];
 /// The routes of a cluster.
 pub(crate) struct KubernetesRoutes {
     arguments: KubernetesArguments,
-    served: ServedGateway,
+    served: ServedObjects,
     source: Option<KubernetesSource>,
 }
 
@@ -98,15 +98,39 @@ impl KubernetesRoutes {
         drop(self.source);
     }
 
+    /// How Ingresses are served: not by a process that serves one Gateway.
+    fn ingress(&self) -> Option<IngressSettings> {
+        let arguments = &self.arguments;
+        let is_served =
+            !matches!(self.served, ServedObjects::Gateway(..)) && arguments.ingress_controller != "off";
+        is_served.then(|| IngressSettings {
+            controller_name: arguments.ingress_controller.as_str().into(),
+            http_port: arguments.ingress_http_port,
+            https_port: arguments.ingress_https_port,
+            default_certificate: arguments
+                .default_certificate
+                .as_ref()
+                .map(|(namespace, name)| ObjectKey::new(namespace, name)),
+        })
+    }
+
     fn settings(&self, base: &Config) -> SourceSettings {
         let arguments = &self.arguments;
-        let served = self.served.0.as_ref().map(|(namespace, name)| ObjectKey::new(namespace, name));
-        let name = served.as_ref().map_or_else(|| "weir".to_owned(), |key| format!("weir-{}", key.name));
+        let served = match &self.served {
+            ServedObjects::Gateway(namespace, name) => Some(ObjectKey::new(namespace, name)),
+            ServedObjects::All | ServedObjects::Ingresses => None,
+        };
+        let name = match &self.served {
+            ServedObjects::All => "weir".to_owned(),
+            ServedObjects::Ingresses => "weir-ingress".to_owned(),
+            ServedObjects::Gateway(_, name) => format!("weir-{name}"),
+        };
         let election = election(arguments.lease.as_ref(), &name);
         SourceSettings {
             gateway: GatewaySettings {
                 controller_name: arguments.controller_name.as_str().into(),
                 has_own_pods: served.is_some(),
+                ingress: self.ingress(),
                 served,
                 bind: arguments.bind,
                 published_service: arguments
@@ -117,6 +141,7 @@ impl KubernetesRoutes {
                 base: base.clone(),
                 ..GatewaySettings::default()
             },
+            gateways: self.served != ServedObjects::Ingresses,
             addresses: arguments.gateway_address.iter().map(|text| text.as_str().into()).collect(),
             kubeconfig: arguments.kubeconfig.clone(),
             namespaces: arguments.watch_namespace.iter().map(|name| name.as_str().into()).collect(),

@@ -1,0 +1,466 @@
+//! From the hosts of Ingresses to the listeners of the ports 80 and 443 with their routes. What has not changed is shared with those before.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weir_config::{
+    Access, AccessList, FixedResponse, ForwardAuth, KeyLimit, ListenAddress, Listener, ListenerTls,
+    LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route, RouteAction, RouteSettings, ShareFraction,
+    Size, SplitAction, SplitTarget, UpstreamIndex,
+};
+use weir_traffic::rewrite::Rewrite;
+use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueMatch};
+
+use super::compile::{CompiledIngress, CompiledPath};
+use super::hosts::{HostEntry, HostPlan, HostTable};
+use super::lookup::UrlTarget;
+use crate::backends::Backend;
+use crate::settings::{GatewaySettings, IngressSettings};
+use crate::store::ObjectKey;
+
+/// What a client reads whose request would be handled in another way than its Ingress asks.
+const NOT_SERVED: &str = "This path is not served: an annotation of its Ingress cannot be applied. The events of the Ingress say which.\n";
+
+/// The path of challenges of ACME, which authorities fetch without TLS.
+const CHALLENGES: &str = "/.well-known/acme-challenge";
+
+/// Priorities of the routes of one path; those of another path of a host with regular expressions are above or below all of them.
+const PRIORITIES: i32 = 8;
+const BY_HEADER: i32 = 4;
+const BY_COOKIE: i32 = 2;
+
+/// The header that regular expressions ask for not to be there, so that all of them have as many rules on headers as those with a canary:
+/// the number of rules counts before the priority.
+const PADDING: &str = "x-weir-no-such-header";
+
+/// Listeners and routes as they were built last.
+#[derive(Debug, Default)]
+pub(super) struct IngressAssembly {
+    routes: HashMap<(bool, Box<str>), Arc<Route>>,
+    listeners: [Option<Arc<Listener>>; 2],
+    certificates: Vec<Arc<LoadedCertificate>>,
+}
+
+/// What Ingresses add to a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct IngressParts {
+    pub(crate) listeners: Vec<Arc<Listener>>,
+    pub(crate) lists: Vec<Arc<AccessList>>,
+    pub(crate) limits: Vec<Arc<KeyLimit>>,
+}
+
+/// A listener while its routes are made.
+struct Build<'a> {
+    table: &'a HostTable<'a>,
+    index: &'a dyn Fn(&Backend) -> UpstreamIndex,
+    has_tls: bool,
+    /// The settings of an Ingress with what names upstreams.
+    settings: HashMap<&'a ObjectKey, Option<Arc<RouteSettings>>>,
+    known: &'a HashMap<(bool, Box<str>), Arc<Route>>,
+    routes: Vec<Arc<Route>>,
+}
+
+/// All upstreams that a table refers to.
+pub(super) fn backends<'a>(table: &HostTable<'a>) -> Vec<&'a Arc<Backend>> {
+    let mut backends = Vec::new();
+    for entry in table.hosts.values().flat_map(|plan| &plan.entries) {
+        backends.extend(&entry.path.backend);
+        backends.extend(entry.canary.and_then(|(_, path)| path.backend.as_ref()));
+        backends.extend(entry.ingress.mirror.as_ref().map(|mirror| &mirror.backend));
+        if let Some(auth) = &entry.ingress.auth
+            && let UrlTarget::Service(backend) = &auth.target
+        {
+            backends.push(backend);
+        }
+    }
+    backends
+}
+
+impl IngressAssembly {
+    pub(super) fn assemble(
+        &mut self,
+        table: &HostTable<'_>,
+        default_certificate: Option<Arc<LoadedCertificate>>,
+        (settings, ours): (&GatewaySettings, &IngressSettings),
+        index: &dyn Fn(&Backend) -> UpstreamIndex,
+    ) -> IngressParts {
+        if table.hosts.is_empty() {
+            *self = Self::default();
+            return IngressParts::default();
+        }
+        let certificates = self.certificates(table, default_certificate);
+        let mut routes = HashMap::new();
+        let mut listeners = Vec::new();
+        for (place, has_tls) in [false, true].into_iter().enumerate() {
+            if has_tls && certificates.is_empty() {
+                continue;
+            }
+            let mut listener = listener(settings, ours, has_tls.then(|| certificates.clone()));
+            let mut build = Build {
+                table,
+                index,
+                has_tls,
+                settings: HashMap::new(),
+                known: &self.routes,
+                routes: Vec::new(),
+            };
+            build.all();
+            routes
+                .extend(build.routes.iter().map(|route| ((has_tls, route.name.clone()), Arc::clone(route))));
+            listener.routes = build.routes;
+            let same = self.listeners[place].take().filter(|known| **known == listener);
+            let listener = same.unwrap_or_else(|| Arc::new(listener));
+            self.listeners[place] = Some(Arc::clone(&listener));
+            listeners.push(listener);
+        }
+        (self.routes, self.certificates) = (routes, certificates);
+        let used: BTreeMap<&ObjectKey, &Arc<CompiledIngress>> =
+            (table.hosts.values().flat_map(|plan| &plan.entries))
+                .map(|entry| (&entry.ingress.key, entry.ingress))
+                .collect();
+        IngressParts {
+            listeners,
+            lists: used.values().flat_map(|ingress| ingress.lists.iter().cloned()).collect(),
+            limits: used.values().flat_map(|ingress| ingress.limits.iter().cloned()).collect(),
+        }
+    }
+
+    /// The certificates, each for the hosts alone that may have it: the names in a certificate say nothing about who may use them.
+    fn certificates(
+        &self,
+        table: &HostTable<'_>,
+        default_certificate: Option<Arc<LoadedCertificate>>,
+    ) -> Vec<Arc<LoadedCertificate>> {
+        let limited = |(certificate, hosts): &(Arc<LoadedCertificate>, BTreeSet<Box<str>>)| {
+            let limited = LoadedCertificate {
+                files: certificate.files.clone(),
+                chain: certificate.chain.clone(),
+                key: certificate.key.clone_key(),
+                names: hosts.iter().cloned().collect(),
+                not_before: certificate.not_before,
+                not_after: certificate.not_after,
+            };
+            let known = self.certificates.iter().find(|known| ***known == limited);
+            known.cloned().unwrap_or_else(|| Arc::new(limited))
+        };
+        default_certificate.into_iter().chain(table.certificates.iter().map(limited)).collect()
+    }
+}
+
+/// One of the two listeners, without routes yet.
+fn listener(
+    settings: &GatewaySettings,
+    ours: &IngressSettings,
+    certificates: Option<Vec<Arc<LoadedCertificate>>>,
+) -> Listener {
+    let (name, port) = match &certificates {
+        None => ("ingress-http", ours.http_port),
+        Some(_) => ("ingress-https", ours.https_port),
+    };
+    let address = match settings.bind {
+        None => ListenAddress::AllTcp { port },
+        Some(ip) => ListenAddress::Tcp(SocketAddr::new(ip, port)),
+    };
+    let mut listener = Listener::new(name, vec![address], Vec::new());
+    match certificates {
+        // Clients of gRPC begin with HTTP/2 where there is no TLS to agree on it.
+        None => listener.http2.prior_knowledge = PriorKnowledge::Allowed,
+        Some(certificates) => listener.tls = Some(ListenerTls::with_certificates(certificates)),
+    }
+    listener
+}
+
+impl<'a> Build<'a> {
+    fn all(&mut self) {
+        let table = self.table;
+        for (host, plan) in &table.hosts {
+            let Some(hosts) = patterns(host) else { continue };
+            self.host(host, &hosts, plan);
+            let matches = RouteMatch { hosts, ..RouteMatch::default() };
+            self.push(format!("no-route/{}", shown(host)), matches, respond(404, ""), Arc::default());
+        }
+        for (host, (to, _)) in &table.redirected {
+            let Some(hosts) = patterns(host) else { continue };
+            let scheme = if self.has_tls { "https" } else { "http" };
+            let action = redirect(&format!("{scheme}://{to}{{path}}{{query}}"), 308);
+            let matches = RouteMatch { hosts, ..RouteMatch::default() };
+            self.push(format!("www-redirect/{host}"), matches, action, Arc::default());
+        }
+    }
+
+    fn host(&mut self, host: &str, hosts: &[HostPattern], plan: &'a HostPlan<'a>) {
+        let roots = plan.entries.iter().find_map(|entry| {
+            let root = entry.ingress.draft.paths.app_root.as_ref()?;
+            (!entry.ingress.is_refused).then_some((entry, root))
+        });
+        let has_exact_root = plan
+            .entries
+            .iter()
+            .any(|entry| !plan.is_regex && entry.path.is_exact && *entry.path.text == *"/");
+        if let (Some((entry, to)), false) = (roots, has_exact_root) {
+            let redirect = Redirect { to: to.clone(), status: 302, rewrite: None };
+            let path = PathMatch::exact("/").expect("it is a path");
+            let matches = RouteMatch { hosts: hosts.to_vec(), path, ..RouteMatch::default() };
+            let action = match self.wants_tls(entry, plan) {
+                true => to_https(),
+                false => RouteAction::Redirect(redirect),
+            };
+            self.push(
+                format!("ingress/{}/{}/app-root", entry.ingress.key, shown(host)),
+                matches,
+                action,
+                Arc::default(),
+            );
+        }
+        let is_padded = plan.is_regex && plan.entries.iter().any(|entry| entry.canary.is_some());
+        let count = i32::try_from(plan.entries.len()).unwrap_or(i32::MAX / PRIORITIES);
+        for (place, entry) in (0..).zip(&plan.entries) {
+            let priority = if plan.is_regex { (count - place) * PRIORITIES } else { 0 };
+            let base = RouteMatch { hosts: hosts.to_vec(), priority, ..RouteMatch::default() };
+            self.entry(host, (plan, entry), base, is_padded);
+        }
+    }
+
+    /// Whether requests without TLS are sent to https.
+    fn wants_tls(&self, entry: &HostEntry<'_>, plan: &HostPlan<'_>) -> bool {
+        let paths = &entry.ingress.draft.paths;
+        let wants = paths.tls_redirect_forced || (paths.tls_redirect && plan.has_certificate);
+        !self.has_tls && wants && !entry.path.text.starts_with(CHALLENGES)
+    }
+
+    /// The routes of one path.
+    fn entry(
+        &mut self,
+        host: &str,
+        (plan, entry): (&'a HostPlan<'a>, &'a HostEntry<'a>),
+        mut base: RouteMatch,
+        is_padded: bool,
+    ) {
+        let (ingress, path) = (entry.ingress, entry.path);
+        let rewrite = match plan.is_regex {
+            true => {
+                let Ok((regex, rewrite)) = path.regex(ingress.draft.paths.rewrite_target.as_deref()) else {
+                    return;
+                };
+                base.path = regex.clone();
+                rewrite.clone()
+            }
+            false => {
+                let Ok(plain) = path.plain() else { return };
+                base.path = plain.clone();
+                None
+            }
+        };
+        let kind = if path.is_exact { ".exact" } else { "" };
+        let name = format!("ingress/{}/{}{}{kind}", ingress.key, shown(host), path.text);
+        let padded = |mut matches: RouteMatch| {
+            if is_padded && matches.headers.is_empty() {
+                let absent = FieldMatch::new(PADDING, ValueMatch::Absent).expect("it is a name");
+                matches.headers.push(absent);
+            }
+            matches
+        };
+        if self.wants_tls(entry, plan) {
+            return self.push(name, padded(base), to_https(), Arc::default());
+        }
+        let settings = if ingress.is_refused || self.table.refused.contains(&ingress.key) {
+            None
+        } else {
+            self.settings_of(ingress)
+        };
+        let Some(settings) = settings else {
+            return self.push(name, padded(base), respond(503, NOT_SERVED), Arc::default());
+        };
+        if let Some(action) = redirect_of(ingress) {
+            return self.push(name, padded(base), action, settings);
+        }
+        let settings = with_rewrite(settings, rewrite);
+        let main = self.target(path);
+        let Some((canary, canary_path)) = entry.canary else {
+            return self.push(name, padded(base), main_action(main), settings);
+        };
+        let rare = self.target(canary_path);
+        for (suffix, to, rule, above) in decisions(canary) {
+            let headers = vec![rule];
+            let matches = RouteMatch { headers, priority: base.priority + above, ..base.clone() };
+            let action = main_action(if to { rare } else { main });
+            self.push(format!("{name}{suffix}"), matches, action, Arc::clone(&settings));
+        }
+        let (weight, total) = (canary.draft.canary.weight, canary.draft.canary.weight_total);
+        let action = match weight {
+            0 => main_action(main),
+            weight if weight >= total => main_action(rare),
+            weight => RouteAction::Split(vec![target(rare, weight), target(main, total - weight)]),
+        };
+        self.push(name, padded(base), action, settings);
+    }
+
+    fn target(&self, path: &CompiledPath) -> Option<UpstreamIndex> {
+        path.backend.as_ref().map(|backend| (self.index)(backend))
+    }
+
+    /// The settings of an Ingress; `None` if the server of its `auth-url` is not known.
+    fn settings_of(&mut self, ingress: &'a Arc<CompiledIngress>) -> Option<Arc<RouteSettings>> {
+        if let Some(known) = self.settings.get(&ingress.key) {
+            return known.clone();
+        }
+        let made = self.make_settings(ingress);
+        self.settings.insert(&ingress.key, made.clone());
+        made
+    }
+
+    fn make_settings(&self, ingress: &CompiledIngress) -> Option<Arc<RouteSettings>> {
+        let mut settings = Arc::clone(&ingress.settings);
+        if let Some(plan) = &ingress.mirror {
+            let mut mirror = Mirror::of_all((self.index)(&plan.backend), ShareFraction::WHOLE);
+            mirror.forward_host = plan.forward_host.clone();
+            mirror.body_max = plan.body_max.unwrap_or(mirror.body_max);
+            Arc::make_mut(&mut settings).mirrors = vec![mirror];
+        }
+        if ingress.draft.access.forward.is_some() {
+            let plan = ingress.auth.as_ref()?;
+            let backend = auth_backend(self.table, ingress)?;
+            let forward = ForwardAuth {
+                upstream: (self.index)(backend),
+                path: plan.path.clone(),
+                forward_host: plan.forward_host.clone(),
+                request_headers: None,
+                response_headers: ingress.draft.access.forward_headers.clone(),
+                body_size: Size::from_kib(64),
+                timeout: None,
+                fail_open: false,
+            };
+            let settings = Arc::make_mut(&mut settings);
+            let access =
+                settings.access.get_or_insert(Box::new(Access { basic: None, jwt: None, forward: None }));
+            access.forward = Some(forward);
+        }
+        Some(settings)
+    }
+
+    fn push(&mut self, name: String, matches: RouteMatch, action: RouteAction, settings: Arc<RouteSettings>) {
+        let route = Route { name: name.into(), matches: Arc::new(matches), action, settings };
+        let known = self.known.get(&(self.has_tls, route.name.clone())).filter(|known| ***known == route);
+        self.routes.push(known.cloned().unwrap_or_else(|| Arc::new(route)));
+    }
+}
+
+/// The server that decides about the requests of an Ingress. One that another namespace protects is not asked in a way around that.
+pub(super) fn auth_backend<'a>(
+    table: &HostTable<'a>,
+    ingress: &'a CompiledIngress,
+) -> Option<&'a Arc<Backend>> {
+    let plan = ingress.auth.as_ref()?;
+    let find = |host: &str| {
+        let entry = table.find(host, &plan.path)?;
+        let other = entry.ingress;
+        let is_open = other.auth.is_none() && other.settings.access.is_none() && other.lists.is_empty();
+        let may_ask = is_open || other.key.namespace == ingress.key.namespace;
+        let is_plain = !other.is_refused && other.draft.paths.rewrite_target.is_none();
+        entry.path.backend.as_ref().filter(|_| may_ask && is_plain)
+    };
+    match &plan.target {
+        UrlTarget::Service(backend) => Some(backend),
+        UrlTarget::Host(host) => find(host),
+        UrlTarget::SameHost => {
+            let hosts = ingress.hosts();
+            let mut found = hosts.iter().map(|host| find(host));
+            let first = found.next()??;
+            // Where several hosts have several servers, none is right for all.
+            found.all(|other| other.is_some_and(|other| other.name == first.name)).then_some(first)
+        }
+    }
+}
+
+/// What decides about a canary before its share: the name of the route, whether it leads to the canary, the rule, and its precedence.
+fn decisions(canary: &CompiledIngress) -> Vec<(&'static str, bool, FieldMatch, i32)> {
+    let draft = &canary.draft.canary;
+    let mut decisions = Vec::new();
+    let mut push = |suffix, to, rule: Result<FieldMatch, _>, above| {
+        decisions.extend(rule.ok().map(|rule: FieldMatch| (suffix, to, rule, above)));
+    };
+    if let Some(header) = &draft.header {
+        match &draft.header_value {
+            Some(value) => push(".canary-header", true, FieldMatch::new(header, value.clone()), BY_HEADER),
+            None => {
+                push(".canary-header", true, FieldMatch::new(header, ValueMatch::exact("always")), BY_HEADER);
+                push(
+                    ".main-header",
+                    false,
+                    FieldMatch::new(header, ValueMatch::exact("never")),
+                    BY_HEADER + 1,
+                );
+            }
+        }
+    }
+    if let Some(cookie) = &draft.cookie {
+        let rule = |value: &str| {
+            let name = escaped(cookie);
+            let value = ValueMatch::regex(&format!("(?:^|; *){name}={value}(?:;|$)"));
+            value.and_then(|value| FieldMatch::new("cookie", value))
+        };
+        push(".canary-cookie", true, rule("always"), BY_COOKIE);
+        push(".main-cookie", false, rule("never"), BY_COOKIE + 1);
+    }
+    decisions
+}
+
+fn escaped(text: &str) -> String {
+    let mut pattern = String::new();
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && c != '_' && c != '-' {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
+fn main_action(upstream: Option<UpstreamIndex>) -> RouteAction {
+    upstream.map_or_else(|| respond(503, ""), RouteAction::Upstream)
+}
+
+fn target(upstream: Option<UpstreamIndex>, weight: u32) -> SplitTarget {
+    let to = upstream.map_or(SplitAction::Respond(503), SplitAction::Upstream);
+    SplitTarget { to, weight, settings: None }
+}
+
+fn redirect_of(ingress: &CompiledIngress) -> Option<RouteAction> {
+    let paths = &ingress.draft.paths;
+    let (to, status) = match (&paths.temporal, &paths.permanent) {
+        (Some(to), _) => (to, paths.temporal_code),
+        (None, Some(to)) => (to, paths.permanent_code),
+        (None, None) => return None,
+    };
+    Some(RouteAction::Redirect(Redirect { to: to.clone(), status, rewrite: None }))
+}
+
+fn with_rewrite(mut settings: Arc<RouteSettings>, rewrite: Option<Rewrite>) -> Arc<RouteSettings> {
+    if rewrite.is_some() {
+        Arc::make_mut(&mut settings).rewrite = rewrite;
+    }
+    settings
+}
+
+fn to_https() -> RouteAction {
+    redirect("https://{host}{path}{query}", 308)
+}
+
+fn redirect(to: &str, status: u16) -> RouteAction {
+    let to = to.parse().expect("hosts of Ingresses are hosts");
+    RouteAction::Redirect(Redirect { to, status, rewrite: None })
+}
+
+fn respond(status: u16, body: &str) -> RouteAction {
+    RouteAction::Respond(Box::new(FixedResponse { body: body.into(), ..FixedResponse::empty(status) }))
+}
+
+/// The hosts of a match: none where it is for every host.
+fn patterns(host: &str) -> Option<Vec<HostPattern>> {
+    if host.is_empty() { Some(Vec::new()) } else { HostPattern::parse(host).ok().map(|host| vec![host]) }
+}
+
+fn shown(host: &str) -> &str {
+    if host.is_empty() { "*" } else { host }
+}

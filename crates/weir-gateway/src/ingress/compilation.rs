@@ -1,0 +1,27 @@
+//! One Ingress while it is compiled: what it refers to, and what is wrong with it.
+
+use std::collections::BTreeSet;
+
+use super::annotations::{IngressDraft, IngressProblem};
+use super::servers::IngressScope;
+use crate::api::NGINX_PREFIX;
+use crate::store::{ObjectKey, ObjectKind};
+
+/// One Ingress while it is compiled.
+pub(super) struct Compilation<'a> {
+    pub(super) scope: IngressScope<'a>,
+    pub(super) draft: &'a IngressDraft,
+    pub(super) problems: Vec<IngressProblem>,
+    pub(super) uses: BTreeSet<(ObjectKind, ObjectKey)>,
+}
+
+impl Compilation<'_> {
+    /// Notes that an annotation cannot be applied.
+    pub(super) fn refuse(&mut self, annotation: &str, refuses: bool, message: impl Into<String>) {
+        self.problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}{annotation}"), refuses, message));
+    }
+
+    pub(super) fn note(&mut self, message: impl Into<String>) {
+        self.problems.push(IngressProblem::new("", false, message));
+    }
+}

@@ -1,0 +1,292 @@
+//! From one Ingress to paths, settings and certificates, whichever other Ingresses its hosts have.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use weir_config::{AccessList, KeyLimit, LoadedCertificate, RouteSettings, UpstreamTls, is_normal_path};
+use weir_traffic::rewrite::Rewrite;
+use weir_traffic::route::{HostPattern, PathMatch};
+
+use super::annotations::{self, IngressDraft, IngressProblem};
+use super::compilation::Compilation;
+use super::lookup::{AuthPlan, MirrorPlan};
+use super::route_settings;
+use super::servers::{IngressScope, certificate};
+use crate::api::{Ingress, IngressBackend, IngressPath};
+use crate::backends::Backend;
+use crate::hosts::{covers, hostname};
+use crate::refusal::excerpt;
+use crate::settings::GatewaySettings;
+use crate::store::{ObjectKey, ObjectKind, ObjectStore};
+
+/// The longest path, which may be a regular expression.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// An Ingress, translated as far as it alone decides.
+#[derive(Debug)]
+pub(super) struct CompiledIngress {
+    pub(super) key: ObjectKey,
+    pub(super) created: Box<str>,
+    pub(super) draft: IngressDraft,
+    /// Whether its paths are answered 503: it cannot be served as it asks.
+    pub(super) is_refused: bool,
+    pub(super) paths: Vec<CompiledPath>,
+    /// Where requests go that no path is for.
+    pub(super) default_backend: Option<CompiledPath>,
+    pub(super) certificates: Vec<IngressCertificate>,
+    /// The settings of its routes but for what names upstreams by their indices.
+    pub(super) settings: Arc<RouteSettings>,
+    pub(super) lists: Vec<Arc<AccessList>>,
+    pub(super) limits: Vec<Arc<KeyLimit>>,
+    pub(super) auth: Option<AuthPlan>,
+    pub(super) mirror: Option<MirrorPlan>,
+    pub(super) problems: Vec<IngressProblem>,
+    /// The objects that it refers to, whether they are there or not.
+    pub(super) uses: BTreeSet<(ObjectKind, ObjectKey)>,
+}
+
+/// A path of a host.
+#[derive(Debug)]
+pub(super) struct CompiledPath {
+    /// Empty for every host.
+    pub(super) host: Box<str>,
+    pub(super) is_exact: bool,
+    pub(super) text: Box<str>,
+    /// Where it leads; `None`: nowhere, it is answered 503.
+    pub(super) backend: Option<Arc<Backend>>,
+    plain: OnceLock<Result<PathMatch, String>>,
+    regex: OnceLock<Result<(PathMatch, Option<Rewrite>), String>>,
+}
+
+/// A certificate for some hosts.
+#[derive(Debug)]
+pub(super) struct IngressCertificate {
+    /// The hosts; empty: those of the rules.
+    pub(super) hosts: Vec<Box<str>>,
+    pub(super) secret: ObjectKey,
+    pub(super) certificate: Result<Arc<LoadedCertificate>, String>,
+}
+
+impl CompiledPath {
+    pub(super) fn new(host: &str, is_exact: bool, text: &str, backend: Option<Arc<Backend>>) -> Self {
+        let (plain, regex) = (OnceLock::new(), OnceLock::new());
+        Self { host: host.into(), is_exact, text: text.into(), backend, plain, regex }
+    }
+
+    /// What it matches where paths are no regular expressions.
+    pub(super) fn plain(&self) -> Result<&PathMatch, &str> {
+        let make = || {
+            let normal = is_normal_path(&self.text);
+            let normal =
+                normal.then_some(&*self.text).ok_or("no request has this path: it is not in its normal form");
+            let path = normal.map_err(str::to_owned)?;
+            let made = if self.is_exact { PathMatch::exact(path) } else { PathMatch::prefix(stem(path)) };
+            made.map_err(|error| error.to_string())
+        };
+        self.plain.get_or_init(make).as_ref().map_err(|why| &**why)
+    }
+
+    /// What it matches where they are, and what becomes of the path: the whole path is replaced, as nginx does.
+    pub(super) fn regex(&self, target: Option<&str>) -> Result<&(PathMatch, Option<Rewrite>), &str> {
+        let make = || {
+            // Alone first: a parenthesis must not end the group that the rewrite puts it into.
+            PathMatch::regex(&self.text).map_err(|error| error.to_string())?;
+            let path = PathMatch::regex(&format!("(?i)^{}", self.text)).map_err(|error| error.to_string())?;
+            let rewrite =
+                target.map(|target| Rewrite::regex(&format!("(?i)^.*?(?:{}).*$", self.text), target));
+            let rewrite = rewrite.transpose().map_err(|error| format!("rewrite-target: {error}"))?;
+            Ok((path, rewrite))
+        };
+        self.regex.get_or_init(make).as_ref().map_err(|why| &**why)
+    }
+
+    /// What makes it the same path as another of its host.
+    pub(super) fn identity(&self, is_regex: bool) -> (bool, &str) {
+        match is_regex {
+            true => (false, &self.text),
+            false if self.is_exact => (true, &self.text),
+            false => (false, stem(&self.text)),
+        }
+    }
+}
+
+/// A prefix without the slash at its end, which has no meaning in Ingresses.
+fn stem(path: &str) -> &str {
+    match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(stem) => stem,
+    }
+}
+
+impl CompiledIngress {
+    /// The hosts of its rules, each once.
+    pub(super) fn hosts(&self) -> Vec<&str> {
+        let mut hosts: Vec<&str> = self.paths.iter().map(|path| &*path.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    /// The certificate for a host: that which names it, else one that is for it.
+    pub(super) fn certificate_for(&self, host: &str) -> Option<&IngressCertificate> {
+        let names = |one: &&IngressCertificate| one.hosts.iter().any(|name| **name == *host);
+        let is_for = |one: &&IngressCertificate| {
+            let loaded = one.certificate.as_ref();
+            one.hosts.is_empty()
+                || loaded.is_ok_and(|loaded| loaded.names.iter().any(|name| is_covered(name, host)))
+        };
+        self.certificates.iter().find(names).or_else(|| self.certificates.iter().find(is_for))
+    }
+}
+
+/// Whether the name of a certificate is for a host.
+pub(super) fn is_covered(name: &str, host: &str) -> bool {
+    let one_label = || name.matches('.').count() == host.matches('.').count();
+    name == host || (name.starts_with('*') && covers(name, host) && one_label())
+}
+
+pub(super) fn compile(ingress: &Ingress, store: &ObjectStore, settings: &GatewaySettings) -> CompiledIngress {
+    let key = ObjectKey::of(&ingress.metadata);
+    let (draft, problems) = annotations::read(&key.namespace, &ingress.annotations);
+    let mut work = Compilation {
+        scope: IngressScope { store, settings, key: &key },
+        draft: &draft,
+        problems,
+        uses: BTreeSet::new(),
+    };
+    let (route, lists, limits) = work.settings();
+    let (auth, mirror) = (work.auth(), work.mirror());
+    let (paths, default_backend) = work.paths(ingress);
+    let certificates = work.certificates(ingress);
+    let Compilation { mut problems, uses, .. } = work;
+    problems.sort();
+    problems.dedup();
+    CompiledIngress {
+        created: ingress.metadata.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
+        is_refused: problems.iter().any(|problem| problem.refuses),
+        paths,
+        default_backend,
+        certificates,
+        settings: Arc::new(route),
+        lists,
+        limits,
+        auth,
+        mirror,
+        problems,
+        uses,
+        draft,
+        key,
+    }
+}
+
+impl Compilation<'_> {
+    fn settings(&mut self) -> (RouteSettings, Vec<Arc<AccessList>>, Vec<Arc<KeyLimit>>) {
+        let mut route = self.draft.route.clone();
+        route_settings::set_headers(self, &mut route);
+        route_settings::set_basic(self, &mut route);
+        let lists = route_settings::lists(self);
+        let limits = route_settings::limits(self);
+        route.lists.extend(lists.iter().cloned());
+        let uses =
+            limits.iter().map(|limit| weir_config::LimitUse { limit: Arc::clone(limit), upstream: None });
+        route.limited_by.extend(uses);
+        (route, lists, limits)
+    }
+
+    fn paths(&mut self, ingress: &Ingress) -> (Vec<CompiledPath>, Option<CompiledPath>) {
+        let tls = match self.scope.tls(self.draft) {
+            Ok(tls) => tls,
+            Err(why) => {
+                self.refuse("proxy-ssl-secret", true, why);
+                None
+            }
+        };
+        let of_secret = self.draft.servers.tls_secret.clone();
+        self.uses.extend(of_secret.iter().map(|key| (ObjectKind::OpaqueSecret, key.clone())));
+        self.uses.extend(of_secret.map(|key| (ObjectKind::Secret, key)));
+        let mut paths = Vec::new();
+        for rule in &ingress.spec.rules {
+            let host = hostname(rule.host.as_deref());
+            if let Some(Err(error)) = (!host.is_empty()).then(|| HostPattern::parse(&host)) {
+                self.note(format!("host `{}`: {error}", excerpt(&host)));
+                continue;
+            }
+            let Some(http) = &rule.http else { continue };
+            for path in &http.paths {
+                let place = format!("path {}{}", host, path.path.as_deref().unwrap_or("/"));
+                let Some((is_exact, text)) = self.path(path, &place) else { continue };
+                let backend = self.resolve(&path.backend, &place, tls.as_ref());
+                paths.push(CompiledPath::new(&host, is_exact, text, backend));
+            }
+        }
+        let default_backend = ingress.spec.default_backend.as_deref().map(|backend| {
+            let backend = self.resolve(backend, "defaultBackend", tls.as_ref());
+            CompiledPath::new("", false, "/", backend)
+        });
+        (paths, default_backend)
+    }
+
+    fn resolve(
+        &mut self,
+        backend: &IngressBackend,
+        place: &str,
+        tls: Option<&UpstreamTls>,
+    ) -> Option<Arc<Backend>> {
+        let Some(service) = &backend.service else {
+            let kind = backend.resource.as_deref().map_or("nothing", |resource| &resource.kind);
+            self.note(format!("{place}: the backend is a Service, not {}", excerpt(kind)));
+            return None;
+        };
+        self.uses.insert((ObjectKind::Service, ObjectKey::new(&self.scope.key.namespace, &service.name)));
+        match self.scope.resolve(&service.name, &service.port, self.draft, tls) {
+            Ok(backend) => Some(backend),
+            Err(why) => {
+                self.note(format!("{place}: {why}"));
+                None
+            }
+        }
+    }
+
+    /// Whether a path is exact, and its text.
+    fn path<'p>(&mut self, path: &'p IngressPath, place: &str) -> Option<(bool, &'p str)> {
+        let text = path.path.as_deref().filter(|text| !text.is_empty()).unwrap_or("/");
+        let is_exact = match path.path_type.as_deref() {
+            Some("Exact") => true,
+            None | Some("Prefix" | "ImplementationSpecific") => false,
+            Some(other) => {
+                self.note(format!("{place}: the pathType `{}` is not supported", excerpt(other)));
+                return None;
+            }
+        };
+        if text.len() > PATH_BYTES_MAX || !text.starts_with('/') {
+            self.note(format!(
+                "{}: a path begins with / and has {PATH_BYTES_MAX} bytes at most",
+                excerpt(place)
+            ));
+            return None;
+        }
+        Some((is_exact, text))
+    }
+
+    fn certificates(&mut self, ingress: &Ingress) -> Vec<IngressCertificate> {
+        let mut certificates = Vec::new();
+        for tls in &ingress.spec.tls {
+            let Some(name) = tls.secret_name.as_deref().filter(|name| !name.is_empty()) else { continue };
+            let secret = ObjectKey::new(&self.scope.key.namespace, name);
+            self.uses.insert((ObjectKind::Secret, secret.clone()));
+            self.uses.insert((ObjectKind::OpaqueSecret, secret.clone()));
+            let value = |name: &str| {
+                let value = self.scope.secret_value(&secret, name)?;
+                value.ok_or_else(|| format!("the Secret {secret} has no `{name}`"))
+            };
+            let parts = value("tls.crt").and_then(|chain| Ok((chain, value("tls.key")?)));
+            let loaded = parts.and_then(|(chain, private)| certificate(&secret, &chain, &private));
+            if let Err(why) = &loaded {
+                self.note(format!("tls: {why}; the default certificate is used"));
+            }
+            let hosts = tls.hosts.iter().map(|host| hostname(Some(host))).collect();
+            certificates.push(IngressCertificate { hosts, secret, certificate: loaded });
+        }
+        certificates
+    }
+}

@@ -1,0 +1,151 @@
+//! The settings of the routes of an Ingress: headers, passwords, networks, limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_access::Users;
+use weir_config::{
+    Access, AccessList, BasicAuth, HeaderName, HeaderTemplate, KeyLimit, LimitRate, ListAction,
+    RequestFrequency, RouteSettings,
+};
+use weir_traffic::balance::AddressPrefixes;
+use weir_traffic::limit::TokenRate;
+
+use super::annotations::header;
+use super::compilation::Compilation;
+use super::networks;
+use crate::store::{ObjectKey, ObjectKind};
+
+/// The burst of a rate, in rates, as in ingress-nginx.
+const BURST_MULTIPLIER: u32 = 5;
+
+/// The clients that a limit knows at once.
+const CLIENTS_MAX: usize = 100_000;
+
+/// How long a right password is remembered.
+const REMEMBERED: Duration = Duration::from_secs(300);
+
+/// Headers of ConfigMaps.
+pub(super) fn set_headers(work: &mut Compilation<'_>, route: &mut RouteSettings) {
+    let messages = &work.draft.messages;
+    let (of_responses, of_requests) = (messages.response_headers.clone(), messages.request_headers.clone());
+    if let Some(key) = of_responses {
+        let headers = headers(work, &key, "custom-headers");
+        route.response_headers.set.extend(headers);
+    }
+    if let Some(key) = of_requests {
+        let headers = headers(work, &key, "proxy-set-headers");
+        route.request_headers.set.extend(headers);
+    }
+}
+
+fn headers(
+    work: &mut Compilation<'_>,
+    key: &ObjectKey,
+    annotation: &str,
+) -> Vec<(HeaderName, HeaderTemplate)> {
+    work.uses.insert((ObjectKind::ConfigMap, key.clone()));
+    let Some(map) = work.scope.store.config_maps.get(key) else {
+        work.refuse(annotation, false, format!("the ConfigMap {key} does not exist"));
+        return Vec::new();
+    };
+    let read = |(name, value): (&Box<str>, &Box<str>)| match header(name, value) {
+        Ok((_, _)) if annotation == "proxy-set-headers" && value.contains('$') => {
+            Err(format!("ConfigMap {key}: `{name}`: variables of nginx have no equivalent"))
+        }
+        read => read.map_err(|why| format!("ConfigMap {key}: {why}")),
+    };
+    let (good, bad): (Vec<_>, Vec<_>) = map.data.iter().map(read).partition(Result::is_ok);
+    bad.into_iter().filter_map(Result::err).for_each(|why| work.refuse(annotation, false, why));
+    good.into_iter().filter_map(Result::ok).collect()
+}
+
+/// Users and their passwords.
+pub(super) fn set_basic(work: &mut Compilation<'_>, route: &mut RouteSettings) {
+    let (true, Some(key)) = (work.draft.access.basic, work.draft.access.secret.clone()) else { return };
+    work.uses.insert((ObjectKind::OpaqueSecret, key.clone()));
+    let text = work.scope.secret_value(&key, "auth");
+    let users = text.and_then(|text| {
+        let text = text.ok_or_else(|| format!("the Secret {key} has no `auth`"))?;
+        let text = String::from_utf8(text).map_err(|_| format!("the Secret {key}: `auth` is not text"))?;
+        Users::parse(&text).map_err(|problems| {
+            let first = problems.first().map(ToString::to_string).unwrap_or_default();
+            format!("the Secret {key}: `auth`: {first}")
+        })
+    });
+    match users {
+        Ok(users) => {
+            let realm = work.draft.access.realm.clone();
+            let basic = BasicAuth {
+                realm: realm
+                    .filter(|realm| !realm.is_empty())
+                    .unwrap_or_else(|| "Authentication Required".into()),
+                users: Arc::new(users),
+                file: None,
+                reload: None,
+                remember: REMEMBERED,
+                forward_credentials: true,
+            };
+            route.access = Some(Box::new(Access { basic: Some(basic), jwt: None, forward: None }));
+        }
+        Err(why) => work.refuse("auth-secret", true, why),
+    }
+}
+
+/// Who is not served, and who has no limits.
+pub(super) fn lists(work: &Compilation<'_>) -> Vec<Arc<AccessList>> {
+    let (access, limits) = (&work.draft.access, &work.draft.limits);
+    let denied = networks::denied(&access.allowed, &access.denied);
+    // The longest network decides: none that is denied may be allowed by being exempt from limits.
+    let exempt = networks::less(&limits.exempt, &denied);
+    let list = |what: &str, action, networks: &[ipnet::IpNet]| {
+        let name = format!("ingress/{}/{what}", work.scope.key);
+        (!networks.is_empty()).then(|| Arc::new(networks::list(&name, action, networks)))
+    };
+    let denied = list("denied", ListAction::Deny, &denied);
+    denied.into_iter().chain(list("exempt", ListAction::Allow, &exempt)).collect()
+}
+
+/// Limits of each client.
+pub(super) fn limits(work: &mut Compilation<'_>) -> Vec<Arc<KeyLimit>> {
+    let wanted = &work.draft.limits;
+    let multiplier = wanted.burst_multiplier.unwrap_or(BURST_MULTIPLIER);
+    let (per_second, per_minute, concurrent) = (wanted.per_second, wanted.per_minute, wanted.concurrent);
+    let mut limits = Vec::new();
+    let mut push = |what: &str, rate: Option<LimitRate>, concurrent: Option<u32>| {
+        limits.push(Arc::new(KeyLimit {
+            name: format!("ingress/{}/{what}", work.scope.key).into(),
+            key: "{client_address}".parse().expect("it is a template"),
+            prefixes: AddressPrefixes::default(),
+            rate,
+            concurrent,
+            bandwidth: None,
+            count_status: Vec::new(),
+            shared: None,
+            status: 429,
+            fields: true,
+            fields_in_responses: false,
+            dry_run: false,
+            keys_max: CLIENTS_MAX,
+        }));
+    };
+    let mut wrong = Vec::new();
+    for (what, requests, seconds) in [("limit-rps", per_second, 1), ("limit-rpm", per_minute, 60)] {
+        let Some(requests) = requests else { continue };
+        let period = Duration::from_secs(seconds);
+        // The burst of nginx is beside the request that the rate lets pass.
+        let burst = requests.saturating_mul(multiplier).saturating_add(1);
+        match TokenRate::new(requests, period, burst) {
+            Ok(tokens) => {
+                let rate = RequestFrequency { requests, period };
+                push(what, Some(LimitRate { rate, burst, tokens, delays: false }), None);
+            }
+            Err(error) => wrong.push((what, error.to_string())),
+        }
+    }
+    if let Some(concurrent) = concurrent {
+        push("limit-connections", None, Some(concurrent));
+    }
+    wrong.into_iter().for_each(|(what, why)| work.refuse(what, true, why));
+    limits
+}

@@ -1,0 +1,244 @@
+//! What is known of Ingresses between two translations, and what a change of an object concerns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_config::{LoadedCertificate, UpstreamIndex};
+
+use super::annotations::IngressProblem;
+use super::assembly::{self, IngressAssembly, IngressParts};
+use super::classes::is_ours;
+use super::compile::{CompiledIngress, compile};
+use super::hosts::HostTable;
+use super::servers::{IngressScope, certificate};
+use crate::api::{GatewayStatusAddress, IngressAddresses, IngressStatus, LoadBalancerPoint};
+use crate::backends::Backend;
+use crate::settings::{GatewaySettings, IngressSettings};
+use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
+
+/// What the author of an Ingress has to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IngressReport {
+    /// The Ingress.
+    pub key: ObjectKey,
+    /// What the API server knows it by.
+    pub uid: Box<str>,
+    /// What is wrong with it; empty: nothing any more.
+    pub problems: Vec<IngressProblem>,
+}
+
+/// The Ingresses of this controller.
+#[derive(Debug, Default)]
+pub(crate) struct IngressState {
+    compiled: BTreeMap<ObjectKey, Arc<CompiledIngress>>,
+    assembly: IngressAssembly,
+    default_certificate: Option<Arc<LoadedCertificate>>,
+    pending: BTreeSet<ObjectKey>,
+    all_pending: bool,
+    certificate_pending: bool,
+    /// What is wrong with each, and what of it was told.
+    problems: BTreeMap<ObjectKey, Vec<IngressProblem>>,
+    told: BTreeMap<ObjectKey, Vec<IngressProblem>>,
+}
+
+/// The Ingresses, put together for one configuration.
+pub(crate) struct IngressInput<'a> {
+    table: HostTable<'a>,
+    assembly: &'a mut IngressAssembly,
+    default_certificate: Option<Arc<LoadedCertificate>>,
+    settings: (&'a GatewaySettings, &'a IngressSettings),
+    compiled: &'a BTreeMap<ObjectKey, Arc<CompiledIngress>>,
+}
+
+impl IngressState {
+    /// Notes what an object concerns, before or after a change.
+    pub(crate) fn note(&mut self, object: &KubernetesObject) {
+        let key = object.key();
+        match object {
+            KubernetesObject::Ingress(_) => drop(self.pending.insert(key)),
+            KubernetesObject::IngressClass(_) => self.all_pending = true,
+            KubernetesObject::Service(_)
+            | KubernetesObject::Secret(_)
+            | KubernetesObject::OpaqueSecret(_)
+            | KubernetesObject::ConfigMap(_) => {
+                self.certificate_pending |=
+                    matches!(object.kind(), ObjectKind::Secret | ObjectKind::OpaqueSecret);
+                let used = (object.kind(), key);
+                self.note_users(|ingress| ingress.uses.contains(&used));
+            }
+            KubernetesObject::ReferenceGrant(_) | KubernetesObject::BackendTlsPolicy(_) => {
+                let is_near = |(kind, used): &(ObjectKind, ObjectKey)| {
+                    *kind == ObjectKind::Service && used.namespace == key.namespace
+                };
+                self.note_users(|ingress| ingress.uses.iter().any(is_near));
+            }
+            _ => {}
+        }
+    }
+
+    fn note_users(&mut self, is_concerned: impl Fn(&CompiledIngress) -> bool) {
+        let users = self.compiled.values().filter(|ingress| is_concerned(ingress));
+        self.pending.extend(users.map(|ingress| ingress.key.clone()));
+    }
+
+    /// Has all compiled anew.
+    pub(crate) fn renew(&mut self) {
+        (self.all_pending, self.certificate_pending) = (true, true);
+    }
+
+    /// Has all problems told anew.
+    pub(crate) fn renew_reports(&mut self) {
+        self.told.clear();
+    }
+
+    /// Compiles what has changed; whether anything has.
+    pub(crate) fn retranslate(&mut self, store: &ObjectStore, settings: &GatewaySettings) -> bool {
+        let mut pending = std::mem::take(&mut self.pending);
+        let certificate_pending = std::mem::take(&mut self.certificate_pending);
+        if std::mem::take(&mut self.all_pending) {
+            pending.extend(store.ingresses.keys().chain(self.compiled.keys()).cloned());
+        }
+        let Some(ours) = &settings.ingress else { return false };
+        let mut has_changed = false;
+        if certificate_pending {
+            let loaded = load_default(store, settings, ours);
+            has_changed |= loaded != self.default_certificate;
+            self.default_certificate = loaded;
+        }
+        for key in pending {
+            let found = store.ingresses.get(&key).filter(|ingress| is_ours(ingress, store, ours));
+            has_changed |= match found {
+                Some(ingress) => {
+                    self.compiled.insert(key, Arc::new(compile(ingress, store, settings)));
+                    true
+                }
+                None => self.compiled.remove(&key).is_some(),
+            };
+        }
+        has_changed
+    }
+
+    /// The Ingresses for a configuration; nothing where this process serves none.
+    pub(crate) fn input<'a>(&'a mut self, settings: &'a GatewaySettings) -> Option<IngressInput<'a>> {
+        let ours = settings.ingress.as_ref()?;
+        let mut table = HostTable::new(&self.compiled);
+        for ingress in self.compiled.values() {
+            let is_asked = ingress.draft.access.forward.is_some() && !ingress.is_refused;
+            if is_asked && assembly::auth_backend(&table, ingress).is_none() {
+                table.note(
+                    ingress,
+                    true,
+                    "auth-url: it leads to no server of an Ingress that may be asked".to_owned(),
+                );
+            }
+        }
+        Some(IngressInput {
+            table,
+            assembly: &mut self.assembly,
+            default_certificate: self.default_certificate.clone(),
+            settings: (settings, ours),
+            compiled: &self.compiled,
+        })
+    }
+
+    /// What is wrong with each.
+    pub(crate) fn set_problems(&mut self, problems: BTreeMap<ObjectKey, Vec<IngressProblem>>) {
+        self.problems = problems;
+    }
+
+    /// What has to be told since the last time.
+    pub(crate) fn reports(&mut self, store: &ObjectStore) -> Vec<IngressReport> {
+        let mut reports = Vec::new();
+        let keys: BTreeSet<&ObjectKey> = self.problems.keys().chain(self.told.keys()).collect();
+        for key in keys {
+            let now = self.problems.get(key).cloned().unwrap_or_default();
+            let Some(ingress) = store.ingresses.get(key) else { continue };
+            if self.told.get(key).is_none_or(|told| *told != now) {
+                reports.push(IngressReport { key: key.clone(), uid: ingress.uid.clone(), problems: now });
+            }
+        }
+        self.told.clone_from(&self.problems);
+        reports
+    }
+
+    /// The statuses that Ingresses do not have yet.
+    pub(crate) fn statuses(
+        &self,
+        store: &ObjectStore,
+        addresses: &[GatewayStatusAddress],
+    ) -> Vec<(ObjectKey, IngressStatus)> {
+        let point = |address: &GatewayStatusAddress| {
+            let is_name = address.r#type.as_deref() == Some("Hostname");
+            let value = Some(address.value.clone());
+            match is_name {
+                true => LoadBalancerPoint { ip: None, hostname: value },
+                false => LoadBalancerPoint { ip: value, hostname: None },
+            }
+        };
+        let wanted = IngressStatus {
+            load_balancer: IngressAddresses { ingress: addresses.iter().map(point).collect() },
+        };
+        let differs = |key: &&ObjectKey| {
+            store
+                .ingresses
+                .get(*key)
+                .is_some_and(|ingress| ingress.status.as_deref().cloned().unwrap_or_default() != wanted)
+        };
+        self.compiled.keys().filter(differs).map(|key| (key.clone(), wanted.clone())).collect()
+    }
+}
+
+impl IngressInput<'_> {
+    /// The upstreams that routes of Ingresses refer to.
+    pub(crate) fn backends(&self) -> Vec<&Arc<Backend>> {
+        assembly::backends(&self.table)
+    }
+
+    /// The listeners. A port that belongs to a Gateway of the same process stays with that.
+    pub(crate) fn parts(
+        &mut self,
+        taken: impl Fn(u16) -> Option<ObjectKey>,
+        index: &dyn Fn(&Backend) -> UpstreamIndex,
+    ) -> IngressParts {
+        let mut parts =
+            self.assembly.assemble(&self.table, self.default_certificate.clone(), self.settings, index);
+        let (_, ours) = self.settings;
+        for (name, port) in [("ingress-http", ours.http_port), ("ingress-https", ours.https_port)] {
+            let Some(gateway) = taken(port) else { continue };
+            parts.listeners.retain(|listener| *listener.name != *name);
+            for ingress in self.compiled.values() {
+                let message = format!("port {port} belongs to the Gateway {gateway} of the same process");
+                self.table.note(ingress, false, message);
+            }
+        }
+        parts
+    }
+
+    /// What is wrong with each Ingress.
+    pub(crate) fn problems(&self) -> BTreeMap<ObjectKey, Vec<IngressProblem>> {
+        let mut problems: BTreeMap<ObjectKey, Vec<IngressProblem>> = BTreeMap::new();
+        let own = self.compiled.iter().flat_map(|(key, ingress)| {
+            ingress.problems.iter().map(move |problem| (key.clone(), problem.clone()))
+        });
+        for (key, problem) in own.chain(self.table.problems.iter().cloned()) {
+            problems.entry(key).or_default().push(problem);
+        }
+        for list in problems.values_mut() {
+            list.sort();
+            list.dedup();
+        }
+        problems
+    }
+}
+
+/// The certificate for hosts without one.
+fn load_default(
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+    ours: &IngressSettings,
+) -> Option<Arc<LoadedCertificate>> {
+    let key = ours.default_certificate.as_ref()?;
+    let scope = IngressScope { store, settings, key };
+    let value = |name: &str| scope.secret_value(key, name).ok().flatten();
+    certificate(key, &value("tls.crt")?, &value("tls.key")?).ok()
+}
