@@ -181,7 +181,11 @@ fn read_source(section: &TableReader<'_>, source: &mut SourceModel) {
     let subset = section.or_off("subset", source.subset.map(u64::from));
     if subset == Some(0) {
         let hint = Some("write 1 or more, or \"off\" for all servers".to_owned());
-        section.mistake(section.span_of("subset"), "a balancer without servers answers nothing".to_owned(), hint);
+        section.mistake(
+            section.span_of("subset"),
+            "a balancer without servers answers nothing".to_owned(),
+            hint,
+        );
     }
     source.subset = subset.map(|subset| u32::try_from(subset).unwrap_or(u32::MAX));
 }

@@ -190,7 +190,9 @@ impl FromValue for ServerAction {
     }
 
     fn example(key: &str) -> String {
-        format!("write `{key} = \"stop\"`, `\"hang\"`, `\"fail\"`, `\"slow\"`, `\"recover\"`, `\"leave\"` or `\"join\"`")
+        format!(
+            "write `{key} = \"stop\"`, `\"hang\"`, `\"fail\"`, `\"slow\"`, `\"recover\"`, `\"leave\"` or `\"join\"`"
+        )
     }
 }
 

@@ -50,7 +50,8 @@ pub(crate) fn goodput(report: &Report) -> anyhow::Result<String> {
 
 /// The most requests that one server had at once, the vertical axis logarithmic.
 pub(crate) fn server_load(report: &Report) -> anyhow::Result<String> {
-    let lines = lines(report, |variant| series(variant, |stretch| Some(stretch.server_load_max.max(1) as f64)));
+    let lines =
+        lines(report, |variant| series(variant, |stretch| Some(stretch.server_load_max.max(1) as f64)));
     let (_, y) = bounds(&lines);
     let figure = Chart {
         title: format!("{}: the busiest server", report.name),

@@ -97,13 +97,7 @@ fn address(client: u32) -> IpAddr {
 
 impl SimBalancer {
     /// The balancer at `number`, which has heard what the source said at `version`.
-    pub(super) fn new(
-        number: u32,
-        model: &Model,
-        upstream: &UpstreamModel,
-        seed: u64,
-        version: u32,
-    ) -> Self {
+    pub(super) fn new(number: u32, model: &Model, upstream: &UpstreamModel, seed: u64, version: u32) -> Self {
         let known = KnownServers::new(number, model.servers_count(), &upstream.source, seed);
         let weights: Vec<u32> = model.each_server().map(|group| group.weight).collect();
         let leaving = known.leaving(&left_at(model, version));

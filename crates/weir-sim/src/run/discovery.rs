@@ -60,7 +60,12 @@ fn subset_of(balancer: u32, subset: usize, servers: usize, seed: u64) -> Box<[u3
 
 /// The version of the source that all balancers know at the start: what it says at 0 s.
 pub(super) fn first_version(model: &Model) -> u32 {
-    model.source_changes().take_while(|(_, event)| event.at == 0).map(|(version, _)| version).last().unwrap_or(0)
+    model
+        .source_changes()
+        .take_while(|(_, event)| event.at == 0)
+        .map(|(version, _)| version)
+        .last()
+        .unwrap_or(0)
 }
 
 /// For each server, whether the source does not name it at this version.

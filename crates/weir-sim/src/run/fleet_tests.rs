@@ -60,7 +60,10 @@ fn balancers_that_know_nothing_of_each_other_spread_work_evenly() {
         let counts: Vec<u64> = tally.servers.iter().map(|server| server.requests).collect();
         let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         let (least, most) = (*counts.iter().min().unwrap() as f64, *counts.iter().max().unwrap() as f64);
-        assert!(most <= share_max * mean && least >= (2.0 - share_max) * mean, "{policy}: {least} {mean} {most}");
+        assert!(
+            most <= share_max * mean && least >= (2.0 - share_max) * mean,
+            "{policy}: {least} {mean} {most}"
+        );
         assert_eq!(tally.fleet.ejections, 0, "{policy}");
     }
 }
@@ -145,7 +148,10 @@ fn servers_that_all_fail_are_not_all_ejected() {
     let outage = event(8, "0-199", "fail") + &event(14, "0-199", "recover");
     let tally = fleet(1200, &outage, "source = { subset = 20 }");
     let ejections = tally.fleet.ejections;
-    assert!(ejections > 100 && ejections <= 20 * 10, "each balancer ejects half of its 20 at most: {ejections}");
+    assert!(
+        ejections > 100 && ejections <= 20 * 10,
+        "each balancer ejects half of its 20 at most: {ejections}"
+    );
     assert_eq!(sum(between(&tally, 15, 40), |it| it.failed), 0.0, "all are served as soon as servers are");
     assert_eq!(tally.fleet.ejections_wrong, 0);
 }

@@ -42,7 +42,9 @@ impl Simulation<'_> {
         self.tally.probed(self.agenda.now());
         match self.condition_of(balancer, server) {
             ServerCondition::Serving => self.probed(balancer, server, began_ms, true),
-            ServerCondition::Stopped | ServerCondition::Failing => self.probed(balancer, server, began_ms, false),
+            ServerCondition::Stopped | ServerCondition::Failing => {
+                self.probed(balancer, server, began_ms, false)
+            }
             ServerCondition::Hung => {
                 let timeout = self.upstream.health.map_or(0, |health| health.timeout);
                 self.agenda.enter_limit(timeout, SimEvent::ProbeOver { balancer, server, began_ms });
