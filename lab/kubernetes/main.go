@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"weir.dev/lab/kubernetes/cluster"
 	"weir.dev/lab/kubernetes/suite"
@@ -20,7 +21,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: weir-kubernetes conformance [OPTION...] | trial [OPTION...] | keep [OPTION...]")
+		fmt.Fprintln(os.Stderr, "usage: weir-kubernetes conformance [OPTION...] | trial NAME [OPTION...] | keep [OPTION...]")
 		os.Exit(2)
 	}
 	switch os.Args[1] {
@@ -60,10 +61,13 @@ func run(command string, arguments []string) error {
 	setup := weir.Setup{Definitions: filepath.Join(tools, "crds")}
 	options := suite.Options{}
 	trials := trial.Options{}
-	flags.StringVar(&trials.Name, "name", "rollout", "trial: rollout or scale")
-	flags.IntVar(&trials.PerSecond, "rate", 2000, "requests per second of a trial")
-	flags.IntVar(&trials.Times, "times", 10, "how often pods are replaced")
-	flags.IntVar(&trials.Pods, "pods", 10, "pods of a trial")
+	flags.IntVar(&trials.PerSecond, "rate", 0, "trial: requests per second meanwhile")
+	flags.IntVar(&trials.Times, "times", 1, "trial: how often pods are replaced, routes attached or the API server stopped")
+	flags.IntVar(&trials.Pods, "pods", 2, "trial: pods behind the routes")
+	flags.IntVar(&trials.Changes, "changes", 200, "trial: changes whose effect is measured")
+	flags.IntVar(&trials.Routes, "routes", 0, "trial: further routes")
+	flags.IntVar(&trials.Services, "services", 100, "trial: Services that further routes lead to")
+	flags.DurationVar(&trials.Outage, "outage", 30*time.Second, "trial: how long the API server is stopped")
 	flags.StringVar(&settings.Logs, "logs", "kubernetes-logs", "folder for what each program writes")
 	flags.StringVar(&setup.Program, "weir", "", "Weir's program; without one, everything is accepted by a stub")
 	flags.StringVar(&setup.Manifests, "manifests", "", "folder of manifests with Weir's controller; without it, one Deployment per Gateway is made here")
@@ -73,6 +77,13 @@ func run(command string, arguments []string) error {
 	flags.StringVar(&options.Profiles, "profiles", "GATEWAY-HTTP,GATEWAY-TLS,GATEWAY-GRPC", "profiles of the suite")
 	flags.StringVar(&options.Skipped, "skip", "", "tests of the suite to leave out")
 	flags.StringVar(&options.Features, "features", "", "features to test; by default, those that the GatewayClass lists")
+	name := ""
+	if command == "trial" {
+		if len(arguments) == 0 {
+			return fmt.Errorf("which trial? %s", trial.Names())
+		}
+		name, arguments = arguments[0], arguments[1:]
+	}
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -94,7 +105,7 @@ func run(command string, arguments []string) error {
 		return nil
 	}
 	if command == "trial" {
-		return errors.Join(trial.Run(ctx, begun, trials), begun.WriteLogs(setup.Namespaces()))
+		return errors.Join(trial.Run(ctx, begun, name, trials), begun.WriteLogs(setup.Namespaces()))
 	}
 	options.Output = filepath.Join(settings.Logs, "suite.log")
 	result, err := suite.Run(ctx, begun, options)

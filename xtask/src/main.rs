@@ -17,6 +17,7 @@ mod bench;
 mod instructions;
 mod package;
 mod kubernetes;
+mod consul;
 mod setup;
 mod peers;
 
@@ -65,6 +66,8 @@ enum XtaskCommand {
     Package(package::PackageArguments),
     /// Run Weir in a real Kubernetes on this machine and judge it by the conformance suite of the Gateway API; needs Go, nftables and root
     Kubernetes(kubernetes::ConformanceArguments),
+    /// Build the real Consul, which takes minutes the first time, and run the tests that need it; needs Go
+    Consul,
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
     /// Write the types of the Gateway API anew, from the definitions of its release; needs Go
@@ -96,6 +99,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Instructions(arguments) => instructions::run(&workspace, &arguments),
         XtaskCommand::Package(arguments) => package::run(&workspace, &arguments),
         XtaskCommand::Kubernetes(arguments) => kubernetes::run(&workspace, &arguments),
+        XtaskCommand::Consul => consul::run(&workspace),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         XtaskCommand::GatewayTypes => gateway_types::run(&workspace),
         XtaskCommand::Setup => setup::run(&workspace),

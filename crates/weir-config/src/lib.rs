@@ -12,6 +12,7 @@ mod advice;
 
 // A file, read and read again; two configurations side by side.
 mod config_file;
+mod fragments;
 mod diff;
 mod load;
 
@@ -61,17 +62,18 @@ pub use config::{
     ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings,
     RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
     ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
-    RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency, ServerProtocol, ServerSource,
-    SourceSecret, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin, SymlinkRule, TlsVersion,
-    TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream,
-    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
-    WorkerCount,
+    RouteSource, RouteStore, RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency,
+    ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles,
+    StoreLogin, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
+    TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
 pub use credential_files::{doubt_about_users, load_keys, load_users};
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
+pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
 pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{

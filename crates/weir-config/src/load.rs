@@ -6,8 +6,9 @@ use std::path::Path;
 use crate::check::{Files, ListFiles, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
+use crate::fragments::Fragment;
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
-use crate::source::{Loading, TreeNode, load};
+use crate::source::{Loading, TreeNode, join_fragment, load};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
@@ -24,6 +25,19 @@ pub struct CheckedConfig {
     tree: Option<TreeNode>,
     /// The files that it names, if they are all that the check has read.
     named: Option<NamedFiles>,
+}
+
+/// What a text is read with.
+#[derive(Debug, Clone, Copy)]
+struct ReadRules {
+    /// Whether files may be read that the text names.
+    reads_files: bool,
+    /// Whether a config without a listener is a mistake.
+    needs_listener: bool,
+    /// Whether everything that was to be included could be read.
+    is_whole: bool,
+    /// How many of the last sources are fragments.
+    fragments: usize,
 }
 
 impl CheckedConfig {
@@ -71,9 +85,48 @@ impl CheckedConfig {
         Self::run(Loading::new(environment, false), text, file_name)
     }
 
+    /// Reads a text as [`CheckedConfig::parse_base`] does, with an environment of its own and without `include`: nothing outside is read.
+    pub fn parse_base_alone(
+        text: &str,
+        file_name: &str,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut loading = Loading::new(environment, false);
+        loading.needs_listener = false;
+        Self::run(loading, text, file_name)
+    }
+
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
-        let Loading { sources, mut diagnostics, reads_files, needs_listener, is_whole, .. } = loading;
+        let Loading { sources, diagnostics, reads_files, needs_listener, is_whole, .. } = loading;
+        let rules = ReadRules { reads_files, needs_listener, is_whole, fragments: 0 };
+        Self::of_tree(node, sources, diagnostics, rules)
+    }
+
+    /// The same config with fragments, which are read as if the file included them, and may hold less. The shown config is that of the files.
+    pub(crate) fn with_fragments(&self, fragments: &[Fragment]) -> Self {
+        let (Some(tree), Some(base)) = (&self.tree, &self.config) else { return self.clone() };
+        let (mut tree, mut sources) = (tree.clone(), self.diagnostics.sources().clone());
+        let mut diagnostics = Vec::new();
+        for Fragment { name, text } in fragments {
+            join_fragment(&mut sources, name, text, &mut tree, &mut diagnostics);
+        }
+        let is_whole = diagnostics.iter().all(|diagnostic: &Diagnostic| diagnostic.kind.is_warning());
+        let rules =
+            ReadRules { reads_files: true, needs_listener: true, is_whole, fragments: fragments.len() };
+        let mut checked = Self::of_tree(tree, sources, diagnostics, rules);
+        if let Some(config) = &mut checked.config {
+            config.dump = base.dump.clone();
+        }
+        checked
+    }
+
+    fn of_tree(
+        node: TreeNode,
+        sources: SourceMap,
+        mut diagnostics: Vec<Diagnostic>,
+        rules: ReadRules,
+    ) -> Self {
         let document = SpannedTable::read(
             &node,
             Bounds::NONE,
@@ -86,8 +139,8 @@ impl CheckedConfig {
             .filter(|diagnostic| diagnostic.kind == DiagnosticKind::Syntax)
             .map(|diagnostic| line(diagnostic.span))
             .collect();
-        if broken.is_empty() && is_whole {
-            let checked = Self::finish(document, sources, (reads_files, needs_listener), diagnostics);
+        if broken.is_empty() && rules.is_whole {
+            let checked = Self::finish(document, sources, rules, diagnostics);
             return Self { tree: Some(node), ..checked };
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
@@ -107,12 +160,15 @@ impl CheckedConfig {
     fn finish(
         document: SpannedTable<Document>,
         mut sources: SourceMap,
-        (may_read, needs_listener): (bool, bool),
+        rules: ReadRules,
         mut diagnostics: Vec<Diagnostic>,
     ) -> Self {
+        let may_read = rules.reads_files;
+        let fragments = sources.len() - rules.fragments..sources.len();
         let lists = ListFiles::read(&document.value, &mut sources, may_read, &mut diagnostics);
-        let files = Files::new(&sources, may_read).with_lists(lists);
-        let config = check(&document, &files, needs_listener, &mut diagnostics);
+        let files = Files::new(&sources, may_read).with_lists(lists).without_files_in(fragments);
+        let config = check(&document, &files, rules.needs_listener, &mut diagnostics);
+        files.report_refused(&mut diagnostics);
         let named = files.into_named();
         let diagnostics = Diagnostics::new(sources, diagnostics);
         let works = diagnostics.errors().next().is_none();
@@ -232,7 +288,8 @@ impl Config {
         };
         let mut sources = SourceMap::default();
         sources.add("command line", arguments.text);
-        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, (false, true), diagnostics)
+        let rules = ReadRules { reads_files: false, needs_listener: true, is_whole: true, fragments: 0 };
+        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, rules, diagnostics)
             .into_result()
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Config, Server, ServerAddress};
-use weir_discovery::ServerSet;
+use weir_discovery::{FragmentSet, ServerSet};
 
 /// The config as its file has it.
 pub(crate) type FileConfig = Arc<ArcSwap<Config>>;
@@ -35,6 +35,8 @@ pub enum CommandKind {
     Change(ServerChange, oneshot::Sender<Result<(Server, Server), CommandRejected>>),
     /// Use what sources of servers say; under way until it is carried out.
     Servers(Vec<ServerSet>, CommandUnderWay),
+    /// Use what stores of routes say; under way until it is carried out.
+    Fragments(Vec<FragmentSet>, CommandUnderWay),
     /// End the process, for this reason: a part of it does not work any more.
     GiveUp(String),
 }
@@ -206,6 +208,11 @@ impl CommandSender {
     /// What sources of servers have said; whether there is a receiver.
     pub(crate) fn set_servers(&self, sets: Vec<ServerSet>, under_way: CommandUnderWay) -> bool {
         self.send(CommandKind::Servers(sets, under_way), "discovery").is_ok()
+    }
+
+    /// What stores of routes have said; whether there is a receiver.
+    pub(crate) fn set_fragments(&self, sets: Vec<FragmentSet>, under_way: CommandUnderWay) -> bool {
+        self.send(CommandKind::Fragments(sets, under_way), "discovery").is_ok()
     }
 
     /// A part of the process does not work any more; `part` says so.

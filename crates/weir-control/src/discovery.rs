@@ -11,13 +11,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::Config;
-use weir_discovery::{DiscoveryConfig, ServerSet};
+use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, ServerSet};
 
 use crate::commands::{CommandSender, CommandsUnderWay};
 use crate::threads;
 
 /// Commands that the owner of the proxy has not carried out yet: beyond that, sets are gathered.
 const COMMANDS_MAX: usize = 2;
+
+/// Changes of keys that hold routes within this time are one change.
+const ROUTES_COALESCING: Duration = Duration::from_millis(20);
 
 /// How long is waited for the owner, before sets are gathered further.
 const BUSY_PAUSE: Duration = Duration::from_millis(2);
@@ -37,7 +40,7 @@ impl DiscoveryThread {
     /// When the system refuses a thread or an event loop.
     pub(crate) fn start(config: &Config, commands: CommandSender) -> io::Result<Option<Self>> {
         let first = DiscoveryConfig::of(config);
-        if first.sources.is_empty() {
+        if first.sources.is_empty() && first.route_sources.is_empty() {
             return Ok(None);
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -46,10 +49,17 @@ impl DiscoveryThread {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-discovery".into()).spawn(move || {
             let _registration = threads::register();
-            let (sets, said) = unbounded_channel();
+            let ((servers, said), (fragments, routes)) = (unbounded_channel(), unbounded_channel());
+            let output = DiscoveryOutput { servers, fragments };
             runtime.block_on(async {
                 tokio::select! {
-                    ((), ()) = async { tokio::join!(weir_discovery::run(next, sets), hand_over(said, &commands)) } => {}
+                    ((), (), ()) = async {
+                        tokio::join!(
+                            weir_discovery::run(next, output),
+                            hand_over(said, &commands),
+                            hand_over_routes(routes, &commands)
+                        )
+                    } => {}
                     () = stopped.notified() => {}
                 }
             });
@@ -90,6 +100,31 @@ async fn hand_over(mut said: UnboundedReceiver<ServerSet>, commands: &CommandSen
             tokio::time::sleep(BUSY_PAUSE).await;
         }
         if !commands.set_servers(sets, under_way.one_more()) {
+            return;
+        }
+    }
+}
+
+/// Hands over what stores of routes say, until they end or there is no owner any more; of several words of one store the last.
+async fn hand_over_routes(mut said: UnboundedReceiver<FragmentSet>, commands: &CommandSender) {
+    let under_way = CommandsUnderWay::default();
+    while let Some(set) = said.recv().await {
+        let mut sets = vec![set];
+        tokio::time::sleep(ROUTES_COALESCING).await;
+        loop {
+            while let Ok(set) = said.try_recv() {
+                // Keys are not forgotten for a problem that came later.
+                sets.retain(|known| {
+                    known.source != set.source || known.fragments.is_some() && set.fragments.is_none()
+                });
+                sets.push(set);
+            }
+            if under_way.count() == 0 {
+                break;
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+        if !commands.set_fragments(sets, under_way.one_more()) {
             return;
         }
     }

@@ -71,10 +71,12 @@ pub use listening_sockets::BoundListener;
 pub use memory::MemoryPlan;
 pub use own_log::OwnLog;
 pub use panics::watch as watch_panics;
-pub use proxy::{OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, workers_by_default};
+pub use proxy::{
+    OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers, workers_by_default,
+};
 pub use start_error::StartError;
 pub use watcher::NodeWatcher;
-pub use weir_discovery::ServerSet;
+pub use weir_discovery::{FragmentSet, ServerSet};
 
 pub use privileges::{
     give_up as give_up_privileges, overview as confinement, why_missing, why_refused, why_unbindable,

@@ -175,6 +175,7 @@ impl Sources {
             page,
             process: self.process(connections_open),
             config: reload,
+            routes_from: self.reloads.routes_from.load().to_vec(),
             listeners: listeners.collect(),
             limits: limits(snapshot),
             caches: caches(snapshot),

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use weir_observe::ReloadStats;
+use weir_observe::overview::RoutesFromOverview;
 
 use weir_proxy::net::clock;
 
@@ -14,6 +16,8 @@ pub(crate) struct ReloadCounts {
     last_succeeded: AtomicBool,
     /// When the config in use was taken over, in seconds since 1970.
     since: AtomicU64,
+    /// The stores whose keys hold routes, as they were last.
+    pub(crate) routes_from: ArcSwap<Vec<RoutesFromOverview>>,
 }
 
 impl Default for ReloadCounts {
@@ -23,6 +27,7 @@ impl Default for ReloadCounts {
             failed: AtomicU64::new(0),
             last_succeeded: AtomicBool::new(true),
             since: AtomicU64::new(clock::unix_now().as_secs()),
+            routes_from: ArcSwap::default(),
         }
     }
 }
@@ -40,6 +45,8 @@ impl ReloadCounts {
 
     /// The figures, with those of the snapshots.
     pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadStats {
+        let routes_from = self.routes_from.load();
+        let count = |of: fn(&RoutesFromOverview) -> usize| routes_from.iter().map(of).sum::<usize>() as u64;
         ReloadStats {
             succeeded: self.succeeded.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
@@ -47,6 +54,9 @@ impl ReloadCounts {
             since_seconds: self.since.load(Ordering::Relaxed),
             generation,
             snapshots: snapshots as u64,
+            fragments: count(|source| source.keys.len()),
+            fragments_refused: count(|source| source.refused.len()),
+            route_stores_stale: count(|source| usize::from(source.problem.is_some())),
         }
     }
 }

@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use weir_config::{Authorities, SourceUrl};
+use weir_config::{SourceTls, SourceUrl};
 use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
 use weir_http::{ChunkedLimits, HeadLimits, Method};
 
@@ -68,7 +68,8 @@ impl SourceResponseHead {
 /// A client of one URL.
 pub(crate) struct HttpClient {
     url: SourceUrl,
-    tls: Option<TlsConnector>,
+    /// Ready for connections; why there can be none.
+    tls: Option<Result<TlsConnector, String>>,
     connection: Option<SourceConnection>,
 }
 
@@ -78,10 +79,12 @@ struct SourceConnection {
 }
 
 impl HttpClient {
-    /// A client without a connection yet; `authorities` are there when the URL wants TLS.
-    pub(crate) fn new(url: SourceUrl, authorities: Option<&Arc<Authorities>>) -> Self {
-        let tls =
-            authorities.filter(|_| url.is_tls).map(|authorities| TlsConnector::from(tls_config(authorities)));
+    /// A client without a connection yet; `tls` is there when the URL wants TLS.
+    pub(crate) fn new(url: SourceUrl, tls: Option<&SourceTls>) -> Self {
+        let tls = tls.filter(|_| url.is_tls).map(|tls| {
+            let config = tls_config(tls).map_err(|error| format!("TLS cannot be made ready: {error}"))?;
+            Ok(TlsConnector::from(config))
+        });
         Self { url, tls, connection: None }
     }
 
@@ -138,6 +141,7 @@ impl HttpClient {
         }
         let missing = || std::io::Error::other("there are no authorities to verify its certificate");
         let tls = self.tls.as_ref().ok_or_else(missing)?;
+        let tls = tls.as_ref().map_err(|why| std::io::Error::other(why.clone()))?;
         let name = ServerName::try_from(host.to_owned()).map_err(std::io::Error::other)?;
         Ok(Box::new(tls.connect(name, stream).await?))
     }
@@ -281,13 +285,17 @@ impl<'a> ResponseBody<'a> {
     }
 }
 
-fn tls_config(authorities: &Authorities) -> Arc<rustls::ClientConfig> {
+fn tls_config(tls: &SourceTls) -> Result<Arc<rustls::ClientConfig>, rustls::Error> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(authorities.certificates.iter().cloned());
+    roots.add_parsable_certificates(tls.authorities.certificates.iter().cloned());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.expect("the provider has cipher suites for TLS 1.2 and 1.3");
-    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+    let builder = builder.with_root_certificates(roots);
+    Ok(Arc::new(match &tls.certificate {
+        Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
+        None => builder.with_no_client_auth(),
+    }))
 }
 
 fn split_authority(url: &SourceUrl) -> (&str, u16) {

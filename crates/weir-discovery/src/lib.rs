@@ -8,6 +8,7 @@
 
 // What is followed, and what is believed of it.
 mod run;
+mod route_sources;
 
 // The sources, each with its task.
 mod file_source;
@@ -26,5 +27,7 @@ mod backoff;
 mod server_set;
 mod clock;
 
-pub use run::{DiscoveryConfig, run};
+pub use route_sources::FragmentSet;
+pub use run::{DiscoveryConfig, DiscoveryOutput, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
+pub use state_file::stored_servers;

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use hickory_resolver::TokioResolver;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
-use weir_config::{Config, DiscoverySettings, Dns, ServerSource};
+use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
 use crate::dns::DnsQuestion;
 use crate::report::{Reporter, SourceMessage};
+use crate::route_sources::{FollowedRoutes, FragmentSet};
 use crate::server_set::ServerSet;
 use crate::source_state::SourceState;
 use crate::state_file::StoredUpstream;
@@ -26,6 +27,8 @@ const STATE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct DiscoveryConfig {
     /// Upstreams and where their servers come from.
     pub sources: Vec<(Box<str>, Arc<ServerSource>)>,
+    /// The stores whose keys hold routes.
+    pub route_sources: Vec<RouteSource>,
     /// What all sources share.
     pub settings: DiscoverySettings,
     /// How names are resolved.
@@ -39,20 +42,40 @@ impl DiscoveryConfig {
             let source = upstream.discovery.as_ref()?;
             Some((upstream.name.clone(), Arc::clone(source)))
         });
-        Self { sources: sources.collect(), settings: config.discovery.clone(), dns: config.dns.clone() }
+        let route_sources = config.route_sources.clone();
+        Self {
+            sources: sources.collect(),
+            route_sources,
+            settings: config.discovery.clone(),
+            dns: config.dns.clone(),
+        }
     }
+}
+
+/// Where what sources say goes.
+#[derive(Debug)]
+pub struct DiscoveryOutput {
+    /// Servers of upstreams.
+    pub servers: UnboundedSender<ServerSet>,
+    /// Keys that hold routes.
+    pub fragments: UnboundedSender<FragmentSet>,
 }
 
 /// Follows every config, and sends the servers of each upstream whenever they or what is said of them change. Ends when `configs` or `sets`
 /// does; then all sources end, too.
-pub async fn run(mut configs: UnboundedReceiver<DiscoveryConfig>, sets: UnboundedSender<ServerSet>) {
+pub async fn run(mut configs: UnboundedReceiver<DiscoveryConfig>, output: DiscoveryOutput) {
+    let DiscoveryOutput { servers: sets, fragments } = output;
+    let mut route_sources = FollowedRoutes::new(fragments);
     let (reports, mut reported) = unbounded_channel();
     let mut followed_sources = FollowedSources::new(reports);
     loop {
         let due = followed_sources.due();
         tokio::select! {
             config = configs.recv() => match config {
-                Some(config) => followed_sources.follow(config),
+                Some(config) => {
+                    route_sources.follow(&config.route_sources, &config.settings);
+                    followed_sources.follow(config);
+                }
                 None => break,
             },
             Some(report) = reported.recv() => followed_sources.hear(report),

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use weir_config::{Config, Upstream};
 
 use crate::server_set::{DiscoveredServer, ServerReadiness};
 use crate::source_state::SERVERS_MAX;
@@ -86,21 +87,39 @@ impl StoredUpstream {
     }
 }
 
-/// What an earlier process has left.
+/// What an earlier process has left; nothing, with a warning, where it cannot be read.
 pub(crate) fn read(path: &Path) -> BTreeMap<Box<str>, StoredUpstream> {
-    let known = read_bounded(path).and_then(|text| {
-        let state: StateFile = serde_json::from_str(&text).map_err(io::Error::other)?;
-        match state.version {
-            VERSION => Ok(state.upstreams),
-            other => Err(io::Error::other(format!("its version is {other}; this Weir reads {VERSION}"))),
-        }
-    });
-    known.unwrap_or_else(|error| {
+    try_read(path).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             tracing::warn!(file = %path.display(), %error, "the file with the last known servers is ignored");
         }
         BTreeMap::new()
     })
+}
+
+fn try_read(path: &Path) -> io::Result<BTreeMap<Box<str>, StoredUpstream>> {
+    let state: StateFile = serde_json::from_str(&read_bounded(path)?).map_err(io::Error::other)?;
+    match state.version {
+        VERSION => Ok(state.upstreams),
+        other => Err(io::Error::other(format!("its version is {other}; this Weir reads {VERSION}"))),
+    }
+}
+
+/// The servers that the sources of a config named last, by upstream, and when: as the state file has them, without asking a source.
+///
+/// # Errors
+/// When there is a state file and it cannot be read.
+pub fn stored_servers(
+    config: &Config,
+) -> io::Result<BTreeMap<Box<str>, (Vec<DiscoveredServer>, SystemTime)>> {
+    let Some(path) = config.discovery.state_file.as_deref() else { return Ok(BTreeMap::new()) };
+    let stored = try_read(path)?;
+    let of_upstream = |upstream: &Upstream| {
+        let known = stored.get(&upstream.name)?;
+        let is_its = upstream.discovery.as_ref()?.to_string() == *known.source;
+        Some((upstream.name.clone(), known.servers().filter(|_| is_its)?))
+    };
+    Ok(config.upstreams.iter().filter_map(|upstream| of_upstream(upstream)).collect())
 }
 
 fn read_bounded(path: &Path) -> io::Result<String> {

@@ -39,6 +39,8 @@ pub(crate) struct RouteState {
 struct UpstreamTable {
     places: HashMap<Box<str>, usize>,
     entries: Vec<UpstreamEntry>,
+    /// The names of the upstreams of each service: a change of its endpoints concerns no others.
+    by_service: HashMap<ObjectKey, Vec<Box<str>>>,
     /// The upstreams that are new or different since the servers of all were asked for.
     fresh: Vec<Arc<Backend>>,
 }
@@ -63,6 +65,9 @@ impl UpstreamTable {
             return;
         }
         self.places.insert(backend.name.clone(), self.entries.len());
+        if let Some(service) = &backend.service {
+            self.by_service.entry(service.clone()).or_default().push(backend.name.clone());
+        }
         let upstream = Arc::new(backend.upstream());
         self.entries.push(UpstreamEntry { backend: Arc::clone(backend), upstream, is_used: true });
         self.fresh.push(Arc::clone(backend));
@@ -79,10 +84,26 @@ impl UpstreamTable {
             // What took the place has its own mark still.
             let removed = self.entries.swap_remove(place);
             self.places.remove(&removed.backend.name);
+            self.forget_service(&removed.backend);
             if let Some(moved) = self.entries.get(place) {
                 self.places.insert(moved.backend.name.clone(), place);
             }
         }
+    }
+
+    fn forget_service(&mut self, backend: &Backend) {
+        let Some(service) = &backend.service else { return };
+        if let Some(names) = self.by_service.get_mut(service) {
+            names.retain(|name| *name != backend.name);
+            if names.is_empty() {
+                self.by_service.remove(service);
+            }
+        }
+    }
+
+    fn of_service(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<Backend>> {
+        let names = self.by_service.get(service).into_iter().flatten();
+        names.filter_map(|name| Some(&self.entries[*self.places.get(name)?].backend))
     }
 
     fn index(&self, backend: &Backend) -> UpstreamIndex {
@@ -127,9 +148,8 @@ impl Assembly {
     }
 
     /// The upstreams of a service.
-    pub(crate) fn of_service<'a>(&'a self, service: &'a ObjectKey) -> impl Iterator<Item = &'a Arc<Backend>> {
-        let backends = self.upstreams.entries.iter().map(|entry| &entry.backend);
-        backends.filter(move |backend| backend.service.as_ref() == Some(service))
+    pub(crate) fn of_service(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<Backend>> {
+        self.upstreams.of_service(service)
     }
 
     pub(crate) fn assemble(

@@ -14,6 +14,10 @@ use crate::store::{ObjectKey, ObjectStore};
 /// The upstream of references that lead nowhere: it never has a server, so its share of the requests is answered 503.
 pub(crate) const UNRESOLVED: &str = "unresolved";
 
+/// From the first packet to an open connection, within the network of a cluster: one packet may be lost. Nothing answers at the address of a
+/// pod that is gone, and a request that waits there is to have time left for other pods.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
+
 /// What the requests of a route are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payload {
@@ -56,6 +60,7 @@ impl Backend {
     pub(crate) fn upstream(&self) -> Upstream {
         let mut upstream = Upstream::new(&self.name, Vec::new());
         let mut settings = UpstreamSettings { protocol: self.protocol, ..UpstreamSettings::default() };
+        settings.timeouts.connect = CONNECT_TIME;
         if let Some(timeout) = self.response_timeout {
             settings.timeouts.response = timeout;
         }

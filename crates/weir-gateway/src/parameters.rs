@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use weir_config::CheckedConfig;
 
 use crate::api::{ConfigMap, Gateway, LocalReference};
 use crate::refusal::excerpt;
@@ -119,7 +120,7 @@ impl GatewayParameters {
                 _ => return Err(format!("`{key}`: write a list, as in the specification of a pod")),
             },
             "affinity" => self.affinity = Some(mapping(key, text)?),
-            "config" => self.config = Some(text.into()),
+            "config" => self.config = Some(read_config(text)?),
             "image" => {
                 return Err("`image`: the image is that of the controller, see its option --image".to_owned());
             }
@@ -132,6 +133,28 @@ impl GatewayParameters {
             }
         }
         Ok(())
+    }
+}
+
+/// A base of the configuration, if it has no errors: a pod that cannot start would tell nobody why.
+fn read_config(text: &str) -> Result<Box<str>, String> {
+    // What the environment of a pod has; the values are its own.
+    let environment = |name: &str| match name {
+        "POD_NAME" | "POD_NAMESPACE" => Some("pod".to_owned()),
+        _ => None,
+    };
+    let checked = CheckedConfig::parse_base_alone(text, "config", &environment);
+    let checked = ["listener", "upstream"].into_iter().fold(checked, |checked, table| {
+        let message = format!("`{table}` has no place here: routes and Services say this");
+        checked.reject_table(table, message, "remove it")
+    });
+    match checked.config {
+        Some(_) => Ok(text.into()),
+        None => {
+            let found = &checked.diagnostics;
+            let errors: Vec<String> = found.errors().map(|error| found.line(error)).collect();
+            Err(format!("`config`: {}", errors.join("; ")))
+        }
     }
 }
 
@@ -243,6 +266,10 @@ mod tests {
             ("nodeSelector", "- a", "write a mapping"),
             ("tolerations", "a: b", "write a list"),
             ("affinity", "{", "is not YAML"),
+            ("config", "[log]\nlevel = \"loud\"\n", "config:2:"),
+            ("config", "[log", "config:1:"),
+            ("config", "[upstream.app]\nservers = [\"10.0.0.1:80\"]\n", "`upstream` has no place here"),
+            ("config", "include = [\"/etc/passwd\"]\n", "include"),
             ("image", "weir:2", "that of the controller"),
             ("hostNetwork", "true", "is not a parameter; there are replicas, "),
         ] {

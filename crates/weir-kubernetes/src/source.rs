@@ -155,7 +155,8 @@ async fn connect(kubeconfig: Option<&Path>) -> Client {
     }
 }
 
-async fn find_server(kubeconfig: Option<&Path>) -> Result<ClientConfig, String> {
+/// Where the API server is.
+pub(crate) async fn find_server(kubeconfig: Option<&Path>) -> Result<ClientConfig, String> {
     let Some(path) = kubeconfig else {
         return ClientConfig::infer().await.map_err(|error| error.to_string());
     };

@@ -4,7 +4,7 @@
 //! (409), and the next translation compares anew: no entry of another controller can be lost. Of several statuses of one object the last is
 //! written, writes have a highest rate, and nothing waits for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
@@ -12,6 +12,7 @@ use kube::{Api, Client, Error as ClientError};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use weir_gateway::{ObjectKey, ObjectKind, StatusUpdate};
 
 use crate::backoff::WatchBackoff;
@@ -22,6 +23,9 @@ const WRITES_MAX: usize = 8;
 
 /// Between the beginnings of two writes: 500 per second.
 const WRITE_PAUSE: Duration = Duration::from_millis(2);
+
+/// Between two attempts to write statuses that were refused.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
 /// The name of the writer in the managed fields of objects.
 const FIELD_MANAGER: &str = "weir";
@@ -43,6 +47,40 @@ enum WriteOutcome {
     Done,
     /// The API server did not answer, or is busy.
     Later(StatusUpdate, String),
+    /// The API server does not permit or take it.
+    Refused(StatusUpdate, String),
+}
+
+/// Statuses that the API server does not take: tried again, since a role may be changed, and said once for each kind of object.
+#[derive(Debug)]
+struct RefusedStatuses {
+    statuses: StatusQueue,
+    told: BTreeSet<ObjectKind>,
+    retry_at: Instant,
+}
+
+impl Default for RefusedStatuses {
+    fn default() -> Self {
+        Self { statuses: StatusQueue::new(), told: BTreeSet::new(), retry_at: Instant::now() }
+    }
+}
+
+impl RefusedStatuses {
+    fn take(&mut self, update: StatusUpdate, why: &str) {
+        let [_, _, kind, plural] = names_of(update.kind);
+        if self.told.insert(update.kind) {
+            tracing::error!(
+                kind,
+                object = %update.key,
+                why,
+                "the API server refuses statuses of this kind, which are tried again: does the role of Weir permit `patch` of `{plural}/status`?"
+            );
+        }
+        if self.statuses.is_empty() {
+            self.retry_at = Instant::now() + REFUSED_PAUSE;
+        }
+        self.statuses.insert((update.kind, update.key.clone()), update);
+    }
 }
 
 /// Writes until there is no sender any more, and all is written.
@@ -50,6 +88,7 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
     let mut queue = StatusQueue::new();
     let mut writes: JoinSet<WriteOutcome> = JoinSet::new();
     let mut backoff = WatchBackoff::default();
+    let mut refused = RefusedStatuses::default();
     loop {
         tokio::select! {
             biased;
@@ -57,7 +96,10 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
                 Some(StatusMessage::Write(updates)) => {
                     queue.extend(updates.into_iter().map(|update| ((update.kind, update.key.clone()), update)));
                 }
-                Some(StatusMessage::Forget) => queue.clear(),
+                Some(StatusMessage::Forget) => {
+                    queue.clear();
+                    refused.statuses.clear();
+                }
                 None => return,
             },
             Some(outcome) = writes.join_next() => match outcome {
@@ -66,12 +108,24 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
                     queue.entry((update.kind, update.key.clone())).or_insert(update);
                     tokio::time::sleep(backoff.next()).await;
                 }
-                Ok(WriteOutcome::Done) => backoff = WatchBackoff::default(),
+                Ok(WriteOutcome::Refused(update, why)) => refused.take(update, &why),
+                Ok(WriteOutcome::Done) => {
+                    backoff = WatchBackoff::default();
+                    if refused.statuses.is_empty() {
+                        refused.told.clear();
+                    }
+                }
                 Err(error) => tracing::error!(%error, "the write of a status ended early"),
             },
             () = tokio::time::sleep(WRITE_PAUSE), if !queue.is_empty() && writes.len() < WRITES_MAX => {
                 if let Some((_, update)) = queue.pop_first() {
+                    refused.statuses.remove(&(update.kind, update.key.clone()));
                     writes.spawn(write(client.clone(), update));
+                }
+            }
+            () = tokio::time::sleep_until(refused.retry_at), if !refused.statuses.is_empty() => {
+                for (place, update) in std::mem::take(&mut refused.statuses) {
+                    queue.entry(place).or_insert(update);
                 }
             }
         }
@@ -104,13 +158,7 @@ async fn write(client: Client, update: StatusUpdate) -> WriteOutcome {
         // It has changed, or is gone: a watch says so.
         Err(ClientError::Api(status)) if matches!(status.code, 404 | 409) => WriteOutcome::Done,
         Err(ClientError::Api(status)) if matches!(status.code, 400..=428 | 430..=499) => {
-            tracing::error!(
-                kind,
-                object = %update.key,
-                why = status.message,
-                "the API server refuses a status: does the role of Weir permit `update` and `patch` of `{plural}/status`?"
-            );
-            WriteOutcome::Done
+            WriteOutcome::Refused(update, status.message)
         }
         Err(error) => WriteOutcome::Later(update, error.to_string()),
     }

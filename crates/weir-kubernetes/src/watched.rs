@@ -1,6 +1,6 @@
 //! The objects of Weir in the form that the client of Kubernetes watches.
 //!
-//! What is not needed (managed fields, annotations) is passed over while an object is read, so that it takes no memory.
+//! What is not needed (managed fields, annotations, most labels) is passed over while an object is read, so that it takes no memory.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -27,6 +27,9 @@ pub(crate) trait WatchedKind:
 
     /// Name and place.
     fn metadata(&self) -> &api::ObjectMeta;
+
+    /// The same, to change it.
+    fn metadata_mut(&mut self) -> &mut api::ObjectMeta;
 }
 
 /// Does something for a kind.
@@ -44,7 +47,11 @@ pub(crate) struct Watched<T> {
 
 impl<'de, T: WatchedKind> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = T::deserialize(deserializer)?;
+        let mut object = T::deserialize(deserializer)?;
+        // Namespaces are selected by labels, and a slice has its service there.
+        if !matches!(T::KIND, ObjectKind::Namespace | ObjectKind::EndpointSlice) {
+            object.metadata_mut().labels.clear();
+        }
         let known = object.metadata();
         let meta = ClientMeta {
             name: Some(known.name.to_string()),
@@ -95,6 +102,10 @@ macro_rules! watched_kinds {
 
             fn metadata(&self) -> &api::ObjectMeta {
                 &self.metadata
+            }
+
+            fn metadata_mut(&mut self) -> &mut api::ObjectMeta {
+                &mut self.metadata
             }
         })+
 

@@ -129,6 +129,12 @@ pub struct ReloadStats {
     pub generation: u64,
     /// Configs that something still runs on, the one in use included.
     pub snapshots: u64,
+    /// Keys of stores that are part of the config.
+    pub fragments: u64,
+    /// Keys of stores with a mistake, which change nothing.
+    pub fragments_refused: u64,
+    /// Stores of routes that do not answer now.
+    pub route_stores_stale: u64,
 }
 
 impl Stats {

@@ -68,6 +68,12 @@ pub enum RetryCause {
 /// How often one request goes again that servers have not processed: none of that has an effect, but it must have an end.
 const UNPROCESSED_MAX: u32 = 5;
 
+/// How often one request goes on to another server after a connection was refused, which takes no time, without using up an attempt.
+const REFUSED_MAX: u32 = 64;
+
+/// The same for all connections that could not be had, those included that were not there in time.
+const UNREACHED_MAX: u32 = 3;
+
 /// The facts about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedAttempt {
@@ -88,8 +94,16 @@ pub struct FailedAttempt {
     pub body_replayable: bool,
     /// Whether a server could take it on which it has not failed for good, this time included.
     pub other_server: bool,
-    /// Attempts so far, this one included, those on stale connections and those that were not processed not.
+    /// Whether a server could take it on which it has not failed yet, as far as that is remembered.
+    pub untried_server: bool,
+    /// Whether the connection was refused: nothing listens there.
+    pub was_refused: bool,
+    /// Attempts so far, this one included, those on stale connections, those that were not processed and those that passed over a server not.
     pub attempts: u32,
+    /// How often this request has already passed over a server because the connection was refused, this time not included.
+    pub refused: u32,
+    /// How often because it could not be had otherwise.
+    pub unreached: u32,
     /// How often this request has already met a stale connection, this time not included.
     pub stale_connections: u32,
     /// How often servers have already left this request unprocessed, this time not included.
@@ -250,7 +264,7 @@ impl RetryPolicy {
         if failed.sent_any && !self.covers(failed.cause) {
             return Some(RetryRefusal::NotConfigured);
         }
-        if failed.attempts >= self.attempts_max {
+        if failed.attempts >= self.attempts_max && !self.passes_over(failed) {
             return Some(RetryRefusal::AttemptsExhausted);
         }
         if failed.elapsed >= self.elapsed_max {
@@ -258,6 +272,18 @@ impl RetryPolicy {
         }
         let lonely = failed.cause.next_server() == NextServer::OtherOnly && !failed.other_server;
         lonely.then_some(RetryRefusal::NoOtherServer)
+    }
+
+    /// Whether the request goes on to a server that it has not tried, and this was no attempt: nobody was reached. After a rollout or a scaling
+    /// down, any number of servers may be gone that their source still names.
+    pub fn passes_over(&self, failed: &FailedAttempt) -> bool {
+        let is_within = if failed.was_refused {
+            failed.refused < REFUSED_MAX
+        } else {
+            failed.unreached < UNREACHED_MAX
+        };
+        let is_unreached = failed.cause == RetryCause::Connect && !failed.sent_any;
+        self.attempts_max > 1 && is_unreached && failed.untried_server && is_within
     }
 
     fn covers(&self, cause: RetryCause) -> bool {

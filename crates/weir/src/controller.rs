@@ -3,12 +3,14 @@
 //! The command line is the same in every build. The client of Kubernetes needs the feature `kubernetes`; without it the command names the
 //! feature.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
+use crate::kubernetes::{LeaseChoice, parse_lease};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +38,7 @@ enum ClusterCommand {
 
 /// Keep a Deployment, a Service and what belongs to them for each Gateway, in its namespace.
 ///
-/// The API server is that of KUBECONFIG, else that of the pod. One controller runs at a time.
+/// Several can run: one works, another one takes over when it ends.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ControllerArguments {
@@ -58,6 +60,12 @@ pub(crate) struct ControllerArguments {
     /// Let the pods read the Secrets of all namespaces, for listeners whose certificates are in other namespaces. Their ClusterRole must permit it.
     #[arg(long)]
     all_secrets: bool,
+    /// How the API server is found. Without it: by `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The Lease whose holder works, where several controllers run, or `off`: this one works. By default `weir-controller` in the namespace of the pod.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_lease)]
+    lease: Option<LeaseChoice>,
 }
 
 #[cfg(feature = "kubernetes")]
@@ -76,6 +84,8 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, CommandError
             has_all_secrets: arguments.all_secrets,
         },
         accounts_binding: arguments.accounts_binding.as_str().into(),
+        kubeconfig: arguments.kubeconfig.clone(),
+        election: crate::kubernetes::election(arguments.lease.as_ref(), "weir-controller"),
     };
     let failed = |error: anyhow::Error| CommandError::Failed { error, help: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_control::{AdminCommand, CommandKind, CommandSender, Proxy, ServerSet};
+use weir_control::{AdminCommand, CommandKind, CommandSender, Proxy};
 
 use crate::successor::Successor;
 
@@ -96,15 +96,16 @@ impl ServeEvents {
         deferred.unwrap_or_else(|| self.inbox.recv().expect("there is always a sender: this one"))
     }
 
-    /// Has `take` take what sources of servers say, until it has enough or the time is over. Other events come later; a signal ends the wait.
-    pub(crate) fn take_servers(&self, time: Duration, mut take: impl FnMut(Vec<ServerSet>) -> bool) {
+    /// Has `take` take what sources of servers and of routes say, until it has enough or the time is over. Other events come later; a signal ends the wait.
+    pub(crate) fn take_sources(&self, time: Duration, mut take: impl FnMut(CommandKind) -> bool) {
         let end = crate::clock::now() + time;
         while let Ok(event) = self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())) {
             match event {
                 ServeEvent::Command(AdminCommand {
-                    kind: CommandKind::Servers(sets, _under_way), ..
+                    kind: kind @ (CommandKind::Servers(..) | CommandKind::Fragments(..)),
+                    ..
                 }) => {
-                    if take(sets) {
+                    if take(kind) {
                         return;
                     }
                 }

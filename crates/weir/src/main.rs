@@ -4,8 +4,10 @@ mod command_line;
 
 mod serve;
 mod upgrade;
+mod controller;
 mod kubernetes;
 mod reload;
+mod route_fragments;
 mod upgrading;
 mod events;
 mod predecessor;
@@ -17,7 +19,6 @@ mod check;
 mod explain;
 mod why;
 mod plan;
-mod controller;
 mod ctl;
 mod report;
 mod connections;

@@ -32,6 +32,13 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+/// Seconds in the largest unit of which there are two: `90 s`, `3 min`.
+pub(crate) fn lasting(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| seconds >= 2 * unit).unwrap_or((1, "s"));
+    format!("{} {name}", seconds / unit)
+}
+
 /// A text of an answer for a terminal: what could steer it is shown as its number.
 pub(crate) fn shown(value: &Value) -> String {
     let mut text = String::new();

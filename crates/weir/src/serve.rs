@@ -12,8 +12,8 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{
-    AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, NodeWatcher, Proxy, ReloadReport,
-    UpgradeLauncher,
+    AdminCommand, CommandKind, CommandRejected, FragmentSet, Handover, InheritedSockets, NodeWatcher, Proxy,
+    ReloadReport, UpgradeLauncher,
 };
 
 use crate::error::CommandError;
@@ -25,6 +25,7 @@ use crate::log;
 use crate::output;
 use crate::predecessor::Predecessor;
 use crate::reload;
+use crate::route_fragments::{self, RouteFragments};
 use crate::start::{self, Origin};
 use crate::successor::Successor;
 use crate::supervisor;
@@ -122,7 +123,10 @@ fn read_and_serve(
         );
     }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
-    let mut file = arguments.file.as_deref().map(|file| ConfigFile::with_check(file, features::check));
+    let mut file = arguments
+        .file
+        .as_deref()
+        .map(|file| ConfigFile::with_check(file, features::check).restoring(route_fragments::restore));
     let (config, warnings) = load(arguments, file.as_mut())?;
     note_and_log(&config, &warnings);
     if let Some(reading) = reading {
@@ -197,24 +201,14 @@ fn serve(
     let events = ServeEvents::start(signals)?;
     let mut proxy = start::proxy(config, opened, origin, events.commands())?;
     watch.start()?;
-    // Requests find the servers that sources name; one that does not answer is not waited for longer.
-    if proxy.sources_awaited() > 0 {
-        events.take_servers(SOURCES_TIME, |sets| {
-            proxy.take_server_sets(sets);
-            proxy.sources_awaited() == 0
-        });
-    }
+    let routes = await_sources(&mut proxy, &mut source, &events);
     let times = StopTimes::of(config);
     let mut has_routes = true;
-    match &mut source {
-        ConfigSource::File(file) => file.follow(proxy.config_of_file()),
-        ConfigSource::Arguments => {}
-        ConfigSource::Kubernetes(routes, _) => {
-            proxy.set_awaits_routes(true);
-            routes.start(config, &events)?;
-            has_routes = events.await_routes(|update| update(&mut proxy));
-            proxy.set_awaits_routes(!has_routes);
-        }
+    if let ConfigSource::Kubernetes(routes, _) = &mut source {
+        proxy.set_awaits_routes(true);
+        routes.start(config, &events)?;
+        has_routes = events.await_routes(|update| update(&mut proxy));
+        proxy.set_awaits_routes(!has_routes);
     }
     for listened in proxy.bound_listeners() {
         log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
@@ -234,7 +228,29 @@ fn serve(
         events.watch(interval)?;
     }
     let (upgrade, watchdog) = (Upgrade::by(launcher), supervisor::Watchdog::default());
-    Serving { proxy, source, watch, events, times, upgrade, watchdog }.run()
+    Serving { proxy, source, routes, watch, events, times, upgrade, watchdog }.run()
+}
+
+/// Takes the servers and routes that sources name, so that the first requests find them; a source that does not answer is not waited for longer.
+fn await_sources(proxy: &mut Proxy, source: &mut ConfigSource, events: &ServeEvents) -> RouteFragments {
+    let mut routes = RouteFragments::default();
+    if let ConfigSource::File(file) = source {
+        file.follow(proxy.config_of_file());
+        routes.tell(proxy, file);
+    }
+    if proxy.sources_awaited() > 0 || !routes.heard_all(proxy) {
+        events.take_sources(SOURCES_TIME, |kind| {
+            match (kind, &mut *source) {
+                (CommandKind::Servers(sets, _under_way), _) => proxy.take_server_sets(sets),
+                (CommandKind::Fragments(sets, _under_way), ConfigSource::File(file)) => {
+                    routes.take(sets, proxy, file);
+                }
+                _ => {}
+            }
+            proxy.sources_awaited() == 0 && routes.heard_all(proxy)
+        });
+    }
+    routes
 }
 
 /// Starts the process that starts programs for this one. Without it there are no upgrades.
@@ -255,6 +271,7 @@ fn start_launcher() -> Option<UpgradeLauncher> {
 struct Serving<'a> {
     proxy: Proxy,
     source: ConfigSource,
+    routes: RouteFragments,
     watch: &'a ConfigWatch,
     events: ServeEvents,
     times: StopTimes,
@@ -287,6 +304,7 @@ impl Serving<'_> {
                     if let Some(successor) = self.upgrade.end(outcome) {
                         return Ok(self.leave_to(&successor));
                     }
+                    self.take_fragments(Vec::new());
                 }
             }
         }
@@ -346,7 +364,19 @@ impl Serving<'_> {
                 let _gone = outcome.send(self.proxy.change(&change, requester));
             }
             CommandKind::Servers(sets, _under_way) => self.proxy.take_server_sets(sets),
+            CommandKind::Fragments(sets, _under_way) => self.take_fragments(sets),
             CommandKind::GiveUp(_) => {}
+        }
+    }
+
+    /// What stores of routes say takes effect, as a reload would; while another process is about to take over, that process reads it.
+    fn take_fragments(&mut self, sets: Vec<FragmentSet>) {
+        let ConfigSource::File(file) = &mut self.source else { return };
+        if self.upgrade.is_running() {
+            self.routes.hear(sets, file);
+            self.routes.show(&self.proxy);
+        } else {
+            self.routes.take(sets, &mut self.proxy, file);
         }
     }
 
@@ -367,6 +397,9 @@ impl Serving<'_> {
         };
         supervisor::tell_ready();
         let (reloaded, config) = outcome?;
+        if let ConfigSource::File(file) = &self.source {
+            self.routes.tell(&self.proxy, file);
+        }
         self.times = StopTimes::of(&config);
         Ok(reloaded)
     }

@@ -15,8 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
 
@@ -31,11 +34,19 @@ type Applier struct {
 
 // NewApplier needs a server that is ready.
 func (cluster *Cluster) NewApplier() (*Applier, error) {
-	client, err := dynamic.NewForConfig(cluster.Config)
+	return newApplier(cluster.Config)
+}
+
+func newApplier(config *rest.Config) (*Applier, error) {
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	cache := memory.NewMemCacheClient(cluster.Client.Discovery())
+	discovering, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	cache := memory.NewMemCacheClient(discovering)
 	return &Applier{client, restmapper.NewDeferredDiscoveryRESTMapper(cache)}, nil
 }
 
@@ -89,6 +100,25 @@ func (applier *Applier) Object(ctx context.Context, object *unstructured.Unstruc
 	}
 	_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	return err
+}
+
+// Create writes an object that is not there yet.
+func (applier *Applier) Create(ctx context.Context, object *unstructured.Unstructured) error {
+	resource, err := applier.resource(ctx, object)
+	if err != nil {
+		return err
+	}
+	_, err = resource.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+	return err
+}
+
+// Watch yields the objects of the kind and namespace of this one, and their changes.
+func (applier *Applier) Watch(ctx context.Context, object *unstructured.Unstructured) (watch.Interface, error) {
+	resource, err := applier.resource(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	return resource.Watch(ctx, metav1.ListOptions{})
 }
 
 // Delete removes an object.

@@ -91,14 +91,44 @@ func Start(ctx context.Context, settings Settings) (*Cluster, error) {
 
 // StartServer starts the API server and waits until it is ready. Also for one that was stopped.
 func (cluster *Cluster) StartServer() error {
-	server, err := cluster.program("apiserver", cluster.serverArguments()...)
+	server, err := cluster.program("apiserver", cluster.serverArguments(serverPort)...)
 	if err != nil {
 		return err
 	}
 	cluster.server = server
+	return cluster.awaitServer(cluster.Client)
+}
+
+// WithOtherServer starts a second API server with the same data, which no other client knows, for as long as `do` runs.
+func (cluster *Cluster) WithOtherServer(do func(*Applier) error) error {
+	server, err := cluster.program("apiserver", cluster.serverArguments(otherServerPort)...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	}()
+	config := rest.CopyConfig(cluster.Config)
+	config.Host = "https://127.0.0.1:" + otherServerPort
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := cluster.awaitServer(client); err != nil {
+		return err
+	}
+	applier, err := newApplier(config)
+	if err != nil {
+		return err
+	}
+	return do(applier)
+}
+
+func (cluster *Cluster) awaitServer(client kubernetes.Interface) error {
 	deadline := time.Now().Add(readyTime)
 	for {
-		text, err := cluster.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Timeout(2 * time.Second).DoRaw(cluster.ctx)
+		text, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Timeout(2 * time.Second).DoRaw(cluster.ctx)
 		if err == nil && string(text) == "ok" {
 			return nil
 		}
@@ -186,9 +216,9 @@ current-context: lab
 	return err
 }
 
-func (cluster *Cluster) serverArguments() []string {
+func (cluster *Cluster) serverArguments(port string) []string {
 	return []string{
-		"--etcd-servers=" + etcdClientURL, "--secure-port=" + serverPort, "--bind-address=0.0.0.0",
+		"--etcd-servers=" + etcdClientURL, "--secure-port=" + port, "--bind-address=0.0.0.0",
 		"--advertise-address=" + node.BridgeAddr, "--cert-dir=" + cluster.file("certificates"),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + cluster.file("accounts.key"),

@@ -20,6 +20,8 @@ const (
 	etcdClientURL = "http://127.0.0.1:2379"
 	etcdPeerURL   = "http://127.0.0.1:2380"
 	serverPort    = "6443"
+	// otherServerPort is that of a second API server.
+	otherServerPort = "6444"
 )
 
 // RunProgram is what the commands of the same name do: the processes that a cluster consists of.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -16,37 +17,116 @@ import (
 // runs are short.
 const eagerPeriod = 100 * time.Millisecond
 
-// probe asks a container whether it is ready, by HTTP or TCP, for as long as it runs: also while it ends, as a kubelet.
-func (agent *Agent) probe(ctx context.Context, of *pod, each *process) {
-	probe := each.spec.ReadinessProbe
-	if probe == nil {
-		return
-	}
-	client := &http.Client{
-		Timeout:       time.Duration(max(1, probe.TimeoutSeconds)) * time.Second,
+// probing is one probe of a container, as it has gone since the container was started last.
+type probing struct {
+	spec     *corev1.Probe
+	client   *http.Client
+	began    time.Time
+	failures int32
+	// passed is whether it has succeeded once.
+	passed bool
+}
+
+func newProbing(spec *corev1.Probe) *probing {
+	return &probing{spec: spec, client: &http.Client{
+		Timeout:       time.Duration(max(1, spec.TimeoutSeconds)) * time.Second,
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// wait is false when the pod is gone.
+func (of *probing) wait(ctx context.Context, pod *pod) bool {
+	period := eagerPeriod
+	if of.passed {
+		period = time.Duration(max(1, of.spec.PeriodSeconds)) * time.Second
 	}
-	period, failures, everReady := eagerPeriod, int32(0), false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-of.gone:
-			return
-		case <-time.After(period):
+	select {
+	case <-ctx.Done():
+		return false
+	case <-pod.gone:
+		return false
+	case <-time.After(period):
+		return true
+	}
+}
+
+// ask probes once, and begins anew with a container that was started again.
+func (of *probing) ask(ctx context.Context, pod *pod, each *process) {
+	if began := each.startedAt(); began != of.began {
+		of.began, of.failures, of.passed = began, 0, false
+	}
+	if err := ask(ctx, of.client, pod, each.spec, of.spec.ProbeHandler); err != nil {
+		of.failures++
+	} else {
+		of.failures, of.passed = 0, true
+	}
+}
+
+// failed is whether it has failed too often in a row. Until its first success, probes come faster than their period.
+func (of *probing) failed() bool {
+	threshold := time.Duration(max(1, of.spec.FailureThreshold))
+	if of.passed {
+		return of.failures >= int32(threshold)
+	}
+	return time.Since(of.began) >= threshold*time.Duration(max(1, of.spec.PeriodSeconds))*time.Second
+}
+
+// probe asks a container whether it is ready, by HTTP or TCP, for as long as it runs: also while it ends, as a kubelet.
+func (agent *Agent) probe(ctx context.Context, of *pod, each *process) {
+	if each.spec.StartupProbe != nil || each.spec.LivenessProbe != nil {
+		go agent.probeLife(ctx, of, each)
+	}
+	if each.spec.ReadinessProbe == nil {
+		return
+	}
+	probing := newProbing(each.spec.ReadinessProbe)
+	for probing.wait(ctx, of) {
+		if each.isStarting() {
+			continue
 		}
-		if err := ask(ctx, client, of, each.spec, probe.ProbeHandler); err == nil {
-			failures = 0
-			if !everReady {
-				everReady, period = true, time.Duration(max(1, probe.PeriodSeconds))*time.Second
-			}
-		} else {
-			failures++
-		}
-		ready := each.isRunning() && everReady && failures < max(1, probe.FailureThreshold)
+		probing.ask(ctx, of, each)
+		ready := each.isRunning() && probing.passed && probing.failures < max(1, probing.spec.FailureThreshold)
 		if each.setReady(ready) {
 			agent.report(ctx, of)
+		}
+	}
+}
+
+// probeLife ends a container that does not start in time, or does not live any more. It is started again as every container that ends.
+func (agent *Agent) probeLife(ctx context.Context, of *pod, each *process) {
+	startup, liveness := each.spec.StartupProbe, each.spec.LivenessProbe
+	if startup == nil {
+		startup = liveness
+	}
+	starting := newProbing(startup)
+	var living *probing
+	if liveness != nil {
+		living = newProbing(liveness)
+	}
+	current := starting
+	for current.wait(ctx, of) {
+		if of.isStopping() {
+			return
+		}
+		if each.startedAt() != starting.began || !starting.passed {
+			current = starting
+		}
+		if !each.isRunning() {
+			continue
+		}
+		current.ask(ctx, of, each)
+		switch {
+		case current.failed():
+			log.Printf("container %s of pod %s/%s is ended: its probe fails", each.spec.Name, of.object.Namespace, of.object.Name)
+			each.stop(time.Now().Add(10 * time.Second))
+			current, starting.began = starting, time.Time{}
+		case current == starting && starting.passed:
+			each.setStarted()
+			if living == nil {
+				return
+			}
+			current = living
 		}
 	}
 }

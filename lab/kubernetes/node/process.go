@@ -30,6 +30,8 @@ type process struct {
 	began    time.Time
 	restarts int
 	ready    bool
+	// starting is until the startup probe has succeeded.
+	starting bool
 	lines    []line
 }
 
@@ -73,6 +75,7 @@ func (each *process) start(agent *Agent, volumes map[string]string) error {
 	ended := make(chan struct{})
 	each.mutex.Lock()
 	each.command, each.ended, each.began = started, ended, time.Now()
+	each.starting, each.ready = each.spec.StartupProbe != nil, each.spec.ReadinessProbe == nil
 	each.mutex.Unlock()
 	go each.readLines(reader)
 	go func() {
@@ -100,6 +103,24 @@ func (each *process) endedNow() chan struct{} {
 	each.mutex.Lock()
 	defer each.mutex.Unlock()
 	return each.ended
+}
+
+func (each *process) startedAt() time.Time {
+	each.mutex.Lock()
+	defer each.mutex.Unlock()
+	return each.began
+}
+
+func (each *process) isStarting() bool {
+	each.mutex.Lock()
+	defer each.mutex.Unlock()
+	return each.starting
+}
+
+func (each *process) setStarted() {
+	each.mutex.Lock()
+	defer each.mutex.Unlock()
+	each.starting = false
 }
 
 func (each *process) isRunning() bool {

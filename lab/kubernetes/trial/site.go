@@ -5,6 +5,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ type site struct {
 	cluster *cluster.Cluster
 	applier *cluster.Applier
 	addr    string
+	probes  [writers]*probe
 }
 
 const siteObjects = `apiVersion: v1
@@ -43,6 +45,18 @@ metadata: {name: echo, namespace: trial}
 spec:
   parentRefs: [{name: front}]
   rules: [{backendRefs: [{name: echo, port: 80}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: pinned, namespace: trial}
+spec: {ports: [{port: 80, targetPort: 3000}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: pinned, namespace: trial}
+spec:
+  parentRefs: [{name: front}]
+  rules: [{matches: [{path: {value: /pinned}}], backendRefs: [{name: pinned, port: 80}]}]
 `
 
 const echoDeployment = `apiVersion: apps/v1
@@ -80,7 +94,10 @@ func newSite(ctx context.Context, in *cluster.Cluster, replicas int) (*site, err
 		}
 		made.addr = made.gatewayAddr(ctx)
 	}
-	return made, nil
+	for index := range made.probes {
+		made.probes[index] = newProbe(made.addr)
+	}
+	return made, made.probes[0].await(ctx, "", "/", "the Gateway", func(got answer) bool { return got.status == http.StatusOK })
 }
 
 // gatewayAddr is "" until the Gateway is programmed.
@@ -130,6 +147,54 @@ func (of *site) roll(ctx context.Context, replicas, revision int) error {
 			return nil
 		}
 	}
+}
+
+// pods are those of the Deployment.
+func (of *site) pods(ctx context.Context) ([]corev1.Pod, error) {
+	pods, err := of.cluster.Client.CoreV1().Pods("trial").List(ctx, metav1.ListOptions{LabelSelector: "app=echo"})
+	if err != nil {
+		return nil, err
+	}
+	return pods.Items, nil
+}
+
+// pin makes one address the only endpoint of the Service that has no selector.
+func (of *site) pin(ctx context.Context, applier *cluster.Applier, addr string) error {
+	return applier.Text(ctx, fmt.Appendf(nil, `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: pinned, namespace: trial, labels: {kubernetes.io/service-name: pinned}}
+addressType: IPv4
+ports: [{name: "", port: 3000, protocol: TCP}]
+endpoints: [{addresses: [%s], conditions: {ready: true}}]
+`, addr))
+}
+
+// routeOf is a route of everything to a Service.
+func routeOf(name, service string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+		"metadata": map[string]any{"name": name, "namespace": "trial"},
+		"spec": map[string]any{
+			"parentRefs": []any{map[string]any{"name": "front"}},
+			"rules": []any{map[string]any{
+				"backendRefs": []any{map[string]any{"name": service, "port": int64(80)}},
+			}},
+		},
+	}}
+}
+
+// markedRoute is a route for a path whose responses have a mark.
+func markedRoute(name, path, mark string) *unstructured.Unstructured {
+	route := routeOf(name, "echo")
+	rules, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules")
+	rule := rules[0].(map[string]any)
+	rule["matches"] = []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": path}}}
+	rule["filters"] = []any{map[string]any{
+		"type":                   "ResponseHeaderModifier",
+		"responseHeaderModifier": map[string]any{"set": []any{map[string]any{"name": "Mark", "value": mark}}},
+	}}
+	_ = unstructured.SetNestedSlice(route.Object, rules, "spec", "rules")
+	return route
 }
 
 func isReady(pod *corev1.Pod) bool {

@@ -5,6 +5,7 @@ package weir
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	gatewayclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,9 +101,12 @@ func awaitClass(ctx context.Context, reader gatewayclient.Client) error {
 func (setup *Setup) Namespaces() []string { return nil }
 
 func repeat(ctx context.Context, step func() error) {
+	said := ""
 	for ctx.Err() == nil {
-		if err := step(); err != nil && ctx.Err() == nil {
-			fmt.Println("weir:", err)
+		// While the API server is away, the same is said once.
+		if err := step(); err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			fmt.Fprintln(os.Stderr, "weir:", said)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

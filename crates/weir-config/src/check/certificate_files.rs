@@ -9,7 +9,7 @@ use crate::certificate::{
     Authorities, CertificateError, CertificateFiles, LoadedCertificate, RevocationLists,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::key::Spanned;
+use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
 
 /// A certificate and its key, if the files may be read and can be used.
@@ -39,6 +39,34 @@ pub(super) fn load_pair(
             None
         }
     }
+}
+
+/// The certificate that Weir presents to a server that requests one: `certificate` and `key` of a table. Reports one of both without the other, and one that has run out or soon will.
+pub(super) fn load_presented<T>(
+    text: &SpannedTable<T>,
+    pair: [&Option<Spanned<Box<str>>>; 2],
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Arc<LoadedCertificate>> {
+    let (certificate, key) = match pair.map(Option::as_ref) {
+        [Some(certificate), Some(key)] => (certificate, key),
+        [None, None] => return None,
+        [certificate, key] => {
+            let missing = if certificate.is_none() { "certificate" } else { "key" };
+            if text.is_missing(missing) {
+                let at = certificate.or(key).map_or(text.span, |file| file.span);
+                let message = format!("`certificate` and `key` belong together: `{missing}` is missing");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message));
+            }
+            return None;
+        }
+    };
+    let loaded = load_pair(certificate, key, files, diagnostics)?;
+    if let Some(doubt) = loaded.expiry_warning(now()) {
+        let message = format!("`{}`: {doubt}", loaded.files.certificate.display());
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, certificate.span, message));
+    }
+    Some(loaded)
 }
 
 /// The diagnostic for a file that is named at this span.

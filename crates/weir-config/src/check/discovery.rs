@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use super::{Files, admin, certificate_files};
 use crate::certificate::Authorities;
-use crate::config::{ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceUrl};
+use crate::config::{ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{DiscoveryText, Document, ServerText, UpstreamDiscoveryText, UpstreamText};
+use crate::text::{DiscoveryText, Document, RoutesFromText, ServerText, UpstreamDiscoveryText, UpstreamText};
 use crate::value::ServerAddress;
 
 const KINDS: [&str; 5] = ["file", "dns", "srv", "consul", "etcd"];
 
 /// Longest name of a domain (RFC 1035 section 2.3.4), and of a service.
 const NAME_LEN_MAX: usize = 253;
+
+/// Longest expression that is sent in the line of a request.
+const FILTER_LEN_MAX: usize = 1024;
 
 /// The source of an upstream. Reports an upstream with neither servers nor a source, and one with both.
 pub(super) fn check_source(
@@ -81,8 +84,14 @@ fn report_other_keys(text: &SpannedTable<UpstreamDiscoveryText>, diagnostics: &m
     if text.written("consul").is_some() {
         return;
     }
-    let UpstreamDiscoveryText { tags, datacenter, .. } = &text.value;
-    for (key, is_read) in [("tags", tags.is_some()), ("datacenter", datacenter.is_some())] {
+    let UpstreamDiscoveryText { tags, datacenter, filter, nearest, .. } = &text.value;
+    let keys = [
+        ("tags", tags.is_some()),
+        ("datacenter", datacenter.is_some()),
+        ("filter", filter.is_some()),
+        ("nearest", nearest.is_some()),
+    ];
+    for (key, is_read) in keys {
         if let Some(at) = text.written(key).filter(|_| is_read) {
             let message = format!("`{key}` belongs to `consul`");
             let help = "write `consul = \"...\"`, or remove it";
@@ -168,11 +177,24 @@ fn consul_source(
             is_sound = false;
         }
     }
+    if let Some(filter) = &text.filter
+        && (filter.value.is_empty()
+            || filter.value.len() > FILTER_LEN_MAX
+            || filter.value.contains(char::is_control))
+    {
+        let message = "this is no expression of Consul";
+        let help =
+            format!("write for example `Service.Meta.version == \"2\"`, in at most {FILTER_LEN_MAX} bytes");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, filter.span, message).help(help));
+        is_sound = false;
+    }
     is_sound.then(|| {
         ServerSource::Consul(ConsulService {
             name: name.value.clone(),
             tags: tags.iter().map(|tag| tag.value.clone()).collect(),
             datacenter: text.datacenter.as_ref().map(|name| name.value.clone()),
+            filter: text.filter.as_ref().map(|filter| filter.value.clone()),
+            nearest: text.nearest,
         })
     })
 }
@@ -212,14 +234,16 @@ pub(super) fn check_settings(
     settings.consul.token = secret(&consul.value.token_file, diagnostics);
     let urls: Vec<(&SourceUrl, SourceSpan)> =
         consul.value.url.iter().map(|url| (&url.value, url.span)).collect();
-    settings.consul.authorities = authorities(&urls, consul.value.ca.as_ref(), files, diagnostics);
+    let pair = [&consul.value.certificate, &consul.value.key];
+    settings.consul.tls = source_tls(&urls, consul, (consul.value.ca.as_ref(), pair), files, diagnostics);
     warn_in_the_clear(&urls, consul.written("token_file"), "the token", diagnostics);
     let urls: Vec<(&SourceUrl, SourceSpan)> =
         etcd.value.url.iter().flat_map(|urls| &urls.0).map(|url| (&url.value, url.span)).collect();
     if !urls.is_empty() {
         settings.etcd.urls = urls.iter().map(|(url, _)| (*url).clone()).collect();
     }
-    settings.etcd.authorities = authorities(&urls, etcd.value.ca.as_ref(), files, diagnostics);
+    let pair = [&etcd.value.certificate, &etcd.value.key];
+    settings.etcd.tls = source_tls(&urls, etcd, (etcd.value.ca.as_ref(), pair), files, diagnostics);
     warn_in_the_clear(&urls, etcd.written("password_file"), "the password", diagnostics);
     let password = secret(&etcd.value.password_file, diagnostics);
     let written =
@@ -237,14 +261,19 @@ pub(super) fn check_settings(
 fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let uses = |kind: &str| {
         let sources = document.upstream.0.iter().filter_map(|(_, text)| text.value.discovery.as_ref());
+        let routes_use =
+            |(_, text): &(_, SpannedTable<RoutesFromText>)| !kind.is_empty() && text.written(kind).is_some();
         sources.into_iter().any(|discovery| kind.is_empty() || discovery.written(kind).is_some())
+            || document.routes_from.0.iter().any(routes_use)
     };
     let all_read = document.upstream.0.iter().all(|(_, text)| text.is_sound);
     for (key, kind) in [("consul", "consul"), ("etcd", "etcd"), ("state_file", ""), ("empty_grace", "")] {
         if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !uses(kind)) {
             let message = match kind {
                 "" => format!("`{key}` has no effect: no upstream has `discovery`"),
-                _ => format!("`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`"),
+                _ => format!(
+                    "`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`, and no `[routes_from.NAME]` has `{kind}`"
+                ),
             };
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
@@ -266,25 +295,41 @@ fn warn_in_the_clear(
     }
 }
 
-fn authorities(
+/// TLS with a source: whom it has to be signed by, and what Weir presents.
+fn source_tls<T>(
     urls: &[(&SourceUrl, SourceSpan)],
+    text: &SpannedTable<T>,
+    (ca, pair): (Option<&Spanned<Box<str>>>, [&Option<Spanned<Box<str>>>; 2]),
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<SourceTls> {
+    let Some((_, at)) = urls.iter().find(|(url, _)| url.is_tls) else {
+        let [certificate, key] = pair.map(Option::as_ref);
+        for (name, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
+            if let Some(file) = file {
+                let message = format!("`{name}` has no effect: no URL has `https`");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, file.span, message));
+            }
+        }
+        return None;
+    };
+    let certificate = certificate_files::load_presented(text, pair, files, diagnostics);
+    let authorities = authorities(*at, ca, files, diagnostics)?;
+    Some(SourceTls { authorities, certificate })
+}
+
+fn authorities(
+    at: SourceSpan,
     ca: Option<&Spanned<Box<str>>>,
     files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<Authorities>> {
-    let Some((_, at)) = urls.iter().find(|(url, _)| url.is_tls) else {
-        if let Some(ca) = ca {
-            let message = "`ca` has no effect: no URL has `https`";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, ca.span, message));
-        }
-        return None;
-    };
     if !files.may_read {
         return None;
     }
     let (loaded, at) = match ca {
         Some(ca) => (Authorities::load(&files.path(ca)), ca.span),
-        None => (files.authorities_of_system(), *at),
+        None => (files.authorities_of_system(), at),
     };
     let loaded = loaded.map_err(|error| diagnostics.push(certificate_files::diagnostic(&error, at))).ok()?;
     match loaded.unusable().filter(|_| ca.is_some()) {

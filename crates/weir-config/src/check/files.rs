@@ -4,6 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +14,11 @@ use weir_access::{KeySet, Users};
 use crate::certificate::{Authorities, CertificateError};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::{FileIndex, SourceMap};
+use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListText};
+
+/// What is read in place of a file that may not be named: nothing can be in it.
+const REFUSED: &str = "/dev/null/refused.toml";
 
 /// The files that a config names: where their paths begin, and whether they may be read at all.
 pub(crate) struct Files<'a> {
@@ -29,6 +33,10 @@ pub(crate) struct Files<'a> {
     /// Files of the keys of tokens, each read once.
     keys: RefCell<HashMap<PathBuf, Option<Arc<KeySet>>>>,
     named: RefCell<NamedFiles>,
+    /// The texts that must not name files.
+    fragments: Range<usize>,
+    /// Where they did.
+    refused: RefCell<Vec<SourceSpan>>,
 }
 
 /// The texts of the files of lists, by the lists.
@@ -123,6 +131,8 @@ impl<'a> Files<'a> {
             users: RefCell::default(),
             keys: RefCell::default(),
             named: RefCell::default(),
+            fragments: 0..0,
+            refused: RefCell::default(),
         }
     }
 
@@ -145,6 +155,31 @@ impl<'a> Files<'a> {
         Self { lists, ..self }
     }
 
+    /// The same, where the texts of these numbers must not name files.
+    pub(crate) fn without_files_in(self, fragments: Range<usize>) -> Self {
+        Self { fragments, ..self }
+    }
+
+    /// Whether a fragment names this file: then it is not looked at.
+    fn refuses(&self, text: &Spanned<Box<str>>) -> bool {
+        let is_refused = self.fragments.contains(&(text.span.file.0 as usize));
+        if is_refused {
+            self.refused.borrow_mut().push(text.span);
+        }
+        is_refused
+    }
+
+    /// Reports each file that a fragment names, in place of what else was found out about it.
+    pub(crate) fn report_refused(&self, diagnostics: &mut Vec<Diagnostic>) {
+        let refused = self.refused.borrow();
+        diagnostics.retain(|diagnostic| !refused.contains(&diagnostic.span));
+        for span in refused.iter() {
+            let message = "a fragment cannot name a file of this machine";
+            let help = "whoever may write the key need not be the one who runs Weir: this part belongs into the config file";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::NotSupported, *span, message).help(help));
+        }
+    }
+
     /// The authorities that the system trusts, read once for all upstreams.
     pub(super) fn authorities_of_system(&self) -> Result<Arc<Authorities>, CertificateError> {
         self.system.get_or_init(Authorities::of_system).clone()
@@ -152,6 +187,9 @@ impl<'a> Files<'a> {
 
     /// The path of a file, relative to the file of the config that names it.
     pub(super) fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
+        if self.refuses(text) {
+            return REFUSED.into();
+        }
         let folder = Path::new(&self.sources.file(text.span.file).name).parent();
         let path = folder.unwrap_or(Path::new("")).join(&*text.value);
         self.note(&path);
@@ -160,6 +198,9 @@ impl<'a> Files<'a> {
 
     /// The path of a folder that Weir writes to, which says nothing about the config.
     pub(super) fn folder(&self, text: &Spanned<Box<str>>) -> PathBuf {
+        if self.refuses(text) {
+            return REFUSED.into();
+        }
         let parent = Path::new(&self.sources.file(text.span.file).name).parent();
         parent.unwrap_or(Path::new("")).join(&*text.value)
     }

@@ -11,6 +11,7 @@ mod sockets;
 mod upstream;
 mod upstream_tls;
 mod discovery;
+mod routes_from;
 mod server_protocol;
 mod health;
 mod dialogue;
@@ -105,6 +106,7 @@ pub(crate) fn check(
     let identity = identity::check(&document.process, files, diagnostics);
     access_log::check(&document.access_log, files, diagnostics);
     let discovery = discovery::check_settings(document, files, diagnostics);
+    let route_sources = routes_from::check(document, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);
     let credentials = admin::check(&document.admin, files, diagnostics);
     let dump = dump(document);
@@ -115,6 +117,7 @@ pub(crate) fn check(
         log: log.clone(),
         dns: dns.value.clone(),
         discovery,
+        route_sources,
         admin: admin.value.clone(),
         credentials,
         dump,

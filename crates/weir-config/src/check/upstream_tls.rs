@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls_pki_types::ServerName;
 
 use super::{Files, certificate_files, tls};
-use crate::certificate::{Authorities, LoadedCertificate, RevocationLists};
+use crate::certificate::{Authorities, RevocationLists};
 use crate::config::{Server, UpstreamTls};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -26,7 +26,8 @@ pub(super) fn check(
     let value = &text.value;
     let authorities = authorities(text, files, diagnostics);
     let revocations = revocations(text, authorities.as_deref(), files, diagnostics);
-    let certificate = certificate(text, files, diagnostics);
+    let certificate =
+        certificate_files::load_presented(text, [&value.certificate, &value.key], files, diagnostics);
     if text.is_sound {
         let suites = text.written("cipher_suites");
         tls::check_suites(&value.versions.0, &value.cipher_suites.0, text.span, suites, diagnostics);
@@ -102,32 +103,6 @@ fn revocations(
     // The authorities of the system are many, and the lists of all are never at hand.
     let named = authorities.filter(|authorities| authorities.file.is_some());
     certificate_files::load_revocations(crl, named, files, diagnostics)
-}
-
-fn certificate(
-    text: &SpannedTable<UpstreamTlsText>,
-    files: &Files<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Arc<LoadedCertificate>> {
-    let (certificate, key) = match (&text.value.certificate, &text.value.key) {
-        (Some(certificate), Some(key)) => (certificate, key),
-        (None, None) => return None,
-        (certificate, key) => {
-            let missing = if certificate.is_none() { "certificate" } else { "key" };
-            if text.is_missing(missing) {
-                let at = certificate.as_ref().or(key.as_ref()).map_or(text.span, |file| file.span);
-                let message = format!("`certificate` and `key` belong together: `{missing}` is missing");
-                diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message));
-            }
-            return None;
-        }
-    };
-    let loaded = certificate_files::load_pair(certificate, key, files, diagnostics)?;
-    if let Some(doubt) = loaded.expiry_warning(certificate_files::now()) {
-        let message = format!("`{}`: {doubt}", loaded.files.certificate.display());
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, certificate.span, message));
-    }
-    Some(loaded)
 }
 
 /// The name that the certificate of each server has to match.

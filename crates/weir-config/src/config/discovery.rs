@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::certificate::Authorities;
+use crate::certificate::{Authorities, LoadedCertificate};
 
 /// What all sources share.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,8 @@ impl Default for DiscoverySettings {
         Self {
             empty_grace: Duration::from_secs(30),
             state_file: None,
-            consul: ConsulAgent { url: local(8500), token: None, authorities: None },
-            etcd: EtcdCluster { urls: vec![local(2379)], login: None, authorities: None },
+            consul: ConsulAgent { url: local(8500), token: None, tls: None },
+            etcd: EtcdCluster { urls: vec![local(2379)], login: None, tls: None },
         }
     }
 }
@@ -60,7 +60,7 @@ impl fmt::Display for ServerSource {
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Dns { host, port } => write!(f, "dns {host}:{port}"),
             Self::Srv(name) => write!(f, "srv {name}"),
-            Self::Consul(service) => write!(f, "consul {}", service.name),
+            Self::Consul(service) => service.fmt(f),
             Self::Etcd(prefix) => write!(f, "etcd {prefix}"),
         }
     }
@@ -75,6 +75,26 @@ pub struct ConsulService {
     pub tags: Vec<Box<str>>,
     /// The datacenter; `None`: that of the agent.
     pub datacenter: Option<Box<str>>,
+    /// An expression of Consul that instances must fulfil.
+    pub filter: Option<Box<str>>,
+    /// How many instances get requests, the nearest to the agent; others are backups. `None`: all.
+    pub nearest: Option<u16>,
+}
+
+impl fmt::Display for ConsulService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "consul {}", self.name)?;
+        for tag in &self.tags {
+            write!(f, " tag {tag}")?;
+        }
+        if let Some(datacenter) = &self.datacenter {
+            write!(f, " in {datacenter}")?;
+        }
+        if let Some(filter) = &self.filter {
+            write!(f, " where {filter}")?;
+        }
+        self.nearest.map_or(Ok(()), |nearest| write!(f, " nearest {nearest}"))
+    }
 }
 
 /// The agent of Consul that is asked.
@@ -84,8 +104,8 @@ pub struct ConsulAgent {
     pub url: SourceUrl,
     /// The token of the requests.
     pub token: Option<SourceSecret>,
-    /// The authorities for its certificate; present whenever its URL has `https`.
-    pub authorities: Option<Arc<Authorities>>,
+    /// TLS with it; present whenever its URL has `https`.
+    pub tls: Option<SourceTls>,
 }
 
 /// The members of etcd that are asked.
@@ -95,8 +115,17 @@ pub struct EtcdCluster {
     pub urls: Vec<SourceUrl>,
     /// User and password.
     pub login: Option<(Box<str>, SourceSecret)>,
-    /// The authorities for their certificates; present whenever a URL has `https`.
-    pub authorities: Option<Arc<Authorities>>,
+    /// TLS with them; present whenever a URL has `https`.
+    pub tls: Option<SourceTls>,
+}
+
+/// TLS with a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceTls {
+    /// The authorities for its certificate.
+    pub authorities: Arc<Authorities>,
+    /// What Weir presents when it is asked for a certificate.
+    pub certificate: Option<Arc<LoadedCertificate>>,
 }
 
 /// Scheme, host and port of a source.

@@ -25,6 +25,7 @@ mod store;
 mod list;
 mod upstream;
 mod discovery;
+mod routes_from;
 mod upstream_http2;
 mod grpc_status;
 mod process;
@@ -59,7 +60,7 @@ pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;
 pub use destination::ForwardHost;
 pub use discovery::{
-    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceUrl,
+    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceTls, SourceUrl,
 };
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
@@ -89,6 +90,7 @@ pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
+pub use routes_from::{RouteSource, RouteStore};
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use store::{LimitStore, StoreLogin};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
@@ -113,6 +115,8 @@ pub struct Config {
     pub dns: Dns,
     /// What the sources of servers share.
     pub discovery: DiscoverySettings,
+    /// The stores whose keys hold routes and upstreams, in the order of the text; names are unique.
+    pub route_sources: Vec<RouteSource>,
     /// The admin listener.
     pub admin: Admin,
     /// Its credentials.

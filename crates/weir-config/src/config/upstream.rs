@@ -373,7 +373,8 @@ section! {
     /// and its body is still buffered; one that never left Weir can always be repeated.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RetrySettings at "upstream.NAME.retry" {
-        /// Attempts of one request, the first included; 1 means no retries.
+        /// Attempts of one request, the first included; 1 means no retries. A server that refuses the connection is passed over without using up
+        /// an attempt while another one is left, and so are up to three that cannot be reached otherwise.
         attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
         /// The time after the first attempt began within which a retry may begin. The default leaves time for one after an attempt that ran
         /// into `timeouts.response`, where `on_timeout` allows it.

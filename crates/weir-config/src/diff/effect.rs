@@ -147,6 +147,7 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         | ConfigPart::AccessLog
         | ConfigPart::Dns
         | ConfigPart::Discovery
+        | ConfigPart::RoutesFrom(_)
         | ConfigPart::Metrics => Effect::AtOnce,
         ConfigPart::Listener(_) => of_listener_key(first),
         ConfigPart::Route(..)

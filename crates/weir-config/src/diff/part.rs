@@ -38,6 +38,8 @@ pub enum ConfigPart {
     Limit(Box<str>),
     /// `[store.NAME]`.
     Store(Box<str>),
+    /// `[routes_from.NAME]`.
+    RoutesFrom(Box<str>),
     /// `[listener.NAME]` without its routes.
     Listener(Box<str>),
     /// A route: the listener, and the name of the route.
@@ -64,6 +66,7 @@ impl ConfigPart {
             Self::List(_) => "list",
             Self::Limit(_) => "limit",
             Self::Store(_) => "store",
+            Self::RoutesFrom(_) => "routes_from",
             Self::Listener(_) => "listener",
             Self::Route(..) => "route",
             Self::Upstream(_) => "upstream",
@@ -88,6 +91,7 @@ impl fmt::Display for ConfigPart {
             Self::List(name) => write!(f, "list `{name}`"),
             Self::Limit(name) => write!(f, "limit `{name}`"),
             Self::Store(name) => write!(f, "store `{name}`"),
+            Self::RoutesFrom(name) => write!(f, "routes_from `{name}`"),
             Self::Listener(name) => write!(f, "listener `{name}`"),
             Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
             Self::Upstream(name) => write!(f, "upstream `{name}`"),
@@ -169,6 +173,12 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<
         let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
         let node = stores.and_then(|node| entry(node, &name.value));
         parts.push(flat(ConfigPart::Store(name.value.clone()), String::new(), node, &[], &lines));
+    }
+    let route_sources = child("routes_from");
+    for (name, text) in &document.routes_from.0 {
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        let node = route_sources.and_then(|node| entry(node, &name.value));
+        parts.push(flat(ConfigPart::RoutesFrom(name.value.clone()), String::new(), node, &[], &lines));
     }
     let listeners = child("listener");
     for (name, text) in &document.listener.0 {

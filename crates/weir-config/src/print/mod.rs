@@ -57,6 +57,10 @@ fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         print("");
         push_lines(print, &format!("[cache.{}]", key(&name.value)), &lines_of(cache));
     }
+    for (name, source) in &document.routes_from.0 {
+        print("");
+        push_lines(print, &format!("[routes_from.{}]", key(&name.value)), &lines_of(source));
+    }
     for (name, listener) in &document.listener.0 {
         let name = key(&name.value);
         let without_routes = ListenerText { route: Vec::new(), ..listener.value.clone() };

@@ -74,7 +74,7 @@ fn load_file(loading: &mut Loading<'_>, file: FileIndex, whole: &mut TreeTable) 
     let is_first = file == FileIndex(0);
     for entry in table.entries {
         if entry.key != "include" || is_first {
-            join_entry(loading, whole, entry, &[]);
+            join_entry(&mut loading.diagnostics, whole, entry, &[]);
         }
     }
     for (pattern, at) in included.iter().flat_map(patterns) {
@@ -179,18 +179,25 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, span: SourceSpan, whole:
 }
 
 /// Adds one entry to the whole, or joins it with the entry of an earlier file under the same key.
-fn join_entry(loading: &mut Loading<'_>, into: &mut TreeTable, entry: TreeEntry, path: &[&str]) {
+pub(super) fn join_entry(
+    diagnostics: &mut Vec<Diagnostic>,
+    into: &mut TreeTable,
+    entry: TreeEntry,
+    path: &[&str],
+) {
     let Some((entry, existing)) = into.add(entry) else { return };
     let joined = matches!(
         (path, entry.key.as_str()),
-        ([], "listener" | "upstream" | "limit" | "list") | (["listener"], _) | (["listener", _], "route")
+        ([], "listener" | "upstream" | "limit" | "list" | "routes_from")
+            | (["listener"], _)
+            | (["listener", _], "route")
     );
     match (&mut existing.node.tree, entry.node.tree) {
         (Tree::Table(into), Tree::Table(from)) if joined => {
             let key = entry.key;
             let path: Vec<&str> = path.iter().copied().chain([key.as_str()]).collect();
             for entry in from.entries {
-                join_entry(loading, into, entry, &path);
+                join_entry(diagnostics, into, entry, &path);
             }
         }
         (Tree::List(into), Tree::List(from)) if joined => into.extend(from),
@@ -201,7 +208,7 @@ fn join_entry(loading: &mut Loading<'_>, into: &mut TreeTable, entry: TreeEntry,
                 entry.key_at,
                 format!("`{whole_key}` is set twice"),
             );
-            loading.diagnostics.push(diagnostic.label(existing.key_at, "the first time here"));
+            diagnostics.push(diagnostic.label(existing.key_at, "the first time here"));
         }
     }
 }

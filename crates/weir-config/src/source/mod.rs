@@ -2,11 +2,13 @@
 //!
 //! The first stage. Knows no keys; environment variables and `include` are handled here because they concern all keys alike.
 
+mod fragment;
 mod include;
 mod document;
 mod environment;
 mod tree;
 
 pub(crate) use document::parse_document;
+pub(crate) use fragment::join_fragment;
 pub(crate) use include::{Loading, load};
 pub(crate) use tree::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};

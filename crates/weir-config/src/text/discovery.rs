@@ -27,6 +27,11 @@ section! {
         tags: OneOrMany<Spanned<Box<str>>> = optional;
         /// The datacenter of the service in Consul. Without it, that of the agent.
         datacenter: Spanned<Box<str>> = optional;
+        /// An expression of Consul that instances must fulfil, such as `Service.Meta.version == "2"`. Consul evaluates it.
+        filter: Spanned<Box<str>> = optional, like "Consul `filter=`";
+        /// How many instances in Consul get requests: the nearest to its agent, by the round trip times that Consul measures. The others are
+        /// backups. Without it, all get requests.
+        nearest: u16 = optional, in 1..=10_000, like "Consul `near=_agent`";
         /// A prefix of keys in etcd (`discovery.etcd`): each key below it is a server, in the layout of etcd's own package `naming/endpoints`.
         etcd: Spanned<Box<str>> = optional;
     }
@@ -58,7 +63,12 @@ section! {
         /// A file with the token (ACL) on its only line; it needs `service:read` and `node:read`. Read at start and on reload.
         token_file: Spanned<Box<str>> = optional, like "Traefik `endpoint.token`";
         /// A PEM file with the authorities for the certificate of the agent. Without it, those of the system.
-        ca: Spanned<Box<str>> = optional;
+        ca: Spanned<Box<str>> = optional, like "Traefik `endpoint.tls.ca`, `CONSUL_CACERT`";
+        /// A PEM file with the certificate that Weir presents to an agent that requests one, followed by its intermediates. Read at start and
+        /// on reload.
+        certificate: Spanned<Box<str>> = optional, like "Traefik `endpoint.tls.cert`, `CONSUL_CLIENT_CERT`";
+        /// A PEM file with the private key of `certificate`. It may be the same file.
+        key: Spanned<Box<str>> = optional, like "Traefik `endpoint.tls.key`, `CONSUL_CLIENT_KEY`";
     }
 }
 
@@ -73,7 +83,12 @@ section! {
         /// A file with the password of the user on its only line.
         password_file: Spanned<Box<str>> = optional, like "Traefik `providers.etcd.password`";
         /// A PEM file with the authorities for the certificates of the members. Without it, those of the system.
-        ca: Spanned<Box<str>> = optional, like "Traefik `providers.etcd.tls.ca`";
+        ca: Spanned<Box<str>> = optional, like "Traefik `providers.etcd.tls.ca`, etcdctl `--cacert`";
+        /// A PEM file with the certificate that Weir presents to members that request one, followed by its intermediates. Read at start and on
+        /// reload.
+        certificate: Spanned<Box<str>> = optional, like "Traefik `providers.etcd.tls.cert`, etcdctl `--cert`";
+        /// A PEM file with the private key of `certificate`. It may be the same file.
+        key: Spanned<Box<str>> = optional, like "Traefik `providers.etcd.tls.key`, etcdctl `--key`";
     }
 }
 

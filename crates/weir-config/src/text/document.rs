@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    CacheText, DiscoveryText, LimitText, ListText, ListenerText, StoreText, TracesText, UpstreamText,
+    CacheText, DiscoveryText, LimitText, ListText, ListenerText, RoutesFromText, StoreText, TracesText,
+    UpstreamText,
 };
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
 use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};
@@ -41,6 +42,8 @@ section! {
         store: Map<SpannedTable<StoreText>> = {}, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
         /// Stores of responses, by name.
         cache: Map<SpannedTable<CacheText>> = {}, like "nginx `proxy_cache_path`, HAProxy `cache`, Varnish `-s`";
+        /// Stores whose keys hold routes and upstreams, by name.
+        routes_from: Map<SpannedTable<RoutesFromText>> = {}, like "Traefik `providers.etcd`, `providers.consul`";
         /// Sockets that accept clients, by name.
         listener: Map<SpannedTable<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.

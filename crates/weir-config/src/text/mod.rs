@@ -13,6 +13,7 @@ mod client_certificates;
 mod traces;
 mod upstream;
 mod discovery;
+mod routes_from;
 mod upstream_tls;
 mod ejection;
 mod health;
@@ -64,6 +65,7 @@ pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };
+pub(crate) use routes_from::RoutesFromText;
 pub(crate) use store::{StorePasswordText, StoreText};
 pub(crate) use tls::{CertificateText, ListenerTlsText, TlsChoice};
 pub(crate) use traces::TracesText;

@@ -18,6 +18,8 @@ fn each_kind_of_source_is_read() {
         name: "app".into(),
         tags: vec!["v2".into(), "eu".into()],
         datacenter: Some("dc1".into()),
+        filter: Some("Service.Meta.v == \"2\"".into()),
+        nearest: Some(3),
     };
     for (written, source, shown) in [
         (
@@ -36,9 +38,9 @@ fn each_kind_of_source_is_read() {
             "srv _http._tcp.app.example".to_owned(),
         ),
         (
-            "consul = \"app\", tags = [\"v2\", \"eu\"], datacenter = \"dc1\"",
+            "consul = \"app\", tags = [\"v2\", \"eu\"], datacenter = \"dc1\", filter = 'Service.Meta.v == \"2\"', nearest = 3",
             ServerSource::Consul(consul),
-            "consul app".to_owned(),
+            "consul app tag v2 tag eu in dc1 where Service.Meta.v == \"2\" nearest 3".to_owned(),
         ),
         (
             "etcd = \"/services/app\"",

@@ -9,6 +9,7 @@ mod defaults;
 mod diff;
 mod discovery;
 mod ejection;
+mod fragments;
 mod equivalents;
 mod environment;
 mod examples;

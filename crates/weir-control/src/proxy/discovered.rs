@@ -3,8 +3,9 @@
 //! Servers that the config names beside a source come first and stay. The last set of each source is kept, so that a reload goes on with it.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_config::{Config, Server, ServerDescription, ServerSource, Upstream};
 use weir_discovery::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
@@ -54,6 +55,22 @@ impl DiscoveredServers {
         let (now, before) = (sources(config), sources(before));
         self.known.retain(|name, _| now.contains_key(&**name) && now.get(&**name) == before.get(&**name));
     }
+}
+
+/// A config with the servers that its sources named last, and when each did, by upstream: as the state file has them.
+///
+/// # Errors
+/// When there is a state file and it cannot be read.
+pub fn with_stored_servers(config: &Config) -> io::Result<(Config, HashMap<Box<str>, SystemTime>)> {
+    let (mut config, mut said_at) = (config.clone(), HashMap::new());
+    let mut stored = weir_discovery::stored_servers(&config)?;
+    for upstream in &mut config.upstreams {
+        let Some((servers, at)) = stored.remove(&upstream.name) else { continue };
+        said_at.insert(upstream.name.clone(), at);
+        let known = servers.iter().map(|discovered| server(discovered, upstream));
+        *upstream = Arc::new(upstream.with_servers(joined(&upstream.servers, known)));
+    }
+    Ok((config, said_at))
 }
 
 /// The first servers, and those of the others that have other names.
@@ -110,6 +127,10 @@ impl Proxy {
                 continue;
             }
             plan.source.tell(statement(&origin));
+            // A source that has not answered yet has named nothing: the servers of before a reload stay.
+            if origin.is_stale && servers.is_empty() {
+                continue;
+            }
             self.discovered.known.insert(name.clone(), servers);
             let servers = self.discovered.servers_of(declared);
             if plan.declared().servers != servers {

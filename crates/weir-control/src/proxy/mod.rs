@@ -57,6 +57,7 @@ use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
 use weir_proxy::worker::apply_config::WorkerChange;
 
 use discovered::DiscoveredServers;
+pub use discovered::with_stored_servers;
 pub use open::{OpenedProxy, workers_by_default};
 pub use progress::ProgressCheck;
 pub use set_servers::ServerChanges;

@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use weir_config::{Config, Server};
+use weir_observe::overview::RoutesFromOverview;
 
 use super::Proxy;
 use crate::acme::AcmeThread;
@@ -88,6 +89,11 @@ impl Proxy {
     /// Takes note of a reload that failed before it began: the config has mistakes.
     pub fn count_failed_reload(&self) {
         self.reloads.count(false);
+    }
+
+    /// Has reports show where routes come from besides the file.
+    pub fn show_routes_from(&self, sources: Vec<RoutesFromOverview>) {
+        self.reloads.routes_from.store(Arc::new(sources));
     }
 
     fn apply_config(&mut self, config: &Config) -> Result<ReloadReport, StartError> {

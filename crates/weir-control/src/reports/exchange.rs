@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use weir_observe::access_log::UnixMicros;
 use weir_observe::{CacheResult, Failure, Party, Phase};
 use weir_traffic::Eligibility;
 
-use super::{ReportWriter, client, millis, rfc3339};
+use super::{ReportWriter, client, millis, rfc3339, unix_micros};
 use crate::connections::shown;
 use crate::worker_queries::KnownListener;
 use weir_proxy::net::clock::Instant;
@@ -14,6 +15,7 @@ use weir_proxy::state::connection_list::ConnectionId;
 use weir_proxy::state::recorder::{
     ATTEMPTS_KEPT, Decision, Entry, EntryKind, NONE, RecordedExchange, TracedAttempt,
 };
+use weir_proxy::state::snapshot::SourceStatement;
 
 /// Where each failure is described.
 const FAILURES: &str = "docs/failures.md";
@@ -80,6 +82,8 @@ impl ReportWriter {
         put("rule", listener.and_then(|listener| listener.route(entry.route)).map(|(_, rule)| rule).into());
         put("stopped_by", names.and_then(|names| names.rule(entry.stopped_by)).into());
         put("balance", upstream.map(|upstream| upstream.balance).into());
+        let source = upstream.and_then(|upstream| upstream.source.as_ref()?.said());
+        put("source", source.map_or(Value::Null, |said| source_of(&said, unix_micros(entry.began))));
         put("affinity", entry.kept.map(weir_observe::AffinityOutcome::name).into());
         put("cache", entry.cache.0.map(CacheResult::as_str).into());
         put("cache_reason", entry.cache.1.into());
@@ -183,6 +187,22 @@ fn attempt<'a>(
         "servers": noted.servers,
         "candidates": candidates,
     })
+}
+
+/// What names the servers, and how old its last word was when the exchange began: negative where it came later.
+fn source_of(said: &SourceStatement, began: UnixMicros) -> Value {
+    let age_ms = i64::try_from(began.0 / 1000).unwrap_or(i64::MAX).saturating_sub_unsigned(said.said_at_ms);
+    json!({
+        "name": &*said.source,
+        "said_at": rfc3339_of(said.said_at_ms),
+        "age_ms": age_ms,
+        "is_stale": said.is_stale,
+        "problem": said.problem.as_deref(),
+    })
+}
+
+fn rfc3339_of(unix_ms: u64) -> String {
+    String::from_utf8_lossy(&UnixMicros(unix_ms.saturating_mul(1000)).rfc3339()).into_owned()
 }
 
 fn decision(decision: Decision) -> Value {

@@ -10,7 +10,7 @@ use weir_config::{Listener, ServerAddress, Upstream};
 use weir_http::EncodedSlashRule;
 
 use weir_proxy::state::recorder::RecordedPlace;
-use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{LiveSource, Snapshot, UpstreamPlan};
 
 /// Configs whose names are kept; unchanged parts are kept once.
 const GENERATIONS_MAX: usize = 32;
@@ -41,6 +41,8 @@ pub(crate) struct KnownUpstream {
     pub(crate) balance: &'static str,
     /// Whether its servers are spoken to with TLS.
     pub(crate) is_tls: bool,
+    /// What names its servers, where the config does not.
+    pub(crate) source: Option<Arc<LiveSource>>,
     places: Vec<ServerPlace>,
     config: Weak<Upstream>,
 }
@@ -126,7 +128,9 @@ impl GenerationNames {
             }
             let names = KnownUpstream::of(plan, snapshot.revision, None);
             let is_same = |known: &&Arc<KnownUpstream>| {
-                let of = |names: &KnownUpstream| (names.balance, names.is_tls);
+                let of = |names: &KnownUpstream| {
+                    (names.balance, names.is_tls, names.source.as_ref().map(Arc::as_ptr))
+                };
                 of(known) == of(&names) && known.has_servers_of(&names)
             };
             known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
@@ -201,6 +205,7 @@ impl KnownUpstream {
             name: plan.config.name.clone(),
             balance: plan.config.balance.name(),
             is_tls: plan.tls.is_some(),
+            source: plan.config.discovery.is_some().then(|| Arc::clone(&plan.source)),
             places,
             config: Arc::downgrade(&plan.config),
         }

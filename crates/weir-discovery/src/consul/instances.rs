@@ -71,11 +71,11 @@ struct Check {
 /// The key of metadata with the zone, where Consul knows no locality (before 1.17).
 const ZONE: &str = "zone";
 
-/// The servers of an answer.
+/// The servers of an answer, of which all but the first `nearest` are backups.
 ///
 /// # Errors
 /// When it is not what Consul sends.
-pub(super) fn servers_of(body: &[u8]) -> Result<Vec<DiscoveredServer>, String> {
+pub(super) fn servers_of(body: &[u8], nearest: Option<u16>) -> Result<Vec<DiscoveredServer>, String> {
     let instances: Vec<Instance> =
         serde_json::from_slice(body).map_err(|error| format!("the answer cannot be read: {error}"))?;
     let mut found = Vec::new();
@@ -95,8 +95,11 @@ pub(super) fn servers_of(body: &[u8]) -> Result<Vec<DiscoveredServer>, String> {
         }
     }
     let shares: Vec<f64> = found.iter().map(|(share, _)| *share).collect();
-    let weighted = found.into_iter().zip(scaled(&shares));
-    Ok(weighted.map(|((_, server), weight)| DiscoveredServer { weight, ..server }).collect())
+    let weighted = found.into_iter().zip(scaled(&shares)).enumerate();
+    let is_backup = |place: usize| nearest.is_some_and(|nearest| place >= nearest.into());
+    Ok(weighted
+        .map(|(place, ((_, server), weight))| DiscoveredServer { weight, backup: is_backup(place), ..server })
+        .collect())
 }
 
 fn server(instance: &Instance) -> Result<DiscoveredServer, String> {
@@ -135,7 +138,7 @@ mod tests {
     }
 
     fn shown(instances: &[String]) -> Vec<(String, u16)> {
-        let servers = servers_of(format!("[{}]", instances.join(",")).as_bytes()).unwrap();
+        let servers = servers_of(format!("[{}]", instances.join(",")).as_bytes(), None).unwrap();
         servers.iter().map(|server| (server.address.to_string(), server.weight)).collect()
     }
 
@@ -161,16 +164,28 @@ mod tests {
     }
 
     #[test]
+    fn all_but_the_nearest_are_backups() {
+        let instances = [
+            instance("10.0.0.1", [1, 1], "critical"),
+            instance("10.0.0.2", [1, 1], "passing"),
+            instance("10.0.0.3", [1, 1], "warning"),
+            instance("10.0.0.4", [1, 1], "passing"),
+        ];
+        let servers = servers_of(format!("[{}]", instances.join(",")).as_bytes(), Some(2)).unwrap();
+        assert_eq!(servers.iter().map(|server| server.backup).collect::<Vec<_>>(), [false, false, true]);
+    }
+
+    #[test]
     fn what_consul_says_beside_is_metadata() {
         let servers =
-            servers_of(format!("[{}]", instance("10.0.0.1", [1, 1], "passing")).as_bytes()).unwrap();
+            servers_of(format!("[{}]", instance("10.0.0.1", [1, 1], "passing")).as_bytes(), None).unwrap();
         let metadata: Vec<(&str, &str)> =
             servers[0].metadata.iter().map(|(key, value)| (&**key, &**value)).collect();
         let expected =
             [("consul.id", "app-1"), ("consul.node", "n1"), ("consul.tags", "v2,eu"), ("version", "3")];
         assert_eq!(metadata, expected);
         assert_eq!(servers[0].zone.as_deref(), Some("node-zone"));
-        assert!(servers_of(b"{}").is_err());
-        assert_eq!(servers_of(b"[]").unwrap(), []);
+        assert!(servers_of(b"{}", None).is_err());
+        assert_eq!(servers_of(b"[]", None).unwrap(), []);
     }
 }

@@ -1,6 +1,7 @@
 //! A service in Consul, followed by blocking queries of `/v1/health/service`: the agent answers when something has changed, or after some
 //! minutes. `instances` reads the answers, without I/O.
 
+mod fragments;
 mod instances;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::http_client::{HttpClient, Query, RequestProblem, percent_encoded};
 use crate::report::Reporter;
+use crate::route_sources::RouteReporter;
 
 /// How long the agent waits for a change. It adds up to a sixteenth.
 const WAIT: Duration = Duration::from_secs(60);
@@ -24,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks until the task is dropped.
 pub(crate) async fn follow(service: ConsulService, agent: ConsulAgent, reporter: Reporter) {
-    let mut client = HttpClient::new(agent.url.clone(), agent.authorities.as_ref());
+    let mut client = HttpClient::new(agent.url.clone(), agent.tls.as_ref());
     let mut backoff = Backoff::default();
     let mut index = 0;
     loop {
@@ -37,6 +39,33 @@ pub(crate) async fn follow(service: ConsulService, agent: ConsulAgent, reporter:
             }
             Err(problem) => {
                 // What was missed meanwhile must not be waited for.
+                index = 0;
+                reporter.failed(&problem);
+                tokio::time::sleep(backoff.next_wait(clock::random())).await;
+            }
+        }
+    }
+}
+
+/// Asks for the fragments below a prefix until the task is dropped.
+pub(crate) async fn follow_routes(
+    prefix: Box<str>,
+    datacenter: Option<Box<str>>,
+    agent: ConsulAgent,
+    reporter: RouteReporter,
+) {
+    let mut client = HttpClient::new(agent.url.clone(), agent.tls.as_ref());
+    let mut backoff = Backoff::default();
+    let mut index = 0;
+    loop {
+        match fragments::ask(&mut client, &prefix, datacenter.as_deref(), &agent, index).await {
+            Ok((next, fragments)) => {
+                backoff.reset();
+                index = next_index(index, next);
+                reporter.said(fragments);
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(problem) => {
                 index = 0;
                 reporter.failed(&problem);
                 tokio::time::sleep(backoff.next_wait(clock::random())).await;
@@ -66,8 +95,8 @@ async fn ask(
         return Err(RequestProblem::Refused(refusal(head.status, &body, agent)));
     }
     let index = head.field("x-consul-index").and_then(|index| index.parse().ok()).unwrap_or(0);
-    let servers =
-        servers_of(&body).map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?;
+    let servers = servers_of(&body, service.nearest)
+        .map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?;
     Ok((index, servers))
 }
 
@@ -82,6 +111,13 @@ fn target(service: &ConsulService, index: u64) -> String {
     for tag in &service.tags {
         target.push_str(&format!("tag={}&", percent_encoded(tag)));
     }
+    if let Some(filter) = &service.filter {
+        target.push_str(&format!("filter={}&", percent_encoded(filter)));
+    }
+    // The answer is sorted by round trip times, from the agent on.
+    if service.nearest.is_some() {
+        target.push_str("near=_agent&");
+    }
     target.pop();
     target
 }
@@ -90,7 +126,7 @@ fn refusal(status: u16, body: &[u8], agent: &ConsulAgent) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
     let hint = match (status, &agent.token) {
         (403, None) => "; name a file with a token: `discovery.consul.token_file`",
-        (403, Some(_)) => "; the token needs `service:read` and `node:read`",
+        (403, Some(_)) => "; the token needs `service:read` and `node:read`, and `key:read` for routes",
         _ => "",
     };
     format!("{} answered {status} ({}){hint}", agent.url, text.trim())
@@ -106,9 +142,20 @@ mod tests {
             name: "my app".into(),
             tags: vec!["v2".into(), "eu&us".into()],
             datacenter: Some("dc1".into()),
+            filter: Some("Service.Meta.v == \"2\"".into()),
+            nearest: Some(2),
         };
-        assert_eq!(target(&service, 0), "/v1/health/service/my%20app?dc=dc1&tag=v2&tag=eu%26us");
-        let plain = ConsulService { tags: Vec::new(), datacenter: None, name: "app".into() };
+        assert_eq!(
+            target(&service, 0),
+            "/v1/health/service/my%20app?dc=dc1&tag=v2&tag=eu%26us&filter=Service.Meta.v%20%3D%3D%20%222%22&near=_agent"
+        );
+        let plain = ConsulService {
+            name: "app".into(),
+            tags: Vec::new(),
+            datacenter: None,
+            filter: None,
+            nearest: None,
+        };
         assert_eq!(target(&plain, 0), "/v1/health/service/app");
         assert_eq!(target(&plain, 7), "/v1/health/service/app?index=7&wait=60s");
     }

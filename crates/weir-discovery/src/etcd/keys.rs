@@ -31,19 +31,19 @@ pub(super) enum WatchMessage {
     Compacted,
 }
 
-/// The keys with their servers; `None`: the value of the key cannot be used.
-#[derive(Debug, Default)]
-pub(super) struct KnownKeys {
-    prefix: Box<str>,
-    keys: BTreeMap<Box<str>, Option<DiscoveredServer>>,
+/// The keys with what their values mean.
+#[derive(Debug)]
+pub(super) struct KnownKeys<V> {
+    read: fn(&str, &[u8]) -> V,
+    keys: BTreeMap<Box<str>, V>,
 }
 
-impl KnownKeys {
+impl<V> KnownKeys<V> {
     /// Those of a list, and its revision.
-    pub(super) fn of_range(prefix: &str, answer: &Value) -> Result<(Self, i64), String> {
+    pub(super) fn of_range(read: fn(&str, &[u8]) -> V, answer: &Value) -> Result<(Self, i64), String> {
         let revision = answer.get("header").and_then(|header| number(header.get("revision")?));
         let revision = revision.ok_or("it answered without a revision")?;
-        let mut known = Self { prefix: prefix.into(), keys: BTreeMap::new() };
+        let mut known = Self { read, keys: BTreeMap::new() };
         for entry in list(answer, "kvs") {
             known.put(entry)?;
         }
@@ -84,25 +84,39 @@ impl KnownKeys {
     fn put(&mut self, entry: &Value) -> Result<(), String> {
         let key = key_of(entry)?;
         let value = decoded(entry.get("value").unwrap_or(&Value::Null))?;
-        let server = server_of(&value);
-        // A key belongs to one server, which wrote it: the others must not suffer.
-        if let Err(why) = &server {
-            tracing::warn!(key = &*key, why, "a key in etcd is left out");
-        }
-        self.keys.insert(key, server.ok().flatten());
+        let value = (self.read)(&key, &value);
+        self.keys.insert(key, value);
         Ok(())
     }
 
-    /// All servers.
-    pub(super) fn servers(&self) -> Vec<DiscoveredServer> {
-        let named = self.keys.iter().filter_map(|(key, server)| {
-            let mut server = server.clone()?;
-            let name = key.strip_prefix(&*self.prefix).unwrap_or(key);
-            server.metadata.insert("etcd.key".into(), name.into());
-            Some(server)
-        });
-        named.collect()
+    /// The keys with their values.
+    pub(super) fn values(&self) -> &BTreeMap<Box<str>, V> {
+        &self.keys
     }
+}
+
+/// The server of a key; `None`: it says that there is none, or cannot be used.
+pub(super) fn read_server(key: &str, value: &[u8]) -> Option<DiscoveredServer> {
+    let server = server_of(value);
+    // A key belongs to one server, which wrote it: the others must not suffer.
+    if let Err(why) = &server {
+        tracing::warn!(key, why, "a key in etcd is left out");
+    }
+    server.ok().flatten()
+}
+
+/// All servers below a prefix.
+pub(super) fn servers_of(
+    prefix: &str,
+    keys: &BTreeMap<Box<str>, Option<DiscoveredServer>>,
+) -> Vec<DiscoveredServer> {
+    let named = keys.iter().filter_map(|(key, server)| {
+        let mut server = server.clone()?;
+        let name = key.strip_prefix(prefix).unwrap_or(key);
+        server.metadata.insert("etcd.key".into(), name.into());
+        Some(server)
+    });
+    named.collect()
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -177,15 +191,15 @@ mod tests {
         serde_json::json!({ "key": BASE64.encode(key.as_bytes()), "value": BASE64.encode(value.as_bytes()) })
     }
 
-    fn known(entries: &[Value]) -> KnownKeys {
+    fn known(entries: &[Value]) -> KnownKeys<Option<DiscoveredServer>> {
         let answer = serde_json::json!({ "header": { "revision": "41" }, "kvs": entries });
-        let (known, revision) = KnownKeys::of_range("/app/", &answer).unwrap();
+        let (known, revision) = KnownKeys::of_range(read_server, &answer).unwrap();
         assert_eq!(revision, 41);
         known
     }
 
-    fn addresses(known: &KnownKeys) -> Vec<String> {
-        known.servers().iter().map(|server| server.address.to_string()).collect()
+    fn addresses(known: &KnownKeys<Option<DiscoveredServer>>) -> Vec<String> {
+        servers_of("/app/", known.values()).iter().map(|server| server.address.to_string()).collect()
     }
 
     #[test]
@@ -208,7 +222,7 @@ mod tests {
             entry("/app/e", "10.0.0.5:80"),
             entry("/app/f", r#"{"Addr":"10.0.0.6:80","Metadata":{"draining":true}}"#),
         ]);
-        let servers = known.servers();
+        let servers = servers_of("/app/", known.values());
         assert_eq!(addresses(&known), ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.6:80"]);
         assert_eq!((servers[0].weight, servers[0].backup, servers[0].zone.as_deref()), (5, true, Some("z")));
         assert_eq!((&*servers[0].metadata["v"], &*servers[0].metadata["etcd.key"]), ("2", "a"));

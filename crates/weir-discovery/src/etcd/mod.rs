@@ -3,28 +3,83 @@
 
 mod keys;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 use weir_config::{EtcdCluster, SourceUrl};
 
-use self::keys::{KnownKeys, WatchMessage, prefix_end};
+use self::keys::{KnownKeys, WatchMessage, prefix_end, read_server, servers_of};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::http_client::{BODY_BYTES_MAX, HttpClient, Query, RequestProblem};
 use crate::report::Reporter;
+use crate::route_sources::{RouteReporter, read_fragment};
+use crate::server_set::DiscoveredServer;
 
 /// How long an answer may take.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// Follows a prefix until the task is dropped.
+/// What the keys below a prefix are for.
+trait KeyUse {
+    /// What a value means.
+    type Value;
+    const READ: fn(&str, &[u8]) -> Self::Value;
+    /// These are all keys now.
+    fn said(&self, keys: &BTreeMap<Box<str>, Self::Value>);
+    /// There is no answer now.
+    fn failed(&self, why: &RequestProblem);
+}
+
+struct ServerKeys {
+    prefix: Box<str>,
+    reporter: Reporter,
+}
+
+impl KeyUse for ServerKeys {
+    type Value = Option<DiscoveredServer>;
+    const READ: fn(&str, &[u8]) -> Self::Value = read_server;
+
+    fn said(&self, keys: &BTreeMap<Box<str>, Self::Value>) {
+        self.reporter.said(servers_of(&self.prefix, keys));
+    }
+
+    fn failed(&self, why: &RequestProblem) {
+        self.reporter.failed(why);
+    }
+}
+
+impl KeyUse for RouteReporter {
+    type Value = Result<Arc<str>, Box<str>>;
+    const READ: fn(&str, &[u8]) -> Self::Value = |_, value| read_fragment(value);
+
+    fn said(&self, keys: &BTreeMap<Box<str>, Self::Value>) {
+        self.said(keys.clone());
+    }
+
+    fn failed(&self, why: &RequestProblem) {
+        self.failed(why);
+    }
+}
+
+/// Follows the servers below a prefix until the task is dropped.
 pub(crate) async fn follow(prefix: Box<str>, cluster: EtcdCluster, reporter: Reporter) {
+    follow_keys(&prefix, cluster, &ServerKeys { prefix: prefix.clone(), reporter }).await;
+}
+
+/// Follows the fragments below a prefix until the task is dropped.
+pub(crate) async fn follow_routes(prefix: Box<str>, cluster: EtcdCluster, reporter: RouteReporter) {
+    follow_keys(&prefix, cluster, &reporter).await;
+}
+
+async fn follow_keys<U: KeyUse>(prefix: &str, cluster: EtcdCluster, reporter: &U) {
     let mut backoff = Backoff::default();
     let mut member = 0;
     loop {
         let url = &cluster.urls[member % cluster.urls.len()];
-        let mut session = Session { prefix: &prefix, cluster: &cluster, url, reporter: &reporter };
+        let mut session = Session { prefix, cluster: &cluster, url, reporter };
         match session.follow(&mut backoff).await {
             // The revision is compacted: list again, at once.
             Ok(()) => {}
@@ -43,24 +98,23 @@ pub(crate) async fn follow(prefix: Box<str>, cluster: EtcdCluster, reporter: Rep
 }
 
 /// One member that is asked.
-struct Session<'a> {
+struct Session<'a, U> {
     prefix: &'a str,
     cluster: &'a EtcdCluster,
     url: &'a SourceUrl,
-    reporter: &'a Reporter,
+    reporter: &'a U,
 }
 
-impl Session<'_> {
+impl<U: KeyUse> Session<'_, U> {
     /// Lists the keys, then watches them. Ends without an error when they have to be listed anew.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), RequestProblem> {
-        let mut client = HttpClient::new(self.url.clone(), self.cluster.authorities.as_ref());
+        let mut client = HttpClient::new(self.url.clone(), self.cluster.tls.as_ref());
         let token = self.token(&mut client).await?;
         let range = json!({ "key": self.first(), "range_end": self.end() });
         let answer = self.ask(&mut client, "/v3/kv/range", &range, token.as_deref()).await?;
-        let (mut keys, revision) =
-            KnownKeys::of_range(self.prefix, &answer).map_err(|why| self.refused(&why))?;
+        let (mut keys, revision) = KnownKeys::of_range(U::READ, &answer).map_err(|why| self.refused(&why))?;
         backoff.reset();
-        self.reporter.said(keys.servers());
+        self.reporter.said(keys.values());
 
         let create = json!({ "create_request": {
             "key": self.first(), "range_end": self.end(), "start_revision": (revision + 1).to_string(),
@@ -78,7 +132,7 @@ impl Session<'_> {
                 let line: Vec<u8> = received.drain(..=end).collect();
                 match keys.watched(&line).map_err(|why| self.refused(&why))? {
                     WatchMessage::Nothing => {}
-                    WatchMessage::Changed => self.reporter.said(keys.servers()),
+                    WatchMessage::Changed => self.reporter.said(keys.values()),
                     WatchMessage::Compacted => return Ok(()),
                 }
             }

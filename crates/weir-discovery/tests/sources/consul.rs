@@ -1,6 +1,6 @@
 //! A server that speaks like Consul, with answers that are scripted: blocking queries, an index that goes backwards, a refused token.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -9,13 +9,13 @@ use weir_config::{ConsulService, ServerSource, SourceSecret, SourceUrl};
 use super::{FollowedSource, PATIENCE, addresses};
 
 /// A request, and the way to answer it.
-struct Asked {
-    head: String,
+pub(crate) struct Asked {
+    pub(crate) head: String,
     answer: oneshot::Sender<String>,
 }
 
 impl Asked {
-    fn answer(self, index: u64, ports: &[u16]) {
+    pub(crate) fn answer(self, index: u64, ports: &[u16]) {
         let instances: Vec<String> = ports.iter().map(|port| {
             format!(r#"{{"Node": {{"Node": "n", "Address": "127.0.0.1"}}, "Service": {{"ID": "app-{port}", "Address": "", "Port": {port}}}, "Checks": []}}"#)
         }).collect();
@@ -26,14 +26,24 @@ impl Asked {
         );
     }
 
-    fn respond(self, status: &str, fields: &str, body: &str) {
+    pub(crate) fn respond(self, status: &str, fields: &str, body: &str) {
         let text = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len());
         let _gone = self.answer.send(text);
     }
 }
 
+pub(crate) fn service() -> ConsulService {
+    ConsulService {
+        name: "app".into(),
+        tags: vec!["v2".into()],
+        datacenter: None,
+        filter: None,
+        nearest: None,
+    }
+}
+
 /// The address of the agent, and what it is asked.
-async fn agent() -> (u16, UnboundedReceiver<Asked>) {
+pub(crate) async fn agent() -> (u16, UnboundedReceiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let (asked, requests) = unbounded_channel();
@@ -45,7 +55,8 @@ async fn agent() -> (u16, UnboundedReceiver<Asked>) {
     (port, requests)
 }
 
-async fn serve(mut stream: tokio::net::TcpStream, asked: UnboundedSender<Asked>) {
+/// Answers on one connection as the script wants it.
+pub(crate) async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: UnboundedSender<Asked>) {
     let mut received = Vec::new();
     loop {
         while !received.ends_with(b"\r\n\r\n") {
@@ -63,15 +74,14 @@ async fn serve(mut stream: tokio::net::TcpStream, asked: UnboundedSender<Asked>)
     }
 }
 
-async fn next(requests: &mut UnboundedReceiver<Asked>) -> Asked {
+pub(crate) async fn next(requests: &mut UnboundedReceiver<Asked>) -> Asked {
     tokio::time::timeout(PATIENCE, requests.recv()).await.expect("it is asked").unwrap()
 }
 
 #[tokio::test]
 async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     let (port, mut requests) = agent().await;
-    let service =
-        ConsulService { name: "app".into(), tags: vec!["v2".into()], datacenter: Some("dc1".into()) };
+    let service = ConsulService { datacenter: Some("dc1".into()), nearest: Some(1), ..service() };
     let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
         config.settings.consul.url =
             SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
@@ -79,7 +89,7 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     });
     let first = next(&mut requests).await;
     assert!(
-        first.head.starts_with("GET /v1/health/service/app?dc=dc1&tag=v2 HTTP/1.1\r\n"),
+        first.head.starts_with("GET /v1/health/service/app?dc=dc1&tag=v2&near=_agent HTTP/1.1\r\n"),
         "{}",
         first.head
     );
@@ -90,7 +100,8 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     let second = next(&mut requests).await;
     assert!(second.head.contains("index=41&wait=60s&"), "{}", second.head);
     second.answer(42, &[1, 2]);
-    followed.until_servers(&["127.0.0.1:1", "127.0.0.1:2"]).await;
+    let set = followed.until_servers(&["127.0.0.1:1", "127.0.0.1:2"]).await;
+    assert_eq!(set.servers.iter().map(|server| server.backup).collect::<Vec<_>>(), [false, true]);
 
     // The registry began anew.
     let third = next(&mut requests).await;
@@ -118,9 +129,9 @@ async fn changes_are_waited_for_and_a_new_index_begins_anew() {
 }
 
 /// The agent of a real Consul, which ends with the test.
-struct RealConsul {
+pub(crate) struct RealConsul {
     process: std::process::Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Drop for RealConsul {
@@ -131,7 +142,7 @@ impl Drop for RealConsul {
 }
 
 impl RealConsul {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port = free();
         let mut command = std::process::Command::new("consul");
@@ -146,13 +157,17 @@ impl RealConsul {
         command.arg(format!("-http-port={port}")).arg(format!("-serf-lan-port={}", free()));
         command.arg(format!("-server-port={}", free()));
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        Self { process: command.spawn().expect("Consul 1.13.9 is in PATH"), port }
+        Self { process: command.spawn().expect("Consul is built: `cargo xtask consul`"), port }
     }
 
-    async fn put(&self, target: &str, body: &str) -> Option<()> {
+    pub(crate) async fn put(&self, target: &str, body: &str) -> Option<()> {
+        self.ask("PUT", target, body).await
+    }
+
+    pub(crate) async fn ask(&self, method: &str, target: &str, body: &str) -> Option<()> {
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
         let len = body.len();
-        let text = format!("PUT {target} HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}");
+        let text = format!("{method} {target} HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}");
         stream.write_all(text.as_bytes()).await.ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.ok()?;
@@ -174,13 +189,13 @@ impl RealConsul {
 }
 
 #[tokio::test]
-#[ignore = "the real Consul takes four minutes to build: go build github.com/hashicorp/consul@v1.13.9"]
+#[ignore = "the real Consul takes minutes to build: `cargo xtask consul`"]
 async fn the_real_consul_is_followed() {
     let consul = RealConsul::start();
     let port = consul.port;
     consul.register(1, "passing").await;
     consul.register(2, "critical").await;
-    let service = ConsulService { name: "app".into(), tags: vec!["v2".into()], datacenter: None };
+    let service = service();
     let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
         config.settings.consul.url =
             SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };

@@ -23,13 +23,13 @@ struct Zone {
 }
 
 #[derive(Clone)]
-struct DnsServer {
+pub(crate) struct DnsServer {
     zone: Arc<Mutex<Zone>>,
     port: u16,
 }
 
 impl DnsServer {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         // The same port for both: another one when TCP has it already.
         let (udp, tcp) = loop {
             let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -94,21 +94,21 @@ impl DnsServer {
         answer.to_vec().unwrap()
     }
 
-    fn set(&self, name: &str, kind: RecordType, data: Vec<RData>) {
+    pub(crate) fn set(&self, name: &str, kind: RecordType, data: Vec<RData>) {
         self.zone.lock().unwrap().records.insert((name.to_owned(), kind), data);
     }
 
-    fn followed(&self, source: ServerSource) -> FollowedSource {
+    pub(crate) fn followed(&self, source: ServerSource) -> FollowedSource {
         let port = self.port;
         FollowedSource::start(source, |config| config.dns.resolvers = vec![([127, 0, 0, 1], port).into()])
     }
 }
 
-fn a(ip: [u8; 4]) -> RData {
+pub(crate) fn a(ip: [u8; 4]) -> RData {
     RData::A(A(ip.into()))
 }
 
-fn srv(priority: u16, weight: u16, port: u16, target: &str) -> RData {
+pub(crate) fn srv(priority: u16, weight: u16, port: u16, target: &str) -> RData {
     RData::SRV(SRV::new(priority, weight, port, Name::from_ascii(target).unwrap()))
 }
 

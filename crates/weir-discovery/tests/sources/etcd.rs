@@ -1,6 +1,7 @@
 //! The real etcd: keys that come, change and expire, a compaction, a login, and a member that is away.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use weir_config::{ServerSource, SourceSecret, SourceUrl};
 use super::{FollowedSource, PATIENCE, addresses};
 
 /// One member with its own data.
-struct Etcd {
-    process: Child,
-    port: u16,
+pub(crate) struct Etcd {
+    pub(crate) process: Child,
+    pub(crate) port: u16,
+    pub(crate) tls_port: u16,
     folder: tempfile::TempDir,
 }
 
@@ -31,11 +33,21 @@ fn free_port() -> u16 {
 }
 
 impl Etcd {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// With a second port for TLS with the files of this folder, where clients need a certificate.
+    pub(crate) async fn start_tls(certificates: &Path) -> Self {
+        Self::start_with(Some(certificates)).await
+    }
+
+    async fn start_with(certificates: Option<&Path>) -> Self {
         for _ in 0..5 {
             let folder = tempfile::tempdir().unwrap();
-            let port = free_port();
-            let mut etcd = Self { process: Self::spawn(&folder, port), port, folder };
+            let (port, tls_port) = (free_port(), free_port());
+            let process = Self::spawn(&folder, port, certificates.map(|files| (tls_port, files)));
+            let mut etcd = Self { process, port, tls_port, folder };
             if etcd.is_ready().await {
                 return etcd;
             }
@@ -43,12 +55,18 @@ impl Etcd {
         panic!("etcd does not start: another program takes its ports");
     }
 
-    fn spawn(folder: &tempfile::TempDir, port: u16) -> Child {
-        let url = format!("http://127.0.0.1:{port}");
+    fn spawn(folder: &tempfile::TempDir, port: u16, tls: Option<(u16, &Path)>) -> Child {
+        let mut url = format!("http://127.0.0.1:{port}");
         let peer = format!("http://127.0.0.1:{}", free_port());
         let mut command = Command::new("etcd");
         command.args(["--name", "one", "--log-level", "error", "--unsafe-no-fsync", "--data-dir"]);
         command.arg(folder.path().join("data"));
+        if let Some((tls_port, files)) = tls {
+            url.push_str(&format!(",https://127.0.0.1:{tls_port}"));
+            command.arg("--client-cert-auth").arg("--cert-file").arg(files.join("server.pem"));
+            command.arg("--key-file").arg(files.join("server.key"));
+            command.arg("--trusted-ca-file").arg(files.join("ca.pem"));
+        }
         command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("one={peer}")]);
@@ -72,7 +90,7 @@ impl Etcd {
         tokio::time::timeout(PATIENCE, ready).await.unwrap_or(false)
     }
 
-    async fn ask(&self, target: &str, question: &Value) -> Option<Value> {
+    pub(crate) async fn ask(&self, target: &str, question: &Value) -> Option<Value> {
         let body = question.to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
         let len = body.len();
@@ -84,7 +102,7 @@ impl Etcd {
         head.contains(" 200 ").then(|| serde_json::from_str(body).unwrap())
     }
 
-    async fn put(&self, key: &str, value: &str, lease: Option<&str>) -> i64 {
+    pub(crate) async fn put(&self, key: &str, value: &str, lease: Option<&str>) -> i64 {
         let mut question =
             json!({ "key": BASE64.encode(key.as_bytes()), "value": BASE64.encode(value.as_bytes()) });
         if let Some(lease) = lease {
@@ -133,7 +151,7 @@ async fn a_compaction_and_an_outage_lose_no_change() {
     let set = followed.until("that is stale", |set| set.origin.is_stale).await;
     assert_eq!(addresses(&set), ["10.0.0.1:80"]);
 
-    etcd.process = Etcd::spawn(&etcd.folder, etcd.port);
+    etcd.process = Etcd::spawn(&etcd.folder, etcd.port, None);
     assert!(etcd.is_ready().await);
     let revision = etcd.put("/services/app/a", r#"{"Addr":"10.0.0.3:80"}"#, None).await;
     etcd.ask("/v3/kv/compaction", &json!({ "revision": revision.to_string() })).await.expect("it compacts");

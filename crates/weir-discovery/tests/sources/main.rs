@@ -4,15 +4,18 @@
 
 mod files;
 mod dns;
+mod srv_shares;
 mod consul;
 mod etcd;
+mod routes;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::ServerSource;
-use weir_discovery::{DiscoveryConfig, ServerSet};
+use weir_config::{RouteSource, RouteStore, ServerSource};
+use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, ServerSet};
 
 /// Far more than any of these takes, also on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,20 +25,32 @@ struct FollowedSource {
     configs: Option<UnboundedSender<DiscoveryConfig>>,
     config: DiscoveryConfig,
     sets: UnboundedReceiver<ServerSet>,
+    fragments: UnboundedReceiver<FragmentSet>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl FollowedSource {
     fn start(source: ServerSource, change: impl FnOnce(&mut DiscoveryConfig)) -> Self {
-        let mut config =
-            DiscoveryConfig { sources: vec![("app".into(), Arc::new(source))], ..DiscoveryConfig::default() };
+        let sources = vec![("app".into(), Arc::new(source))];
+        Self::start_all(DiscoveryConfig { sources, ..DiscoveryConfig::default() }, change)
+    }
+
+    /// One store of routes, `team`.
+    fn start_routes(store: RouteStore, change: impl FnOnce(&mut DiscoveryConfig)) -> Self {
+        let route_sources = vec![RouteSource { name: "team".into(), store, state_file: None }];
+        Self::start_all(DiscoveryConfig { route_sources, ..DiscoveryConfig::default() }, change)
+    }
+
+    fn start_all(mut config: DiscoveryConfig, change: impl FnOnce(&mut DiscoveryConfig)) -> Self {
         config.dns.ttl_min = Duration::from_millis(20);
         change(&mut config);
         let (configs, next_configs) = unbounded_channel();
         let (sets_sender, sets) = unbounded_channel();
+        let (fragments_sender, fragments) = unbounded_channel();
+        let output = DiscoveryOutput { servers: sets_sender, fragments: fragments_sender };
         configs.send(config.clone()).unwrap();
-        let task = tokio::spawn(weir_discovery::run(next_configs, sets_sender));
-        Self { configs: Some(configs), config, sets, task }
+        let task = tokio::spawn(weir_discovery::run(next_configs, output));
+        Self { configs: Some(configs), config, sets, fragments, task }
     }
 
     /// The next set that is as wanted; others before it are dropped.
@@ -63,6 +78,31 @@ impl FollowedSource {
     async fn until_problem(&mut self, part: &str) -> ServerSet {
         let has = |set: &ServerSet| set.origin.problem.as_ref().is_some_and(|problem| problem.contains(part));
         self.until(&format!("with the problem {part:?}"), has).await
+    }
+
+    /// The next keys of the store of routes, with their texts; problems before them are dropped.
+    async fn next_fragments(&mut self) -> Vec<(String, String)> {
+        let search = async {
+            loop {
+                let set = self.fragments.recv().await.unwrap();
+                assert_eq!(&*set.source, "team");
+                if let Some(fragments) = set.fragments {
+                    return fragments;
+                }
+            }
+        };
+        let fragments = tokio::time::timeout(PATIENCE, search).await.expect("the store says its keys");
+        let text = |text: Result<Arc<str>, Box<str>>| {
+            text.map_or_else(|why| why.to_string(), |text| text.to_string())
+        };
+        fragments.into_iter().map(|(key, value)| (key.to_string(), text(value))).collect()
+    }
+
+    /// The next problem of the store of routes with this text; what is said before it is dropped.
+    async fn until_route_problem(&mut self, part: &str) {
+        let has = |set: &FragmentSet| set.problem.as_ref().is_some_and(|problem| problem.contains(part));
+        let search = async { while !has(&self.fragments.recv().await.unwrap()) {} };
+        tokio::time::timeout(PATIENCE, search).await.unwrap_or_else(|_| panic!("no problem {part:?}"));
     }
 
     async fn stop(mut self) {

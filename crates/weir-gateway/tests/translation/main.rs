@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what reads and renders for tests fails as the tests do")]
 
 mod golden;
+mod hostile;
 mod incremental;
 mod objects;
 mod rendering;

@@ -183,6 +183,14 @@ impl KnownCluster {
         }
     }
 
+    /// Has everything compared anew.
+    pub(crate) fn note_all(&mut self) {
+        self.are_accounts_due = true;
+        self.due_gateways.extend(self.gateways.keys().cloned());
+        let ours = self.classes.iter().filter(|(_, class)| class.spec.controller_name == self.controller_name);
+        self.due_classes.extend(ours.map(|(key, _)| key.clone()));
+    }
+
     fn note_users_of_class(&mut self, class: &ObjectKey) {
         self.are_accounts_due = true;
         let users =

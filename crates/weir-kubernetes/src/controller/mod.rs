@@ -11,14 +11,19 @@ mod pods;
 mod request;
 mod names;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::Client;
+use tokio::sync::watch;
 
 use known::KnownCluster;
 use reconcile::Reconciler;
 pub use request::GatewayPods;
+
+use crate::election::{Election, ElectionSettings};
+use crate::source::find_server;
 
 /// Events that come together are taken together.
 const SETTLING_TIME: Duration = Duration::from_millis(20);
@@ -34,6 +39,10 @@ pub struct ControllerSettings {
     pub pods: GatewayPods,
     /// The ClusterRoleBinding whose subjects are the accounts of all Gateways; it exists, the controller keeps its subjects.
     pub accounts_binding: Box<str>,
+    /// How the API server is found; `None`: by the usual rules, which are `KUBECONFIG`, `~/.kube/config` and the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// Which of several controllers works; `None`: this one does.
+    pub election: Option<ElectionSettings>,
 }
 
 /// Why the controller has to end.
@@ -52,13 +61,44 @@ pub async fn run(
     settings: ControllerSettings,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ControllerError> {
-    let client = Client::try_default().await.map_err(|error| ControllerError::NoServer(error.to_string()))?;
-    run_with(client, settings, stop).await;
+    let config = find_server(settings.kubeconfig.as_deref()).await;
+    let client = config.and_then(|config| Client::try_from(config).map_err(|error| error.to_string()));
+    let client = client.map_err(ControllerError::NoServer)?;
+    let (stopping, stopped) = watch::channel(false);
+    let (leads, leadership) = watch::channel(settings.election.is_none());
+    let election = elect(client.clone(), settings.election.clone(), leads, stopped);
+    let reconciling = async {
+        reconcile(client, settings, leadership, stop).await;
+        let _ended = stopping.send(true);
+    };
+    // The election ends last: it gives up the lease.
+    tokio::join!(reconciling, election);
     Ok(())
 }
 
-/// The same with a client.
-pub(crate) async fn run_with(client: Client, settings: ControllerSettings, stop: impl Future<Output = ()>) {
+/// Takes part in the election, if there is one, until `stopped`.
+async fn elect(
+    client: Client,
+    settings: Option<ElectionSettings>,
+    leads: watch::Sender<bool>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    match settings {
+        Some(settings) => Election::new(client, settings).run(leads, stopped).await,
+        None => {
+            let _stopped = stopped.wait_for(|stopped| *stopped).await;
+            drop(leads);
+        }
+    }
+}
+
+/// Keeps all objects as they are to be, while this process leads.
+async fn reconcile(
+    client: Client,
+    settings: ControllerSettings,
+    mut leadership: watch::Receiver<bool>,
+    stop: impl Future<Output = ()>,
+) {
     let mut stop = std::pin::pin!(stop);
     let mut events = std::pin::pin!(watches::all(&client));
     let mut cluster = KnownCluster::new(&settings.pods.controller_name);
@@ -69,6 +109,13 @@ pub(crate) async fn run_with(client: Client, settings: ControllerSettings, stop:
         tokio::select! {
             biased;
             () = &mut stop => return,
+            changed = leadership.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                // Another process may have left something undone.
+                cluster.note_all();
+            }
             () = tokio::time::sleep(retry_pause), if has_failed => {}
             event = events.next() => match event {
                 Some(Ok(event)) => cluster.take(event),
@@ -86,7 +133,7 @@ pub(crate) async fn run_with(client: Client, settings: ControllerSettings, stop:
                 Err(error) => tracing::warn!("{error}"),
             }
         }
-        if cluster.is_listed() {
+        if cluster.is_listed() && *leadership.borrow() {
             has_failed = !reconciler.run(&mut cluster).await;
             retry_pause = if has_failed { (retry_pause * 2).min(RETRY_PAUSE_MAX) } else { RETRY_PAUSE_MIN };
         }

@@ -121,6 +121,7 @@ fn overview() -> Overview {
         },
     };
     Overview {
+        routes_from: Vec::new(),
         page: Default::default(),
         process: ProcessOverview {
             version: "1.2.3",

@@ -32,6 +32,8 @@ pub struct Overview {
     pub config: ReloadStats,
     /// One per worker.
     pub workers: Vec<WorkerOverview>,
+    /// One per store whose keys hold routes, in the order of the config.
+    pub routes_from: Vec<RoutesFromOverview>,
     /// One per listener, in the order of the config.
     pub listeners: Vec<ListenerOverview>,
     /// One per limit by key, in the order of the config.
@@ -46,6 +48,32 @@ pub struct Overview {
     pub upstreams: Vec<UpstreamOverview>,
     /// Which part of the servers these are.
     pub page: PageOverview,
+}
+
+/// A store whose keys hold routes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RoutesFromOverview {
+    /// Its name in the config.
+    pub name: String,
+    /// In words, such as `etcd /weir/routes/`.
+    pub store: String,
+    /// When it last named its keys, in milliseconds since 1970; `None`: not yet.
+    pub said_at_ms: Option<u64>,
+    /// What is wrong with it now: the fragments are those that it had last.
+    pub problem: Option<String>,
+    /// The keys in use.
+    pub keys: Vec<String>,
+    /// The keys with a mistake, which change nothing.
+    pub refused: Vec<RefusedFragment>,
+}
+
+/// A key whose text cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RefusedFragment {
+    /// The key.
+    pub key: String,
+    /// Its errors.
+    pub errors: Vec<String>,
 }
 
 /// Which part of the servers an overview is about. The figures of an upstream are whole on every page that it is on.

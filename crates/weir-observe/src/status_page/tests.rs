@@ -60,6 +60,7 @@ fn overview(name: &str, servers: usize) -> Overview {
         count: 1234,
     }];
     Overview {
+        routes_from: Vec::new(),
         page: Default::default(),
         process: ProcessOverview {
             version: "1.2.3",

@@ -191,6 +191,15 @@ pub(super) fn config(overview: &Overview, text: &str) -> Markup {
                 div { dt { "Configs still in use" } dd { (live("snapshots", "count", &format::count(config.snapshots))) } }
             }
             @if !config.last_succeeded { p.warning { "The last reload failed: the previous config is still in use. The log has the reason." } }
+            @for source in &overview.routes_from {
+                p.note {
+                    "Routes from " b { (source.store) } " (" (source.name) "): " (format::count(source.keys.len() as u64)) " keys in use. "
+                    @if let Some(problem) = &source.problem { (problem) }
+                }
+                @for refused in &source.refused {
+                    p.warning { "The key " (refused.key) " was refused: " (refused.errors.join("; ")) }
+                }
+            }
             details { summary { "All keys and values, without secrets" } pre tabindex="0" { code { (text) } } }
         }
     }

@@ -24,6 +24,9 @@ pub(crate) struct AttemptHistory {
     pub(crate) excluded: Excluded,
     pub(super) stale_connections: u32,
     pub(super) unprocessed: u32,
+    /// Servers that were passed over: the connection was refused, or could not be had otherwise. They are no attempts by the limit of attempts.
+    pub(super) refused: u32,
+    pub(super) unreached: u32,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
     /// Why the last attempt failed: reported to the client when no other server can take the request.
@@ -32,7 +35,7 @@ pub(crate) struct AttemptHistory {
 
 impl AttemptHistory {
     pub(crate) const fn new() -> Self {
-        Self { excluded: Excluded::new(), stale_connections: 0, unprocessed: 0, fresh: false, last: None }
+        Self { excluded: Excluded::new(), stale_connections: 0, unprocessed: 0, refused: 0, unreached: 0, fresh: false, last: None }
     }
 
     /// Whether a server is left that may take the request after it has failed on `server`, too.
@@ -40,6 +43,13 @@ impl AttemptHistory {
         let mut excluded = self.excluded;
         excluded.insert(server);
         plan.balancer().has_eligible_but(&excluded)
+    }
+
+    /// Whether a server is left that the request has not tried, as far as that is remembered.
+    pub(super) fn leaves_untried(&self, plan: &UpstreamPlan, server: ServerId) -> bool {
+        let mut tried = self.excluded;
+        tried.avoid(server);
+        plan.balancer().has_untried(&tried)
     }
 
     /// The failure to report when no server is left: that of the last attempt, if there was one.

@@ -105,7 +105,11 @@ pub(crate) fn again(
         repeatable: plan.may_repeat(exchange),
         body_replayable: exchange.replay_buffer.is_whole(),
         other_server: history.leaves_other(plan, failed.server),
-        attempts: exchange.record.attempts,
+        untried_server: history.leaves_untried(plan, failed.server),
+        was_refused: failed.failure.cause == Cause::Refused,
+        attempts: exchange.record.attempts - history.refused - history.unreached,
+        refused: history.refused,
+        unreached: history.unreached,
         stale_connections: history.stale_connections,
         unprocessed: history.unprocessed,
         // A wait in the queue before the first attempt is none of its time.
@@ -121,6 +125,10 @@ pub(crate) fn again(
         }
         RetryDecision::Retry { server, counts_as_attempt } => {
             if counts_as_attempt {
+                if plan.retry.passes_over(&facts) {
+                    let passed = if facts.was_refused { &mut history.refused } else { &mut history.unreached };
+                    *passed += 1;
+                }
                 plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();
             } else {

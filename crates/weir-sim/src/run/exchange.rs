@@ -336,7 +336,12 @@ impl Simulation<'_> {
             repeatable: self.model.clients[exchange.arrival.class as usize].idempotent,
             body_replayable: true,
             other_server,
+            // Passing over servers that refuse is not simulated.
+            untried_server: false,
+            was_refused: false,
             attempts: exchange.attempts,
+            refused: 0,
+            unreached: 0,
             stale_connections: 0,
             unprocessed: 0,
             elapsed: Duration::from_nanos(self.agenda.now() - exchange.first_began),

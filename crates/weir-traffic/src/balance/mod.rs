@@ -135,7 +135,20 @@ impl BalancerGroup {
         if pick.excluded.is_empty() {
             self.choose_among(pick, when_full, |_| true)
         } else {
-            self.choose_among(pick, when_full, |peer| !pick.excluded.contains(peer.id))
+            self.choose_again(pick, when_full)
+        }
+    }
+
+    /// The choice for a request that has failed: a server whose last request has not failed, if there is one. Otherwise a request could fail
+    /// on one server after the other of those that are gone, however many of them are well.
+    fn choose_again(&self, pick: &Pick<'_>, when_full: WhenFull) -> BalancerChoice {
+        let is_other = |peer: &BalancerPeer| !pick.excluded.contains(peer.id);
+        let is_well = |peer: &BalancerPeer| peer.state.consecutive_failures().failures() == 0;
+        match self.choose_among(pick, when_full, |peer| is_other(peer) && is_well(peer)) {
+            BalancerChoice::NoneEligible | BalancerChoice::AllFull => {
+                self.choose_among(pick, when_full, is_other)
+            }
+            choice => choice,
         }
     }
 
@@ -311,6 +324,12 @@ impl Balancer {
         let strict = excluded.without_avoided().unwrap_or(*excluded);
         let mut peers = self.groups().flat_map(|group| &group.peers);
         peers.any(|peer| peer.state.is_eligible() && !strict.contains(peer.id))
+    }
+
+    /// Whether a server may be chosen, full or not, on which a request has not failed at all.
+    pub fn has_untried(&self, tried: &Excluded) -> bool {
+        let mut peers = self.groups().flat_map(|group| &group.peers);
+        peers.any(|peer| peer.state.is_eligible() && !tried.contains(peer.id))
     }
 
     /// Gives back the slot that [`Self::choose`] took on `server`.

@@ -12,7 +12,11 @@ const BROKEN_GET: FailedAttempt = FailedAttempt {
     repeatable: true,
     body_replayable: true,
     other_server: true,
+    untried_server: true,
+    was_refused: false,
     attempts: 1,
+    refused: 0,
+    unreached: 0,
     stale_connections: 0,
     unprocessed: 0,
     elapsed: Duration::ZERO,
@@ -154,6 +158,36 @@ fn what_no_server_has_processed_goes_again_whatever_it_is() {
     }
 }
 
+/// After a rollout or a scaling down, a source may still name many servers that are gone.
+#[test]
+fn servers_that_nothing_reaches_are_passed_over() {
+    let policy = RetryPolicy::default();
+    let refused =
+        FailedAttempt { cause: RetryCause::Connect, sent_any: false, was_refused: true, ..BROKEN_GET };
+    let exhausted = RetryDecision::GiveUp(RetryRefusal::AttemptsExhausted);
+    // A POST, too: it has reached nobody.
+    let often = FailedAttempt { attempts: 2, refused: 30, repeatable: false, ..refused };
+    assert_eq!(policy.judge(&often, || panic!("it is free")), OTHER_FIRST);
+    assert!(policy.passes_over(&often));
+    assert_eq!(judge(&policy, FailedAttempt { refused: REFUSED_MAX, ..often }), exhausted);
+    // It has been to all of them.
+    assert_eq!(judge(&policy, FailedAttempt { untried_server: false, ..often }), exhausted);
+    // What takes time has a smaller limit.
+    let late = FailedAttempt { was_refused: false, unreached: UNREACHED_MAX - 1, ..often };
+    assert_eq!(judge(&policy, late), OTHER_FIRST);
+    assert_eq!(judge(&policy, FailedAttempt { unreached: UNREACHED_MAX, ..late }), exhausted);
+    assert_eq!(
+        judge(&policy, FailedAttempt { elapsed: policy.elapsed_max, ..often }),
+        RetryDecision::GiveUp(RetryRefusal::TimeLimit)
+    );
+    // A server that was reached is an attempt.
+    let broke = FailedAttempt { attempts: 2, untried_server: true, ..BROKEN_GET };
+    assert_eq!(judge(&policy, broke), exhausted);
+    // No retries are no retries.
+    let never = RetryPolicy { attempts_max: 1, ..RetryPolicy::default() };
+    assert_eq!(judge(&never, FailedAttempt { attempts: 1, refused: 0, ..often }), exhausted);
+}
+
 /// The server may be at work, or wait for news that the client asked for.
 #[test]
 fn an_answer_that_is_late_is_asked_for_again_on_request_only() {
@@ -242,7 +276,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
         );
         assert!(failed.body_replayable, "the body is not complete: {failed:?}");
         if counts_as_attempt {
-            assert!(failed.attempts < 3, "{failed:?}");
+            assert!(failed.attempts < 3 || eager.passes_over(&failed), "{failed:?}");
             assert_ne!(server, NextServer::SameFresh, "{failed:?}");
             assert!(failed.other_server || server == NextServer::OtherFirst, "there is no other: {failed:?}");
         } else if failed.cause.is_unprocessed() {
@@ -285,7 +319,11 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
                     repeatable: flags & 16 != 0,
                     body_replayable: flags & 32 != 0,
                     other_server: flags & 64 != 0,
+                    untried_server: flags & 64 != 0,
+                    was_refused: flags & 1 == 0,
                     attempts,
+                    refused: stale_connections * 16,
+                    unreached: stale_connections,
                     stale_connections,
                     unprocessed: stale_connections * 2,
                     elapsed: Duration::ZERO,

@@ -13,6 +13,7 @@ use weir_traffic::ServerId;
 use weir_traffic::balance::{Excluded, HashKey, Pick, ServerCandidate};
 use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 
+use super::known_sources::KnownSources;
 use super::listener::ListenerChoice;
 use super::request::{ExplainedRequest, lossy};
 
@@ -28,6 +29,8 @@ pub(super) struct RequestExplanation<'a> {
     pub(super) disposition: Disposition<'a>,
     /// What to consider about the route, for a request that may have a body.
     pub(super) advice: Option<String>,
+    /// What names servers that the config does not.
+    pub(super) sources: &'a KnownSources,
 }
 
 /// The outcome.
@@ -97,9 +100,11 @@ impl<'a> RequestExplanation<'a> {
         listener: &'a Listener,
         why: ListenerChoice,
         request: &'a ExplainedRequest,
+        sources: &'a KnownSources,
     ) -> Self {
         let mut explanation = Self {
             request,
+            sources,
             listener,
             why,
             routes: Vec::new(),

@@ -113,6 +113,7 @@ fn destination(explanation: &RequestExplanation<'_>, destination: &UpstreamDesti
         .collect();
     json!({
         "name": destination.upstream.name,
+        "source": explanation.sources.json(destination.upstream),
         "percent": destination.percent,
         "headers": sentence::own_changes(explanation, destination),
         "protocol": destination.upstream.protocol.name(),

@@ -9,6 +9,7 @@ mod rules;
 mod sentence;
 mod explanation;
 mod request;
+mod known_sources;
 mod listener;
 mod url;
 
@@ -23,6 +24,7 @@ use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::output;
 use explanation::RequestExplanation;
+use known_sources::KnownSources;
 use request::ExplainedRequest;
 use url::Url;
 
@@ -81,10 +83,11 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<ExitCode, CommandError
 
 fn explain(config: &Config, arguments: &ExplainArguments) -> Result<String, CommandError> {
     let url = Url::parse(&arguments.url).map_err(|what| CommandError::Usage { what, help: None })?;
-    let (listener, why) = listener::choose(config, &url, arguments.listener.as_deref())?;
+    let (config, sources) = KnownSources::read(config);
+    let (listener, why) = listener::choose(&config, &url, arguments.listener.as_deref())?;
     let request =
         ExplainedRequest::new(&url, &arguments.method, &arguments.headers, arguments.from, listener)?;
-    let explanation = RequestExplanation::new(config, listener, why, &request);
+    let explanation = RequestExplanation::new(&config, listener, why, &request, &sources);
     Ok(match arguments.format {
         ExplainFormat::Text => text::render(&explanation),
         ExplainFormat::Json => json::render(&explanation),

@@ -329,3 +329,37 @@ fn what_is_no_request_is_a_usage_error() {
         assert!(matches!(outcome, Err(CommandError::Usage { .. })), "{arguments:?}: {outcome:?}");
     }
 }
+
+/// Servers that a source names are those of the state file, and the explanation says how old they are.
+#[test]
+fn servers_of_a_source_come_from_the_state_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("servers.json");
+    let explained = |keys: &str| {
+        let text = format!(
+            "{keys}\n[listener.web]\naddress = \"127.0.0.1:8080\"\nupstream = \"app\"\n[upstream.app]\ndiscovery.consul = \"app\"\n"
+        );
+        let config = Config::parse(&text, "weir.toml").unwrap();
+        let typed = Typed::parse_from(["explain", "weir.toml", "http://a.test:8080/"]);
+        explain(&config, &typed.arguments).unwrap()
+    };
+    let without = explained("");
+    assert!(
+        without.contains("\nsource     consul app names the servers; they are not known here"),
+        "{without}"
+    );
+    let key = format!("discovery.state_file = \"{}\"", state.display());
+    assert!(explained(&key).contains("state_file` cannot be read: No such file"), "{}", explained(&key));
+    let stored = |source: &str| {
+        let said_at = crate::clock::unix_seconds() - 300;
+        let servers =
+            json!([{ "address": "10.0.0.7:80", "weight": 3 }, { "address": "10.0.0.8:80", "weight": 1 }]);
+        json!({ "version": 1, "upstreams": { "app": { "source": source, "said_at": said_at, "servers": servers } } })
+    };
+    std::fs::write(&state, stored("consul app").to_string()).unwrap();
+    let known = explained(&key);
+    assert!(known.contains("\nsource     consul app names the servers; it did so last 5 min ago"), "{known}");
+    assert!(known.contains("10.0.0.7:80  weight 3     75.0 %"), "{known}");
+    std::fs::write(&state, stored("consul other").to_string()).unwrap();
+    assert!(explained(&key).contains("has none of them yet"));
+}

@@ -192,6 +192,9 @@ fn push_destination(
         String::new()
     };
     page.line("upstream", &format!("{}{part}", upstream.name));
+    if let Some(source) = explanation.sources.sentence(upstream) {
+        page.line("source", &source);
+    }
     for change in sentence::own_changes(explanation, destination) {
         page.line("header", &change);
     }

@@ -16,7 +16,7 @@ use clap::Args;
 #[cfg(not(feature = "kubernetes"))]
 pub(crate) use left_out::AbsentRoutes as KubernetesRoutes;
 #[cfg(feature = "kubernetes")]
-pub(crate) use routes::KubernetesRoutes;
+pub(crate) use routes::{KubernetesRoutes, election};
 
 /// The options of `weir serve --kubernetes`.
 #[derive(Debug, Clone, Args)]
@@ -86,7 +86,7 @@ fn parse_gateway(text: &str) -> Result<ServedGateway, String> {
     parse_key(text).map(|key| ServedGateway(Some(key)))
 }
 
-fn parse_lease(text: &str) -> Result<LeaseChoice, String> {
+pub(crate) fn parse_lease(text: &str) -> Result<LeaseChoice, String> {
     if text == "off" {
         return Ok(LeaseChoice::Off);
     }

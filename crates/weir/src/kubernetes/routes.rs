@@ -33,7 +33,7 @@ const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 const BASE_HELP: &str = "remove it: with `--kubernetes`, the objects of the cluster say this";
 
 /// Tables that the file may not have: Kubernetes says this.
-const FORBIDDEN: [&str; 2] = ["listener", "upstream"];
+const FORBIDDEN: [&str; 3] = ["listener", "upstream", "routes_from"];
 
 /// The routes of a cluster.
 pub(crate) struct KubernetesRoutes {
@@ -101,16 +101,8 @@ impl KubernetesRoutes {
     fn settings(&self, base: &Config) -> SourceSettings {
         let arguments = &self.arguments;
         let served = self.served.0.as_ref().map(|(namespace, name)| ObjectKey::new(namespace, name));
-        let lease = match &arguments.lease {
-            Some(LeaseChoice::Off) => None,
-            Some(LeaseChoice::At(namespace, name)) => Some(ObjectKey::new(namespace, name)),
-            None => {
-                let name =
-                    served.as_ref().map_or_else(|| "weir".to_owned(), |key| format!("weir-{}", key.name));
-                Some(ObjectKey::new(&pod_namespace(), &name))
-            }
-        };
-        let election = lease.map(|lease| ElectionSettings { lease, identity: identity() });
+        let name = served.as_ref().map_or_else(|| "weir".to_owned(), |key| format!("weir-{}", key.name));
+        let election = election(arguments.lease.as_ref(), &name);
         SourceSettings {
             gateway: GatewaySettings {
                 controller_name: arguments.controller_name.as_str().into(),
@@ -131,6 +123,16 @@ impl KubernetesRoutes {
             election,
         }
     }
+}
+
+/// The election that a process takes part in: by default that of a Lease in the namespace of the pod.
+pub(crate) fn election(lease: Option<&LeaseChoice>, default_name: &str) -> Option<ElectionSettings> {
+    let lease = match lease {
+        Some(LeaseChoice::Off) => return None,
+        Some(LeaseChoice::At(namespace, name)) => ObjectKey::new(namespace, name),
+        None => ObjectKey::new(&pod_namespace(), default_name),
+    };
+    Some(ElectionSettings { lease, identity: identity() })
 }
 
 /// Has the proxy go over to it, and tells the outcome; whether it went well.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::values::{millis, number};
-use crate::output::{counted, shown};
+use crate::output::{counted, lasting, shown};
 
 /// Columns of the label, the space behind it included.
 const LABEL: usize = 11;
@@ -136,6 +136,26 @@ fn where_it_went(page: &mut ReportText, exchange: &Value) {
             ),
         );
     }
+    if !exchange["source"].is_null() {
+        page.line("source", &source(&exchange["source"]));
+    }
+}
+
+/// What names the servers of the upstream, and how long before or after the beginning of the exchange it did so last.
+fn source(source: &Value) -> String {
+    let age_ms = source["age_ms"].as_i64().unwrap_or(0);
+    let (age, when) = (lasting(age_ms.unsigned_abs() / 1000), if age_ms < 0 { "after" } else { "before" });
+    let mut text = format!(
+        "{} names the servers; it did so last {age} {when} the exchange began",
+        shown(&source["name"])
+    );
+    if source["is_stale"] == true {
+        text.push_str("; it does not answer now");
+    }
+    if let Some(problem) = source["problem"].as_str() {
+        text.push_str(&format!(": {problem}"));
+    }
+    text
 }
 
 fn how_long_it_waited(page: &mut ReportText, exchange: &Value) {

@@ -153,3 +153,21 @@ fn failures_are_listed_one_a_line() {
             .contains("No failure since then")
     );
 }
+
+#[test]
+fn the_source_of_the_servers_is_named_with_its_age() {
+    let with = |source: Value| {
+        let mut exchange = retried();
+        exchange["source"] = source;
+        reports(&json!({ "exchanges": [exchange] }))
+    };
+    let fresh =
+        with(json!({ "name": "etcd /services/app/", "age_ms": 12_400, "is_stale": false, "problem": null }));
+    let line =
+        "\nsource     etcd /services/app/ names the servers; it did so last 12 s before the exchange began\n";
+    assert!(fresh.contains(line), "{fresh}");
+    let stale =
+        with(json!({ "name": "dns a:80", "age_ms": -200_000, "is_stale": true, "problem": "no answer" }));
+    assert!(stale.contains("last 3 min after the exchange began; it does not answer now:"), "{stale}");
+    assert!(stale.contains("no answer"), "{stale}");
+}

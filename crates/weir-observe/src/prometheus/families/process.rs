@@ -96,6 +96,12 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, stats| samples.value(stats.reload.generation);
     "weir_config_snapshots" Gauge Process, "Configs that are still referenced, including the one in use.",
         |samples, stats| samples.value(stats.reload.snapshots);
+    "weir_config_fragments" Gauge Process, "Keys of stores (`routes_from`) that are part of the config in use.",
+        |samples, stats| samples.value(stats.reload.fragments);
+    "weir_config_fragments_refused" Gauge Process, "Keys of stores (`routes_from`) with a mistake, which change nothing.",
+        |samples, stats| samples.value(stats.reload.fragments_refused);
+    "weir_config_route_stores_stale" Gauge Process, "Stores of routes (`routes_from`) that do not answer, so that the last known fragments are in use.",
+        |samples, stats| samples.value(stats.reload.route_stores_stale);
 
     "weir_admin_requests_total" Counter Process, "Requests to the admin listener that succeeded.",
         |samples, stats| samples.value(stats.admin.requests);

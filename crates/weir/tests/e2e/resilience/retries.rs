@@ -268,3 +268,23 @@ fn the_budget_grows_with_the_traffic() {
     assert!(failed <= 40, "{failed} failed; the first ones find nothing in the budget");
     assert!(refused(&weir, "budget-exhausted") >= 1.0, "but no more than it is worth");
 }
+
+/// After a rollout, a source may still name servers that are gone. A POST that meets one after the other of them has reached nobody, so that it
+/// goes on, and each is met about once.
+#[test]
+fn servers_that_refuse_are_passed_over_without_using_up_attempts() {
+    let origin = Origin::serving("here");
+    let port = CLOSED_PORT.rsplit(':').next().expect("it has a port");
+    let gone: String = (1..=20).map(|host| format!("\"127.0.1.{host}:{port}\", ")).collect();
+    let weir = Weir::start(&format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+         [upstream.app]\nservers = [{gone}\"{}\"]\nretry = {{ attempts_max = 2 }}\n",
+        origin.address()
+    ));
+    for _ in 0..10 {
+        let response = send(&weir, "POST", "once");
+        assert_eq!((response.status, &*response.text()), (200, "here"), "{response:?}");
+    }
+    assert!(retries(&weir, "connect") >= 10.0);
+    assert_eq!(refused(&weir, "attempts-exhausted"), 0.0);
+}
