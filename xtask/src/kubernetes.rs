@@ -80,7 +80,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &ConformanceArguments) -> an
         .args(["--profiles", if arguments.all { PROFILES_ALL } else { PROFILES_CI }])
         .limit(RUN_LIMIT);
     if arguments.controller {
-        conformance = conformance.arg("--manifests").arg(workspace.root().join("packaging/kubernetes/all-secrets"));
+        conformance =
+            conformance.arg("--manifests").arg(workspace.root().join("packaging/kubernetes/all-secrets"));
     }
     if let Some(name) = &arguments.test {
         conformance = conformance.args(["--test", name]);

@@ -277,11 +277,8 @@ impl RetryPolicy {
     /// Whether the request goes on to a server that it has not tried, and this was no attempt: nobody was reached. After a rollout or a scaling
     /// down, any number of servers may be gone that their source still names.
     pub fn passes_over(&self, failed: &FailedAttempt) -> bool {
-        let is_within = if failed.was_refused {
-            failed.refused < REFUSED_MAX
-        } else {
-            failed.unreached < UNREACHED_MAX
-        };
+        let is_within =
+            if failed.was_refused { failed.refused < REFUSED_MAX } else { failed.unreached < UNREACHED_MAX };
         let is_unreached = failed.cause == RetryCause::Connect && !failed.sent_any;
         self.attempts_max > 1 && is_unreached && failed.untried_server && is_within
     }

@@ -60,7 +60,8 @@ pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;
 pub use destination::ForwardHost;
 pub use discovery::{
-    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceTls, SourceUrl,
+    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceTls,
+    SourceUrl,
 };
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;

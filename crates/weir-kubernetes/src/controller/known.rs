@@ -187,7 +187,8 @@ impl KnownCluster {
     pub(crate) fn note_all(&mut self) {
         self.are_accounts_due = true;
         self.due_gateways.extend(self.gateways.keys().cloned());
-        let ours = self.classes.iter().filter(|(_, class)| class.spec.controller_name == self.controller_name);
+        let ours =
+            self.classes.iter().filter(|(_, class)| class.spec.controller_name == self.controller_name);
         self.due_classes.extend(ours.map(|(key, _)| key.clone()));
     }
 

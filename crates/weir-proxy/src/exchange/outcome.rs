@@ -35,7 +35,15 @@ pub(crate) struct AttemptHistory {
 
 impl AttemptHistory {
     pub(crate) const fn new() -> Self {
-        Self { excluded: Excluded::new(), stale_connections: 0, unprocessed: 0, refused: 0, unreached: 0, fresh: false, last: None }
+        Self {
+            excluded: Excluded::new(),
+            stale_connections: 0,
+            unprocessed: 0,
+            refused: 0,
+            unreached: 0,
+            fresh: false,
+            last: None,
+        }
     }
 
     /// Whether a server is left that may take the request after it has failed on `server`, too.

@@ -126,7 +126,8 @@ pub(crate) fn again(
         RetryDecision::Retry { server, counts_as_attempt } => {
             if counts_as_attempt {
                 if plan.retry.passes_over(&facts) {
-                    let passed = if facts.was_refused { &mut history.refused } else { &mut history.unreached };
+                    let passed =
+                        if facts.was_refused { &mut history.refused } else { &mut history.unreached };
                     *passed += 1;
                 }
                 plans.upstream_shard().retries[cause.index()].increment();
