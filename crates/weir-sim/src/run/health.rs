@@ -50,7 +50,7 @@ impl Simulation<'_> {
         match self.condition_of(balancer, server) {
             ServerCondition::Serving => self.probed(balancer, server, began_ms, true),
             ServerCondition::Stopped | ServerCondition::Failing => {
-                self.probed(balancer, server, began_ms, false)
+                self.probed(balancer, server, began_ms, false);
             }
             ServerCondition::Hung => {
                 let timeout = self.upstream.health.map_or(0, |health| health.timeout);

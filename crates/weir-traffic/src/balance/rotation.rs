@@ -61,9 +61,11 @@ impl Rotation {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// Where the server in `peer` stands now, relative to the others.
+    /// Where the server in `peer` stands now, relative to the others; with its new turn if the next choice would give it one.
     pub(super) fn place(&self, peer: &BalancerPeer) -> i64 {
-        RotationPlace::of(self.clock(), &peer.state).0
+        let turn = peer.state.turn().load(Ordering::Relaxed);
+        let clock = self.clock();
+        self.new_turn(peer, turn, clock).unwrap_or(turn).wrapping_sub(clock) as i64
     }
 
     /// Moves the server's turn on by one stride; false when another worker was faster. A server that was
@@ -98,24 +100,25 @@ impl Rotation {
     #[cold]
     pub(super) fn mend(&self, peers: &[BalancerPeer]) {
         for peer in peers {
-            let share = peer.state.share();
-            if share == 0 {
-                continue;
-            }
             // The turn before the clock: with a clock of before, after which other workers went on, each turn would be far ahead, and
             // its server would get in a row what the others chose meanwhile.
             let turn = peer.state.turn().load(Ordering::Acquire);
-            let clock = self.clock();
-            let place = RotationPlace(turn.wrapping_sub(clock) as i64);
-            if !place.is_too_far(share) && !place.is_long_past(&peer.state) {
-                continue;
-            }
-            let random = mix(self.seed ^ peer.key ^ turn);
-            let offset = (u128::from(random) * u128::from(stride(share))) >> 64;
-            let mended = clock.wrapping_add(offset as u64);
+            let Some(mended) = self.new_turn(peer, turn, self.clock()) else { continue };
             // When another worker was faster, its value is as good.
             let _ = peer.state.turn().compare_exchange(turn, mended, Ordering::Relaxed, Ordering::Relaxed);
         }
+    }
+
+    /// The turn that replaces one too far from the clock; `None` when it is near enough, or the server takes no requests.
+    fn new_turn(&self, peer: &BalancerPeer, turn: u64, clock: u64) -> Option<u64> {
+        let share = peer.state.share();
+        let place = RotationPlace(turn.wrapping_sub(clock) as i64);
+        if share == 0 || !(place.is_too_far(share) || place.is_long_past(&peer.state)) {
+            return None;
+        }
+        let random = mix(self.seed ^ peer.key ^ turn);
+        let offset = (u128::from(random) * u128::from(stride(share))) >> 64;
+        Some(clock.wrapping_add(offset as u64))
     }
 }
 
