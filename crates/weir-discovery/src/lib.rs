@@ -31,4 +31,4 @@ mod clock;
 pub use route_sources::FragmentSet;
 pub use run::{DiscoveryConfig, DiscoveryOutput, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
-pub use state_file::stored_servers;
+pub use state_file::{StoredServers, stored_servers};

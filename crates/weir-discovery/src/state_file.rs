@@ -105,13 +105,14 @@ fn try_read(path: &Path) -> io::Result<BTreeMap<Box<str>, StoredUpstream>> {
     }
 }
 
+/// Servers, and when a source named them.
+pub type StoredServers = (Vec<DiscoveredServer>, SystemTime);
+
 /// The servers that the sources of a config named last, by upstream, and when: as the state file has them, without asking a source.
 ///
 /// # Errors
 /// When there is a state file and it cannot be read.
-pub fn stored_servers(
-    config: &Config,
-) -> io::Result<BTreeMap<Box<str>, (Vec<DiscoveredServer>, SystemTime)>> {
+pub fn stored_servers(config: &Config) -> io::Result<BTreeMap<Box<str>, StoredServers>> {
     let Some(path) = config.discovery.state_file.as_deref() else { return Ok(BTreeMap::new()) };
     let stored = try_read(path)?;
     let of_upstream = |upstream: &Upstream| {

@@ -6,8 +6,7 @@ use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
     GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
     IngressStatus, ListenerSetStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind,
-    RouteParentStatus,
-    RouteStatus,
+    RouteParentStatus, RouteStatus,
 };
 use crate::assembly::RouteState;
 use crate::attachment::RouteParent;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::api::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
-    IngressClass, ListenerSet, Namespace, ObjectMeta, OpaqueSecret, ReferenceGrant, ResourceVersion, SecretObject,
-    Service, TcpRoute, TlsRoute,
+    IngressClass, ListenerSet, Namespace, ObjectMeta, OpaqueSecret, ReferenceGrant, ResourceVersion,
+    SecretObject, Service, TcpRoute, TlsRoute,
 };
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.

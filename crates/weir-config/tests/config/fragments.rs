@@ -18,10 +18,10 @@ struct Setting {
 
 impl Setting {
     fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        std::fs::write(folder.path().join("weir.toml"), FILE).unwrap();
+        let folder = TempDir::new().expect("a folder");
+        std::fs::write(folder.path().join("weir.toml"), FILE).expect("it is writable");
         let mut file = ConfigFile::new(folder.path().join("weir.toml"));
-        let (config, _) = file.read().unwrap();
+        let (config, _) = file.read().expect("the file is sound");
         file.follow(config);
         Self { folder, file }
     }
@@ -31,9 +31,9 @@ impl Setting {
         let offered: OfferedFragments =
             keys.iter().map(|(key, text)| ((*key).into(), Ok(Arc::from(*text)))).collect();
         self.file.offer("r", offered);
-        let config = self.file.read_fragments().unwrap().unwrap();
+        let config = self.file.read_fragments().expect("the file is there").expect("the file is sound");
         self.file.follow(config.clone());
-        let report = self.file.fragment_reports().next().unwrap().1;
+        let report = self.file.fragment_reports().next().expect("there is a source").1;
         (upstreams(&config), report)
     }
 }
@@ -125,5 +125,5 @@ fn a_file_that_does_not_fit_the_fragments_in_use_is_refused() {
     // What was in use goes on.
     assert_eq!(setting.offer(&[("/r/shop", SHOP)]).0, ["app", "shop"]);
     std::fs::write(&path, FILE).unwrap();
-    assert_eq!(upstreams(&setting.file.read().unwrap().0), ["app", "shop"]);
+    assert_eq!(upstreams(&setting.file.read().expect("the file is sound").0), ["app", "shop"]);
 }
