@@ -1,6 +1,7 @@
 //! From a reference to a backend to an upstream, or to the reason why there is none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_config::{LoadedCertificate, ServerProtocol, Upstream, UpstreamSettings, UpstreamTls};
 

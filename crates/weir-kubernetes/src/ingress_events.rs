@@ -24,7 +24,7 @@ impl IngressLog {
                 let (ingress, why) = (&report.key, problem.sentence());
                 match problem.refuses {
                     true => {
-                        tracing::error!(%ingress, why, "an Ingress is not served: its paths are answered 503")
+                        tracing::error!(%ingress, why, "an Ingress is not served: its paths are answered 503");
                     }
                     false => tracing::warn!(%ingress, why, "a part of an Ingress is not applied"),
                 }

@@ -74,6 +74,7 @@ impl WatchedApis {
             ObjectKind::Ingress | ObjectKind::IngressClass | ObjectKind::OpaqueSecret => self.ingresses,
             ObjectKind::GatewayClass
             | ObjectKind::Gateway
+            | ObjectKind::ListenerSet
             | ObjectKind::HttpRoute
             | ObjectKind::GrpcRoute
             | ObjectKind::TlsRoute

@@ -123,7 +123,7 @@ impl RouteFragments {
                     .map(|report| report.in_use.keys().map(ToString::to_string).collect())
                     .unwrap_or_default(),
                 refused: report
-                    .map(|report| report.problems.iter().map(refused).collect())
+                    .map(|report| report.problems.iter().map(|(key, lines)| refused(key, lines)).collect())
                     .unwrap_or_default(),
             }
         });
@@ -142,8 +142,8 @@ impl RouteFragments {
     }
 }
 
-fn refused((key, lines): (&Box<str>, &Vec<String>)) -> RefusedFragment {
-    RefusedFragment { key: key.to_string(), errors: lines.clone() }
+fn refused(key: &str, lines: &[String]) -> RefusedFragment {
+    RefusedFragment { key: key.to_owned(), errors: lines.to_vec() }
 }
 
 fn log_changes(source: &str, before: &FragmentReport, now: &FragmentReport) {

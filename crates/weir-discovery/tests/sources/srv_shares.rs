@@ -36,7 +36,7 @@ fn shares(balancer: &Balancer, servers: usize, seed: u64) -> Vec<f64> {
     let (mut counts, mut running) = (vec![0_u32; servers], VecDeque::new());
     for at in 0..PICKS {
         let pick =
-            Pick { hash: None, excluded: &Excluded::NONE, random: random.u64(..), now_ms: at as u64 / 10 };
+            Pick { hash: None, excluded: Excluded::NONE, random: random.u64(..), now_ms: at as u64 / 10 };
         let BalancerChoice::Server(server) = balancer.choose(&pick) else { panic!("there is a server") };
         counts[server.index()] += 1;
         running.push_back(server);

@@ -49,13 +49,14 @@ fn headers(
         work.refuse(annotation, false, format!("the ConfigMap {key} does not exist"));
         return Vec::new();
     };
-    let read = |(name, value): (&Box<str>, &Box<str>)| match header(name, value) {
+    let read = |name: &str, value: &str| match header(name, value) {
         Ok((_, _)) if annotation == "proxy-set-headers" && value.contains('$') => {
             Err(format!("ConfigMap {key}: `{name}`: variables of nginx have no equivalent"))
         }
         read => read.map_err(|why| format!("ConfigMap {key}: {why}")),
     };
-    let (good, bad): (Vec<_>, Vec<_>) = map.data.iter().map(read).partition(Result::is_ok);
+    let (good, bad): (Vec<_>, Vec<_>) =
+        map.data.iter().map(|(name, value)| read(name, value)).partition(Result::is_ok);
     bad.into_iter().filter_map(Result::err).for_each(|why| work.refuse(annotation, false, why));
     good.into_iter().filter_map(Result::ok).collect()
 }

@@ -73,7 +73,7 @@ impl IngressScope<'_> {
         };
         let reference =
             BackendReference { name: service.name.clone(), port: Some(port), ..BackendReference::default() };
-        let resolved = scope.resolve(&reference, None);
+        let resolved = scope.resolve(&reference);
         resolved.map_err(|refusal| refusal.message.trim_start_matches("backendRefs: ").to_owned())
     }
 

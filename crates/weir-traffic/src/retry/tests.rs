@@ -261,6 +261,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
         on_timeout: true,
         on_status: vec![503],
         on_grpc_status: vec![14],
+        ..RetryPolicy::default()
     };
     let mut retried = 0;
     for failed in all_facts() {

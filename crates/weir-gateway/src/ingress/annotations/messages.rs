@@ -272,7 +272,7 @@ impl IngressDraft {
             match self.cors() {
                 Ok(cors) => self.route.cors = Some(Box::new(cors)),
                 Err(why) => {
-                    problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}enable-cors"), false, why))
+                    problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}enable-cors"), false, why));
                 }
             }
         }
