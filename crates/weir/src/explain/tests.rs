@@ -359,7 +359,7 @@ fn servers_of_a_source_come_from_the_state_file() {
     std::fs::write(&state, stored("consul app").to_string()).unwrap();
     let known = explained(&key);
     assert!(known.contains("\nsource     consul app names the servers; it did so last 5 min ago"), "{known}");
-    assert!(known.contains("10.0.0.7:80  weight 3     75.0 %"), "{known}");
+    assert!(known.contains("10.0.0.7:80  weight 3      75 %"), "{known}");
     std::fs::write(&state, stored("consul other").to_string()).unwrap();
     assert!(explained(&key).contains("has none of them yet"));
 }
