@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: every check that a change must pass, one after the other.
 //!
 //! A failed step does not stop the others: one run tells everything that is wrong. The steps are ordered by what they
-//! cost, and each can be run alone (`cargo xtask ci format tidy`).
+//! cost, those that use the builds of the tests first, and each can be run alone (`cargo xtask ci format tidy`).
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -25,7 +25,7 @@ pub(crate) struct CiArguments {
     fail_fast: bool,
 }
 
-/// Both dist programs, packages and what they are tried in take 8 GB.
+/// The builds of both dist programs have 4 GiB; the rest is for packages, the system that they are tried in, and compilers at work.
 const FREE_FOR_PROGRAMS: u64 = 12 << 30;
 
 struct CiStep {
@@ -49,7 +49,7 @@ const STEPS: &[CiStep] = &[
     },
     CiStep { name: "kubernetes", run: kubernetes::step },
     CiStep { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke()) },
-    CiStep { name: "programs", run: dist::run_both },
+    CiStep { name: "programs", run: programs },
     CiStep {
         name: "instructions",
         run: |workspace| instructions::run(workspace, &instructions::InstructionsArguments::default()),
@@ -63,9 +63,6 @@ pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Res
         |step: &&CiStep| arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name);
     let mut outcomes = Vec::new();
     for step in STEPS.iter().filter(chosen) {
-        if step.name == "programs" {
-            make_room(workspace)?;
-        }
         outcomes.push(run_step(workspace, step));
         if arguments.fail_fast && outcomes.last().is_some_and(|outcome| outcome.result.is_err()) {
             break;
@@ -92,6 +89,11 @@ fn run_step(workspace: &Workspace, step: &CiStep) -> StepOutcome {
     StepOutcome { step: step.name, result, took, disk_free: free_space(workspace).ok() }
 }
 
+fn programs(workspace: &Workspace) -> anyhow::Result<()> {
+    make_room(workspace)?;
+    dist::run_both(workspace)
+}
+
 /// Removes what the steps before were built for, if the disk has too little room for the rest: the programs of the tests are most of it, and no
 /// later step needs them.
 fn make_room(workspace: &Workspace) -> anyhow::Result<()> {
@@ -99,7 +101,7 @@ fn make_room(workspace: &Workspace) -> anyhow::Result<()> {
         return Ok(());
     }
     println!(
-        "\nThe disk has less than {} GB left: the builds of the tests are removed.",
+        "\nThe disk has less than {} GiB left: the builds of the tests are removed.",
         FREE_FOR_PROGRAMS >> 30
     );
     ProgramRun::cargo(workspace).args(["clean", "--profile", "dev"]).run()

@@ -19,7 +19,7 @@ pub(crate) struct CiSummary<'a>(pub(crate) &'a [StepOutcome]);
 
 impl fmt::Display for CiSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<14} {:<7} {:>7} {:>8}", "step", "result", "min:s", "GB free")?;
+        writeln!(f, "{:<14} {:<7} {:>7} {:>8}", "step", "result", "min:s", "GiB free")?;
         for outcome in self.0 {
             let result = if outcome.result.is_ok() { "ok" } else { "FAILED" };
             write!(f, "{:<14} {result:<7} {:>7}", outcome.step, Minutes(outcome.took).to_string())?;
@@ -70,7 +70,7 @@ mod tests {
             },
         ];
         let expected = "\
-step           result    min:s  GB free
+step           result    min:s GiB free
 format         ok         0:01       21
 tests          FAILED    10:05
 all                      10:06
