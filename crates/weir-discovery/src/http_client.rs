@@ -1,6 +1,7 @@
 //! Requests to Consul and etcd: HTTP/1.1, over TLS where the URL says so, one connection that is kept between requests. Responses come whole
 //! or piece by piece. Must not know what they are about.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,16 @@ use weir_config::{SourceTls, SourceUrl};
 use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
 use weir_http::{ChunkedLimits, HeadLimits, Method};
 
+use crate::overlap::first_to_end;
+
 /// How long a connection and its handshake may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// The same where another URL can be asked.
+const CONNECT_TIME_OF_SEVERAL: Duration = Duration::from_secs(2);
+
+/// How often a further connection is begun meanwhile: the kernel sends the packets of the first one again after 1, 3 and 7 s.
+const CONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The largest response: ten thousand servers with much metadata.
 pub(crate) const BODY_BYTES_MAX: usize = 32 << 20;
@@ -70,6 +79,7 @@ pub(crate) struct HttpClient {
     url: SourceUrl,
     /// Ready for connections; why there can be none.
     tls: Option<Result<TlsConnector, String>>,
+    connect_time: Duration,
     connection: Option<SourceConnection>,
 }
 
@@ -85,7 +95,12 @@ impl HttpClient {
             let config = tls_config(tls).map_err(|error| format!("TLS cannot be made ready: {error}"))?;
             Ok(TlsConnector::from(config))
         });
-        Self { url, tls, connection: None }
+        Self { url, tls, connect_time: CONNECT_TIME, connection: None }
+    }
+
+    /// The client of one of several URLs: the others are waiting.
+    pub(crate) fn of_several(self) -> Self {
+        Self { connect_time: CONNECT_TIME_OF_SEVERAL, ..self }
     }
 
     /// Sends a request and waits for the head of its response; on a kept connection that has died meanwhile, once more on a new one.
@@ -122,15 +137,20 @@ impl HttpClient {
     }
 
     async fn connect(&self) -> Result<SourceConnection, RequestProblem> {
-        let opened = tokio::time::timeout(CONNECT_TIME, self.open()).await;
+        let connecting = first_to_end(CONNECT_INTERVAL, |number| Box::pin(self.open(number)));
+        let opened = tokio::time::timeout(self.connect_time, connecting).await;
         let opened = opened.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         let io = opened.map_err(|error| RequestProblem::Unreached(self.url.to_string(), error))?;
         Ok(SourceConnection { io, received: Vec::new() })
     }
 
-    async fn open(&self) -> std::io::Result<Box<dyn Duplex>> {
+    /// Opens a connection to any address of the host; each further try begins with another one.
+    async fn open(&self, number: usize) -> std::io::Result<Box<dyn Duplex>> {
         let (host, port) = split_authority(&self.url);
-        let stream = TcpStream::connect((host, port)).await?;
+        let mut addrs: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
+        let first = number % addrs.len().max(1);
+        addrs.rotate_left(first);
+        let stream = TcpStream::connect(&addrs[..]).await?;
         stream.set_nodelay(true)?;
         rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
