@@ -86,17 +86,17 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "servers get the client address in `X-Forwarded-For` or by the PROXY protocol",
     ),
     unsupported(
-        "Service discovery by xDS, Docker or Kubernetes",
+        "Service discovery by Docker, listeners and routes by xDS",
         &[
-            "eds",
-            "eds_cluster_config",
+            "lds_config",
+            "rds",
             "docker",
             "kubernetes",
             "providers",
             "dynamic_resources",
             "service_discovery",
         ],
-        "servers are followed in files, DNS, Consul and etcd: set `discovery` of an upstream",
+        "servers are followed in files, DNS, Consul, etcd and a control plane (xDS): set `discovery` of an upstream",
     ),
     unsupported(
         "Agents on servers",
