@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -170,13 +171,30 @@ func control(ctx context.Context, snapshots cache.SnapshotCache, clients *heard)
 	return routes
 }
 
+func printVersion() error {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("the program was built without modules")
+	}
+	for _, module := range build.Deps {
+		if module.Path == "github.com/envoyproxy/go-control-plane" {
+			fmt.Println(module.Version)
+		}
+	}
+	return nil
+}
+
 func serve() error {
 	listen := flag.String("listen", "127.0.0.1:0", "address of the control plane")
 	admin := flag.String("admin", "127.0.0.1:0", "address that takes resources: PUT /resources, GET /clients")
 	certificate := flag.String("certificate", "", "PEM file: serve TLS")
 	key := flag.String("key", "", "PEM file with its key")
 	clientCA := flag.String("client-ca", "", "PEM file: ask clients for a certificate")
+	version := flag.Bool("version", false, "print the version of go-control-plane")
 	flag.Parse()
+	if *version {
+		return printVersion()
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

@@ -8,10 +8,10 @@ use crate::workspace::Workspace;
 /// None, and two halves: what compiles in one half alone needs nothing of the other, and the halves are chosen so that what is near each other
 /// is apart.
 const CHOICES: [&[&str]; 3] =
-    [&["--features", "weir/kubernetes,weir/traces"], &["--features", "weir/profiler,weir/top"], &[]];
+    [&["--features", "weir/kubernetes,weir/traces"], &["--features", "weir/profiler,weir/top,weir/xds"], &[]];
 
 /// The packages that have the features.
-const PACKAGES: [&str; 4] = ["--package", "weir", "--package", "weir-control"];
+const PACKAGES: [&str; 6] = ["--package", "weir", "--package", "weir-control", "--package", "weir-discovery"];
 
 /// Tests whose names contain one of these expect something else of a build without features.
 const TESTS: [&str; 2] = ["features::", "left_out::"];

@@ -299,7 +299,13 @@ fn log(set: &ServerSet) {
         }
         None if origin.remark.is_some() => {
             let remark = origin.remark.as_deref().unwrap_or_default();
-            tracing::info!(upstream, source, servers, remark, "the source of servers says what Weir does not follow");
+            tracing::info!(
+                upstream,
+                source,
+                servers,
+                remark,
+                "the source of servers says what Weir does not follow"
+            );
         }
         // The control plane logs who came and went.
         None => tracing::debug!(upstream, source, servers, "the source has named the servers of an upstream"),

@@ -34,7 +34,8 @@ pub(crate) fn connector(
     protocols: &[&[u8]],
 ) -> Option<SourceConnector> {
     tls.filter(|_| url.is_tls).map(|tls| {
-        let config = tls_config(tls, protocols).map_err(|error| format!("TLS cannot be made ready: {error}"))?;
+        let config =
+            tls_config(tls, protocols).map_err(|error| format!("TLS cannot be made ready: {error}"))?;
         Ok(TlsConnector::from(Arc::new(config)))
     })
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{Files, admin, certificate_files};
 use crate::certificate::Authorities;
 use crate::config::{
-    ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl, XdsControlPlane, XdsNode,
+    ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl, XdsControlPlane,
+    XdsNode,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
@@ -141,7 +142,8 @@ fn resource_name(name: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) ->
     };
     if !is_name {
         let message = format!("{:?} is not the name of a resource", name.value);
-        let help = "write the name that the control plane has for it, such as `app`; one upstream has one cluster";
+        let help =
+            "write the name that the control plane has for it, such as `app`; one upstream has one cluster";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message).help(help));
     }
     is_name.then(|| name.value.clone())
@@ -312,7 +314,11 @@ fn control_plane(
             region: part(region).unwrap_or_default(),
             zone: part(zone).unwrap_or_default(),
             sub_zone: part(sub_zone).unwrap_or_default(),
-            metadata: node_metadata.0.iter().map(|(key, text)| (key.value.clone(), text.value.clone())).collect(),
+            metadata: node_metadata
+                .0
+                .iter()
+                .map(|(key, text)| (key.value.clone(), text.value.clone()))
+                .collect(),
         },
         token,
         tls,
@@ -331,7 +337,8 @@ fn report_no_control_plane(document: &Document, diagnostics: &mut Vec<Diagnostic
         for kind in ["cds", "eds"] {
             if let Some(at) = discovery.written(kind) {
                 let message = format!("`{kind}` needs the control plane");
-                let help = "write where it answers: `[discovery.xds]` with `url = \"http://127.0.0.1:18000\"`";
+                let help =
+                    "write where it answers: `[discovery.xds]` with `url = \"http://127.0.0.1:18000\"`";
                 diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message).help(help));
             }
         }
@@ -342,7 +349,9 @@ fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let uses = |kind: &str| {
         if kind == "xds" {
             let sources = document.upstream.0.iter().filter_map(|(_, text)| text.value.discovery.as_ref());
-            return sources.into_iter().any(|source| source.written("cds").or(source.written("eds")).is_some());
+            return sources
+                .into_iter()
+                .any(|source| source.written("cds").or(source.written("eds")).is_some());
         }
         let sources = document.upstream.0.iter().filter_map(|(_, text)| text.value.discovery.as_ref());
         let routes_use =
@@ -351,13 +360,9 @@ fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
             || document.routes_from.0.iter().any(routes_use)
     };
     let all_read = document.upstream.0.iter().all(|(_, text)| text.is_sound);
-    for (key, kind) in [
-        ("consul", "consul"),
-        ("etcd", "etcd"),
-        ("xds", "xds"),
-        ("state_file", ""),
-        ("empty_grace", ""),
-    ] {
+    for (key, kind) in
+        [("consul", "consul"), ("etcd", "etcd"), ("xds", "xds"), ("state_file", ""), ("empty_grace", "")]
+    {
         if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !uses(kind)) {
             let message = match kind {
                 "" => format!("`{key}` has no effect: no upstream has `discovery`"),

@@ -175,7 +175,14 @@ pub struct XdsNode {
 impl Default for XdsNode {
     fn default() -> Self {
         let none = Box::<str>::default;
-        Self { id: None, cluster: "weir".into(), region: none(), zone: none(), sub_zone: none(), metadata: Vec::new() }
+        Self {
+            id: None,
+            cluster: "weir".into(),
+            region: none(),
+            zone: none(),
+            sub_zone: none(),
+            metadata: Vec::new(),
+        }
     }
 }
 

@@ -14,10 +14,10 @@ use super::messages::base::{Locality, ProtoStruct, ProtoValue, ValueKind};
 use super::messages::discovery::{DeltaRequest, DeltaResponse, Node};
 use super::resources::{FollowedResource, FollowedResources, Reports};
 use crate::backoff::Backoff;
+use crate::clock;
 use crate::report::Reporter;
 use crate::source_connection::{self, SourceConnector};
 use crate::source_state::SourceReport;
-use crate::clock;
 
 const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
@@ -258,7 +258,11 @@ impl Stream {
         };
         if let Some(refusal) = &reply.error_detail {
             let why = refusal.message.as_str();
-            tracing::warn!(type_url, why, "resources of the control plane are refused; their last versions stay in use");
+            tracing::warn!(
+                type_url,
+                why,
+                "resources of the control plane are refused; their last versions stay in use"
+            );
         }
         self.send(reply)?;
         session.tell(reports);
@@ -290,3 +294,7 @@ fn node(node: &XdsNode) -> Node {
         client_features: CLIENT_FEATURES.map(str::to_owned).into(),
     }
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

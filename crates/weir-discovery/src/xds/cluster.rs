@@ -68,7 +68,8 @@ fn unfollowed(fields: &BTreeSet<u32>) -> BTreeSet<String> {
 }
 
 fn refuse_names(named: &NamedServers) -> Result<(), String> {
-    let is_name = |address: &weir_config::ServerAddress| matches!(address, weir_config::ServerAddress::Name { .. });
+    let is_name =
+        |address: &weir_config::ServerAddress| matches!(address, weir_config::ServerAddress::Name { .. });
     let name = named.servers.iter().find(|server| is_name(&server.address));
     name.map_or(Ok(()), |server| Err(format!("it is STATIC, and `{}` is not an address", server.address)))
 }
@@ -79,7 +80,9 @@ fn assignment_name(cluster: &str, config: Option<&EdsClusterConfig>) -> Result<B
             return Err("its endpoints are in a file: use `discovery = { file = ... }`".into());
         }
         if source.api_config_source.is_some() {
-            return Err("its endpoints are in another control plane: its `eds_config` must be `ads` or `self`".into());
+            return Err(
+                "its endpoints are in another control plane: its `eds_config` must be `ads` or `self`".into(),
+            );
         }
     }
     let service = config.map(|config| &*config.service_name).filter(|service| !service.is_empty());

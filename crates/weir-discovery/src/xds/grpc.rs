@@ -67,7 +67,10 @@ impl Call {
         let io = io.map_err(|error| CallProblem::Unreached(url.to_string(), error))?;
         let broken = |error| CallProblem::Broken(url.to_string(), error);
         let mut builder = h2::client::Builder::new();
-        builder.enable_push(false).initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
+        builder
+            .enable_push(false)
+            .initial_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES);
         let handshake = tokio::time::timeout(HANDSHAKE_TIME, builder.handshake(io)).await;
         let timed_out = |_| CallProblem::Unreached(url.to_string(), std::io::ErrorKind::TimedOut.into());
         let (sender, connection): (SendRequest<Bytes>, _) = handshake.map_err(timed_out)?.map_err(broken)?;
@@ -113,7 +116,8 @@ impl Call {
                 return Ok(message);
             }
             if let Some(response) = &mut self.response {
-                let response = response.await.map_err(|error| CallProblem::Broken(self.url.clone(), error))?;
+                let response =
+                    response.await.map_err(|error| CallProblem::Broken(self.url.clone(), error))?;
                 self.response = None;
                 self.check(response.status(), response.headers())?;
                 self.body = Some(response.into_body());
@@ -193,7 +197,8 @@ async fn begin(
         .header("user-agent", concat!("weir/", env!("CARGO_PKG_VERSION")));
     if let Some(token) = token {
         let value = HeaderValue::try_from(format!("Bearer {token}"));
-        let mut value = value.map_err(|_| refused("cannot be asked: the token is no text of a header".into()))?;
+        let mut value =
+            value.map_err(|_| refused("cannot be asked: the token is no text of a header".into()))?;
         value.set_sensitive(true);
         request = request.header("authorization", value);
     }
@@ -210,7 +215,11 @@ fn ended(fields: Option<&HeaderMap>) -> String {
     let name = status.parse().ok().and_then(|status: usize| STATUS_NAMES.get(status));
     let name = name.map_or_else(|| format!("status {status}"), |name| (*name).to_owned());
     let message = percent_decoded(text("grpc-message").unwrap_or_default());
-    if message.is_empty() { format!("has ended the stream: {name}") } else { format!("has ended the stream: {name} ({message})") }
+    if message.is_empty() {
+        format!("has ended the stream: {name}")
+    } else {
+        format!("has ended the stream: {name} ({message})")
+    }
 }
 
 /// The names of the statuses of gRPC by number.

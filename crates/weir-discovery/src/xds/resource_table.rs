@@ -131,7 +131,8 @@ impl<T> ResourceTable<T> {
         if self.resources.is_empty() {
             return None;
         }
-        let versions = self.resources.iter().filter(|(_, resource)| matches!(resource.known, Known::Value(_)));
+        let versions =
+            self.resources.iter().filter(|(_, resource)| matches!(resource.known, Known::Value(_)));
         let initial_resource_versions =
             versions.map(|(name, resource)| (name.to_string(), resource.version.clone())).collect();
         let mut names: Vec<String> = self.resources.keys().map(|name| name.to_string()).collect();
@@ -242,7 +243,10 @@ impl<T> ResourceTable<T> {
     /// The resources whose time is over: they have ended, or were not answered.
     pub(super) fn expire(&mut self, now: Instant, answer_timeout: Duration) -> Vec<Box<str>> {
         let is_over = |name: &&Box<str>| {
-            self.resources.get(*name).and_then(|resource| end_of(resource, answer_timeout)).is_none_or(|at| at <= now)
+            self.resources
+                .get(*name)
+                .and_then(|resource| end_of(resource, answer_timeout))
+                .is_none_or(|at| at <= now)
         };
         let over: Vec<Box<str>> = self.timed.iter().filter(is_over).cloned().collect();
         for name in &over {
@@ -256,7 +260,8 @@ impl<T> ResourceTable<T> {
         over
     }
 
-    /// All resources by name.
+    /// All resources by name, for tests.
+    #[cfg(test)]
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.resources.keys().map(|name| &**name)
     }

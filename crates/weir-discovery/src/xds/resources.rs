@@ -102,7 +102,11 @@ impl FollowedResources {
     }
 
     /// Takes in a response: the reply to it, and what upstreams are to be told. `None`: it is about a type that was not asked for.
-    pub(super) fn respond(&mut self, response: DeltaResponse, now: Instant) -> Option<(DeltaRequest, Reports)> {
+    pub(super) fn respond(
+        &mut self,
+        response: DeltaResponse,
+        now: Instant,
+    ) -> Option<(DeltaRequest, Reports)> {
         if response.type_url == self.clusters.type_url() {
             let outcome = self.clusters.respond(response, now);
             let users: BTreeSet<u64> = users(&self.clusters, &outcome.changed);
@@ -147,7 +151,9 @@ impl FollowedResources {
         let Some(follower) = self.followers.get_mut(&id) else { return };
         let FollowedResource::Cluster(cluster) = &follower.follows else { return };
         let named = match self.clusters.resource(cluster).map(|cluster| &cluster.known) {
-            Some(Known::Value(ClusterMeaning { endpoints: ClusterEndpoints::Assignment(name), .. })) => Some(name.clone()),
+            Some(Known::Value(ClusterMeaning { endpoints: ClusterEndpoints::Assignment(name), .. })) => {
+                Some(name.clone())
+            }
             _ => None,
         };
         if follower.assignment == named {
@@ -169,12 +175,17 @@ impl FollowedResources {
     fn report(&self, id: u64) -> Option<SourceReport> {
         let follower = self.followers.get(&id)?;
         let name = match &follower.follows {
-            FollowedResource::Assignment(name) => return self.report_assignment(name, Vec::new(), BTreeSet::new()),
+            FollowedResource::Assignment(name) => {
+                return self.report_assignment(name, Vec::new(), BTreeSet::new());
+            }
             FollowedResource::Cluster(name) => name,
         };
         let cluster = self.clusters.resource(name)?;
         let what = format!("cluster `{name}`");
-        let refusals = cluster.refusal.iter().map(|why| format!("the {what} has a newer version that is refused: {why}"));
+        let refusals = cluster
+            .refusal
+            .iter()
+            .map(|why| format!("the {what} has a newer version that is refused: {why}"));
         match &cluster.known {
             Known::Value(meaning) => match &meaning.endpoints {
                 ClusterEndpoints::Inline(named) => {
@@ -198,12 +209,15 @@ impl FollowedResources {
         let assignment = self.assignments.resource(name)?;
         let what = format!("assignment `{name}`");
         match (&assignment.known, &assignment.refusal) {
-            (Known::Value(_), Some(why)) => {
-                Some(SourceReport::Failed(format!("the {what} has a newer version that is refused: {why}").into()))
-            }
+            (Known::Value(_), Some(why)) => Some(SourceReport::Failed(
+                format!("the {what} has a newer version that is refused: {why}").into(),
+            )),
             (Known::Value(named), None) => {
                 unfollowed.extend(named.unfollowed.iter().cloned());
-                Some(SourceReport::Said { servers: named.servers.clone(), remark: remark(refusals, &unfollowed) })
+                Some(SourceReport::Said {
+                    servers: named.servers.clone(),
+                    remark: remark(refusals, &unfollowed),
+                })
             }
             _ => unknown(assignment, &what),
         }
@@ -232,7 +246,9 @@ fn unknown<T>(resource: &TrackedResource<T>, what: &str) -> Option<SourceReport>
             Some(SourceReport::Said { servers: Vec::new(), remark })
         }
         _ if resource.is_overdue => {
-            let why = format!("the control plane has not named the {what}: it does not have it, or not for this node");
+            let why = format!(
+                "the control plane has not named the {what}: it does not have it, or not for this node"
+            );
             Some(SourceReport::Failed(why.into()))
         }
         _ => None,

@@ -87,15 +87,7 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     ),
     unsupported(
         "Service discovery by Docker, listeners and routes by xDS",
-        &[
-            "lds_config",
-            "rds",
-            "docker",
-            "kubernetes",
-            "providers",
-            "dynamic_resources",
-            "service_discovery",
-        ],
+        &["lds_config", "rds", "docker", "kubernetes", "providers", "dynamic_resources", "service_discovery"],
         "servers are followed in files, DNS, Consul, etcd and a control plane (xDS): set `discovery` of an upstream",
     ),
     unsupported(

@@ -11,6 +11,7 @@ mod queue_order;
 mod drain;
 mod dns_names;
 mod discovery;
+mod control_plane;
 mod stale_connection;
 mod http2;
 mod fastcgi;
