@@ -76,6 +76,16 @@ endpoint = \"http://127.0.0.1:4318/v1/traces\"
                 "weir.toml:6:1: error: `traces.endpoint` needs the feature `traces`, and this weir was built without it ({BUILD_HELP})"
             )
         );
+        let xds = [Feature { is_compiled_in: false, ..XDS }];
+        let followed = "listener.web = { address = \":0\", upstream = \"app\" }\n\
+                        upstream.app.discovery = { cds = \"app\" }\n[discovery.xds]\nurl = \"http://127.0.0.1:1\"\n";
+        let rejected = reject_keys(CheckedConfig::parse(followed, "weir.toml"), &xds);
+        assert!(rejected.config.is_none());
+        let text = rejected.diagnostics.to_string();
+        assert!(
+            text.contains("`discovery.xds` needs the feature `xds`, and this weir was built without it"),
+            "{text}"
+        );
         let without = CheckedConfig::parse(CONFIG.split("\n\n").next().unwrap_or_default(), "weir.toml");
         assert!(reject_keys(without, &features(false)).config.is_some());
     }

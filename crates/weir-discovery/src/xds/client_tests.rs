@@ -307,12 +307,23 @@ async fn a_new_stream_continues_where_the_last_one_broke() {
 }
 
 #[tokio::test]
-async fn a_control_plane_that_misbehaves_is_asked_anew() {
+async fn the_next_address_is_asked_when_one_does_not_answer() {
     let control_plane = ControlPlane::new().await;
     let mut config = control_plane.config();
     // The first address is down: its port is closed.
     config.urls.insert(0, SourceUrl { is_tls: false, authority: "127.0.0.1:1".into() });
     let mut upstream = Upstream::start(config);
+    let mut stream = control_plane.accept().await;
+    stream.request().await;
+    stream.say("n1", "1", &[5]);
+    let first = soon("a report", upstream.reports.recv()).await.unwrap().report;
+    assert!(matches!(first, SourceReport::Said { .. }), "one address of two is no outage: {first:?}");
+}
+
+#[tokio::test]
+async fn a_control_plane_that_misbehaves_is_asked_anew() {
+    let control_plane = ControlPlane::new().await;
+    let mut upstream = Upstream::start(control_plane.config());
     control_plane.accept().await.end("16", "no%20token");
     upstream.until_failed("UNAUTHENTICATED (no token)").await;
 
