@@ -9,12 +9,12 @@ use crate::workspace::Workspace;
 /// is apart. Tests are looked at without features only: with all of them they are in the other lints.
 const CHOICES: [&[&str]; 3] = [
     &["--features", "weir/kubernetes,weir/traces", "--lib", "--bins"],
-    &["--features", "weir/profiler,weir/top", "--lib", "--bins"],
+    &["--features", "weir/profiler,weir/top,weir/xds", "--lib", "--bins"],
     &["--all-targets"],
 ];
 
 /// The packages that have the features.
-const PACKAGES: [&str; 4] = ["--package", "weir", "--package", "weir-control"];
+const PACKAGES: [&str; 6] = ["--package", "weir", "--package", "weir-control", "--package", "weir-discovery"];
 
 /// Tests whose names contain one of these expect something else of a build without features.
 const TESTS: [&str; 2] = ["features::", "left_out::"];
