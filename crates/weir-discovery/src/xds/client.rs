@@ -156,7 +156,7 @@ async fn run(control_plane: XdsControlPlane, mut commands: UnboundedReceiver<Cli
         if let Err(problem) = ended {
             member += 1;
             // One of several addresses that does not answer is no outage; all of them are.
-            if member % members.len() == 0 || session.outage.is_some() {
+            if member % members.len() == 0 {
                 session.fail(&problem);
             } else {
                 tracing::debug!(%problem, "the next address of the control plane is asked");
