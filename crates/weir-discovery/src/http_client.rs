@@ -8,7 +8,10 @@ use weir_config::{SourceTls, SourceUrl};
 use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
 use weir_http::{ChunkedLimits, HeadLimits, Method};
 
-use crate::source_connection::{self, SourceConnector, SourceStream};
+use crate::source_connection::{self, CONNECT_TIME, SourceConnector, SourceStream};
+
+/// How long a connection and its handshake may take where another URL can be asked.
+const CONNECT_TIME_OF_SEVERAL: Duration = Duration::from_secs(2);
 
 /// The largest response: ten thousand servers with much metadata.
 pub(crate) const BODY_BYTES_MAX: usize = 32 << 20;
@@ -58,6 +61,7 @@ pub(crate) struct HttpClient {
     url: SourceUrl,
     /// Ready for connections; why there can be none.
     tls: Option<SourceConnector>,
+    connect_time: Duration,
     connection: Option<SourceConnection>,
 }
 
@@ -70,7 +74,12 @@ impl HttpClient {
     /// A client without a connection yet; `tls` is there when the URL wants TLS.
     pub(crate) fn new(url: SourceUrl, tls: Option<&SourceTls>) -> Self {
         let tls = source_connection::connector(&url, tls, &[]);
-        Self { url, tls, connection: None }
+        Self { url, tls, connect_time: CONNECT_TIME, connection: None }
+    }
+
+    /// The client of one of several URLs: the others are waiting.
+    pub(crate) fn of_several(self) -> Self {
+        Self { connect_time: CONNECT_TIME_OF_SEVERAL, ..self }
     }
 
     /// Sends a request and waits for the head of its response; on a kept connection that has died meanwhile, once more on a new one.
@@ -107,7 +116,7 @@ impl HttpClient {
     }
 
     async fn connect(&self) -> Result<SourceConnection, RequestProblem> {
-        let opened = source_connection::open(&self.url, self.tls.as_ref()).await;
+        let opened = source_connection::open(&self.url, self.tls.as_ref(), self.connect_time).await;
         let io = opened.map_err(|error| RequestProblem::Unreached(self.url.to_string(), error))?;
         Ok(SourceConnection { io, received: Vec::new() })
     }

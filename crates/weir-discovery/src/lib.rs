@@ -26,6 +26,7 @@ mod route_report;
 mod report;
 mod state_file;
 mod source_state;
+mod overlap;
 mod backoff;
 mod server_set;
 mod clock;

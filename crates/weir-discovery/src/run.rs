@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hickory_resolver::TokioResolver;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
-use crate::dns::DnsQuestion;
+use crate::dns::{DnsQuestion, DnsResolvers};
 use crate::report::{Reporter, SourceMessage};
 use crate::route_sources::{FollowedRoutes, FragmentSet};
 use crate::server_set::ServerSet;
@@ -119,7 +118,7 @@ struct FollowedSources {
     next_id: u64,
     settings: DiscoverySettings,
     dns: Dns,
-    resolver: Option<Result<Arc<TokioResolver>, Box<str>>>,
+    resolvers: Option<Result<Arc<DnsResolvers>, Box<str>>>,
     xds: Option<XdsClient>,
     /// What is in the state file, or was when it was read.
     remembered: BTreeMap<Box<str>, StoredUpstream>,
@@ -137,7 +136,7 @@ impl FollowedSources {
             next_id: 0,
             settings: DiscoverySettings::default(),
             dns: Dns::default(),
-            resolver: None,
+            resolvers: None,
             xds: None,
             remembered: BTreeMap::new(),
             state_file: None,
@@ -156,7 +155,7 @@ impl FollowedSources {
         if self.settings != config.settings || self.dns != config.dns {
             self.remember(&before);
             before.clear();
-            (self.resolver, self.xds) = (None, None);
+            (self.resolvers, self.xds) = (None, None);
         }
         (self.settings, self.dns) = (config.settings, config.dns);
         for (upstream, source) in config.sources {
@@ -209,10 +208,10 @@ impl FollowedSources {
             ServerSource::Srv(name) => DnsQuestion::Srv(name.clone()),
         };
         let dns = &self.dns;
-        let new_resolver = || dns::resolver(dns).map_err(|error| error.to_string().into());
-        match self.resolver.get_or_insert_with(new_resolver) {
-            Ok(resolver) => {
-                tokio::spawn(dns::follow(question, self.dns.clone(), Arc::clone(resolver), reporter))
+        let new_resolvers = || dns::resolvers(dns).map_err(|error| error.to_string().into());
+        match self.resolvers.get_or_insert_with(new_resolvers) {
+            Ok(resolvers) => {
+                tokio::spawn(dns::follow(question, self.dns.clone(), Arc::clone(resolvers), reporter))
             }
             Err(why) => {
                 reporter.failed(&format!("names cannot be resolved: {why} (see the section [dns])"));

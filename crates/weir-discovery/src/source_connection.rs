@@ -1,6 +1,7 @@
 //! A connection to a source that is asked over the network: TCP, and TLS where its URL says so. Must not know what is asked.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,13 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use weir_config::{SourceTls, SourceUrl};
 
+use crate::overlap::first_to_end;
+
 /// How long a connection and its handshake may take.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// How often a further connection is begun meanwhile: the kernel sends the packets of the first one again after 1, 3 and 7 s.
+const CONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A peer that is gone without a word is noticed after about this many seconds times four.
 const KEEPALIVE: Duration = Duration::from_secs(5);
@@ -40,18 +46,27 @@ pub(crate) fn connector(
     })
 }
 
-/// Connects.
+/// Connects within this time.
 ///
 /// # Errors
 /// When it does not answer in time, refuses, or is not whom it should be.
-pub(crate) async fn open(url: &SourceUrl, tls: Option<&SourceConnector>) -> io::Result<SourceStream> {
-    let opened = tokio::time::timeout(CONNECT_TIME, connect(url, tls)).await;
+pub(crate) async fn open(
+    url: &SourceUrl,
+    tls: Option<&SourceConnector>,
+    connect_time: Duration,
+) -> io::Result<SourceStream> {
+    let connecting = first_to_end(CONNECT_INTERVAL, |number| Box::pin(connect(url, tls, number)));
+    let opened = tokio::time::timeout(connect_time, connecting).await;
     opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-async fn connect(url: &SourceUrl, tls: Option<&SourceConnector>) -> io::Result<SourceStream> {
+/// Connects to any address of the host; each further try begins with another one.
+async fn connect(url: &SourceUrl, tls: Option<&SourceConnector>, number: usize) -> io::Result<SourceStream> {
     let (host, port) = split_authority(url);
-    let stream = TcpStream::connect((host, port)).await?;
+    let mut addrs: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
+    let first = number % addrs.len().max(1);
+    addrs.rotate_left(first);
+    let stream = TcpStream::connect(&addrs[..]).await?;
     stream.set_nodelay(true)?;
     rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
     rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;

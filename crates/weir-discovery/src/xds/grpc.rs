@@ -13,7 +13,7 @@ use prost::Message;
 use tokio::task::AbortHandle;
 use weir_config::SourceUrl;
 
-use crate::source_connection::{self, SourceConnector};
+use crate::source_connection::{self, CONNECT_TIME, SourceConnector};
 
 /// How long HTTP/2 may take to begin, once the connection is there.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ impl Call {
         path: &str,
         token: Option<&str>,
     ) -> Result<Self, CallProblem> {
-        let io = source_connection::open(url, tls).await;
+        let io = source_connection::open(url, tls, CONNECT_TIME).await;
         let io = io.map_err(|error| CallProblem::Unreached(url.to_string(), error))?;
         let broken = |error| CallProblem::Broken(url.to_string(), error);
         let mut builder = h2::client::Builder::new();

@@ -10,6 +10,7 @@ mod queue;
 mod queue_order;
 mod drain;
 mod dns_names;
+mod source_outage;
 mod discovery;
 mod control_plane;
 mod stale_connection;
