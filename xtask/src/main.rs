@@ -16,9 +16,9 @@ mod fuzz;
 mod bench;
 mod instructions;
 mod package;
+mod xds;
 mod kubernetes;
 mod consul;
-mod xds;
 mod setup;
 mod peers;
 

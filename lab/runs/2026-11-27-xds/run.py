@@ -191,7 +191,7 @@ class Weir:
 
 
 def begin(options, folder, pause):
-    origins = {name: Origin(name) for name in ("one", "two")}
+    origins = {name: Origin(name) for name in ("one", "two", "three")}
     plane = ControlPlane(options.control_plane)
     plane.start()
     plane.set([origins["one"].port])
@@ -250,8 +250,8 @@ def rate(options, folder):
         if ahead > 0:
             time.sleep(ahead)
     lasted = time.monotonic() - began
-    plane.set([two])
-    took = until("the last change has an effect", lambda: client.last == "two")
+    plane.set([origins["three"].port])
+    took = until("the last change has an effect", lambda: client.last == "three")
     tell(figure="last change to first response of its server, s", seconds=round(took, 3))
     tell(figure="changes", per_second=round(done / lasted, 1), wanted=options.rate, taken_over=weir.source()["changes"] - before)
     tell(figure="processor time of Weir", seconds=round(weir.cpu_seconds() - cpu, 2), of=round(lasted, 1), resident_kib=weir.resident_kib())

@@ -29,6 +29,7 @@ const SHARED_NAMES: &[SharedName] = &[
         reason: "the same type in a build without the feature `profiler`",
     },
     SharedName { name: "TraceExport", reason: "the same type in a build without the feature `traces`" },
+    SharedName { name: "XdsClient", reason: "the same type in a build without the feature `xds`" },
 ];
 
 /// Where a type is defined.

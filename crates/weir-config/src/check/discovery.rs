@@ -334,8 +334,9 @@ fn report_no_control_plane(document: &Document, diagnostics: &mut Vec<Diagnostic
     }
     for (_, text) in &document.upstream.0 {
         let Some(discovery) = &text.value.discovery else { continue };
-        for kind in ["cds", "eds"] {
-            if let Some(at) = discovery.written(kind) {
+        let UpstreamDiscoveryText { cds, eds, .. } = &discovery.value;
+        for (kind, name) in [("cds", cds), ("eds", eds)] {
+            if let Some(at) = discovery.written(kind).filter(|_| name.is_some()) {
                 let message = format!("`{kind}` needs the control plane");
                 let help =
                     "write where it answers: `[discovery.xds]` with `url = \"http://127.0.0.1:18000\"`";

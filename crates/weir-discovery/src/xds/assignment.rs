@@ -6,8 +6,12 @@ use std::fmt::Write as _;
 
 use weir_config::ServerAddress;
 
-use super::messages::base::{Address, AddressKind, Locality, ProtoStruct, ProtoValue, ValueKind};
-use super::messages::endpoint::{FractionalPercent, LbEndpoint, LoadAssignment, LocalityEndpoints, Policy};
+use super::messages::base::{
+    Address, AddressKind, ProtoStruct, ProtoValue, ProtoValueKind, ResourceLocality,
+};
+use super::messages::endpoint::{
+    AssignmentPolicy, FractionalPercent, LbEndpoint, LoadAssignment, LocalityEndpoints,
+};
 use crate::server_set::{DiscoveredServer, ServerReadiness};
 use crate::source_state::SERVERS_MAX;
 use crate::weights::scaled;
@@ -61,7 +65,7 @@ pub(super) fn servers_of(assignment: &LoadAssignment) -> Result<NamedServers, St
     Ok(NamedServers { servers: weighted(usable), unfollowed })
 }
 
-fn note_policy(policy: &Policy, unfollowed: &mut BTreeSet<String>) {
+fn note_policy(policy: &AssignmentPolicy, unfollowed: &mut BTreeSet<String>) {
     for drop in &policy.drop_overloads {
         let percent = percent_of(drop.drop_percentage.as_ref());
         unfollowed.insert(format!("`drop_overloads` ({} {percent} %)", drop.category));
@@ -122,7 +126,7 @@ fn endpoints_of(
 /// The server of an endpoint; `None`: the control plane says that it does not serve.
 fn server_of(
     endpoint: &LbEndpoint,
-    locality: Option<&Locality>,
+    locality: Option<&ResourceLocality>,
     unfollowed: &mut BTreeSet<String>,
 ) -> Result<Option<DiscoveredServer>, String> {
     let Some(described) = &endpoint.endpoint else {
@@ -206,12 +210,12 @@ fn address_of(address: Option<&Address>) -> Result<ServerAddress, String> {
 /// The text of a value in metadata.
 fn plain(value: &ProtoValue) -> String {
     match &value.kind {
-        None | Some(ValueKind::Null(_)) => String::new(),
-        Some(ValueKind::Number(number)) => number.to_string(),
-        Some(ValueKind::Text(text)) => text.clone(),
-        Some(ValueKind::Bool(flag)) => flag.to_string(),
-        Some(ValueKind::Struct(values)) => joined('{', values, '}'),
-        Some(ValueKind::List(list)) => {
+        None | Some(ProtoValueKind::Null(_)) => String::new(),
+        Some(ProtoValueKind::Number(number)) => number.to_string(),
+        Some(ProtoValueKind::Text(text)) => text.clone(),
+        Some(ProtoValueKind::Bool(flag)) => flag.to_string(),
+        Some(ProtoValueKind::Struct(values)) => joined('{', values, '}'),
+        Some(ProtoValueKind::List(list)) => {
             let texts: Vec<String> = list.values.iter().map(plain).collect();
             texts.join(",")
         }

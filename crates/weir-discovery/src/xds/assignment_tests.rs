@@ -1,9 +1,9 @@
 //! Tables: an assignment and the servers that it becomes.
 
-use super::super::messages::base::{EmptyMessage, Metadata, SocketAddress};
-use super::super::messages::endpoint::{DropOverload, EndpointList};
-use super::super::test_messages::{assignment, endpoint, number};
 use super::*;
+use crate::xds::messages::base::{EmptyMessage, Metadata, SocketAddress};
+use crate::xds::messages::endpoint::{DropOverload, EndpointList};
+use crate::xds::test_messages::{assignment, endpoint, number};
 
 /// A locality of this priority and weight, with endpoints by port and weight.
 fn locality(priority: u32, weight: Option<u32>, endpoints: &[(u32, Option<u32>)]) -> LocalityEndpoints {
@@ -115,21 +115,22 @@ fn health_decides_who_serves() {
 
 #[test]
 fn localities_and_metadata_describe_servers() {
-    let value = |kind: ValueKind| ProtoValue { kind: Some(kind) };
+    let value = |kind: ProtoValueKind| ProtoValue { kind: Some(kind) };
     let fields = [
-        ("version".to_owned(), value(ValueKind::Text("7".into()))),
-        ("canary".to_owned(), value(ValueKind::Bool(true))),
-        ("load".to_owned(), value(ValueKind::Number(0.5))),
+        ("version".to_owned(), value(ProtoValueKind::Text("7".into()))),
+        ("canary".to_owned(), value(ProtoValueKind::Bool(true))),
+        ("load".to_owned(), value(ProtoValueKind::Number(0.5))),
     ];
     let named = ProtoStruct { fields: BTreeMap::from(fields) };
-    let other =
-        ProtoStruct { fields: BTreeMap::from([("x".to_owned(), value(ValueKind::Struct(named.clone())))]) };
+    let other = ProtoStruct {
+        fields: BTreeMap::from([("x".to_owned(), value(ProtoValueKind::Struct(named.clone())))]),
+    };
     let metadata =
         Metadata { filter_metadata: BTreeMap::from([("envoy.lb".into(), named), ("team".into(), other)]) };
     let mut assignment = assignment("app", &[("10.0.0.1", 80)]);
     let locality = &mut assignment.endpoints[0];
     locality.locality =
-        Some(Locality { region: "eu".into(), zone: "eu-1a".into(), sub_zone: "rack-7".into() });
+        Some(ResourceLocality { region: "eu".into(), zone: "eu-1a".into(), sub_zone: "rack-7".into() });
     locality.lb_endpoints[0].metadata = Some(metadata);
     locality.lb_endpoints[0].endpoint.as_mut().unwrap().hostname = "one.example".into();
     let server = servers_of(&assignment).unwrap().servers.remove(0);
@@ -186,7 +187,7 @@ fn what_is_not_followed_has_a_name() {
         category: category.into(),
         drop_percentage: Some(FractionalPercent { numerator, denominator }),
     };
-    assignment.policy = Some(Policy {
+    assignment.policy = Some(AssignmentPolicy {
         drop_overloads: vec![drop("throttle", 10, 0), drop("lb", 25, 1), drop("rest", 5000, 2)],
         overprovisioning_factor: number(140),
         endpoint_stale_after: None,

@@ -9,10 +9,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{XdsControlPlane, XdsNode};
 
+use super::followed_resource::FollowedResource;
 use super::grpc::{Call, CallProblem};
-use super::messages::base::{Locality, ProtoStruct, ProtoValue, ValueKind};
-use super::messages::discovery::{DeltaRequest, DeltaResponse, Node};
-use super::resources::{FollowedResource, FollowedResources, Reports};
+use super::messages::base::{ProtoStruct, ProtoValue, ProtoValueKind, ResourceLocality};
+use super::messages::discovery::{DeltaRequest, DeltaResponse, NodeMessage};
+use super::resources::{FollowedResources, Reports};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::report::Reporter;
@@ -78,14 +79,14 @@ impl XdsClient {
 }
 
 /// What is followed, and by whom.
-struct Session {
+struct FollowingState {
     resources: FollowedResources,
     reporters: HashMap<u64, Reporter>,
     /// Why the control plane does not answer now.
     outage: Option<String>,
 }
 
-impl Session {
+impl FollowingState {
     fn obey(&mut self, command: ClientCommand) {
         match command {
             ClientCommand::Follow { follows, reporter } => {
@@ -124,7 +125,7 @@ impl Session {
 async fn run(control_plane: XdsControlPlane, mut commands: UnboundedReceiver<ClientCommand>) {
     let tls_of = |url| source_connection::connector(url, control_plane.tls.as_ref(), &[b"h2"]);
     let members: Vec<_> = control_plane.urls.iter().map(|url| (url, tls_of(url))).collect();
-    let mut session = Session {
+    let mut session = FollowingState {
         resources: FollowedResources::new(control_plane.answer_timeout),
         reporters: HashMap::new(),
         outage: None,
@@ -148,7 +149,7 @@ async fn run(control_plane: XdsControlPlane, mut commands: UnboundedReceiver<Cli
         let opened = while_obeying(opening, &mut session, &mut commands).await;
         let ended = match opened {
             Ok(call) => {
-                let stream = Stream { call, node: Some(node(&control_plane.node)), settles_at: None };
+                let stream = ResourceStream { call, node: Some(node(&control_plane.node)), settles_at: None };
                 stream.serve(&mut session, &mut commands, &mut backoff).await
             }
             Err(problem) => Err(problem),
@@ -156,7 +157,7 @@ async fn run(control_plane: XdsControlPlane, mut commands: UnboundedReceiver<Cli
         if let Err(problem) = ended {
             member += 1;
             // One of several addresses that does not answer is no outage; all of them are.
-            if member % members.len() == 0 || session.outage.is_some() {
+            if member % members.len() == 0 {
                 session.fail(&problem);
             } else {
                 tracing::debug!(%problem, "the next address of the control plane is asked");
@@ -170,7 +171,7 @@ async fn run(control_plane: XdsControlPlane, mut commands: UnboundedReceiver<Cli
 /// Waits, and takes commands meanwhile.
 async fn while_obeying<T>(
     what: impl Future<Output = T>,
-    session: &mut Session,
+    session: &mut FollowingState,
     commands: &mut UnboundedReceiver<ClientCommand>,
 ) -> T {
     tokio::pin!(what);
@@ -183,19 +184,19 @@ async fn while_obeying<T>(
 }
 
 /// A stream that is open.
-struct Stream {
+struct ResourceStream {
     call: Call,
     /// For the first request.
-    node: Option<Node>,
+    node: Option<NodeMessage>,
     /// When it has lasted long enough.
     settles_at: Option<Instant>,
 }
 
-impl Stream {
+impl ResourceStream {
     /// Serves the stream until it breaks, or until nothing is followed any more.
     async fn serve(
         mut self,
-        session: &mut Session,
+        session: &mut FollowingState,
         commands: &mut UnboundedReceiver<ClientCommand>,
         backoff: &mut Backoff,
     ) -> Result<(), CallProblem> {
@@ -239,7 +240,7 @@ impl Stream {
     }
 
     /// The control plane serves this stream: what is known is what it has said, unless it says otherwise.
-    fn settle(&mut self, session: &mut Session, backoff: &mut Backoff) {
+    fn settle(&mut self, session: &mut FollowingState, backoff: &mut Backoff) {
         if self.settles_at.take().is_none() {
             return;
         }
@@ -250,7 +251,7 @@ impl Stream {
         }
     }
 
-    fn take(&mut self, response: DeltaResponse, session: &mut Session) -> Result<(), CallProblem> {
+    fn take(&mut self, response: DeltaResponse, session: &mut FollowingState) -> Result<(), CallProblem> {
         let type_url = response.type_url.clone();
         let Some((reply, reports)) = session.resources.respond(response, clock::now()) else {
             tracing::warn!(type_url, "the control plane sent resources that it was not asked for");
@@ -275,20 +276,20 @@ impl Stream {
     }
 }
 
-fn node(node: &XdsNode) -> Node {
+fn node(node: &XdsNode) -> NodeMessage {
     let id = node.id.as_deref().map(str::to_owned);
-    let value = |text: &str| ProtoValue { kind: Some(ValueKind::Text(text.to_owned())) };
+    let value = |text: &str| ProtoValue { kind: Some(ProtoValueKind::Text(text.to_owned())) };
     let metadata = node.metadata.iter().map(|(key, text)| (key.to_string(), value(text)));
-    let locality = Locality {
+    let locality = ResourceLocality {
         region: node.region.to_string(),
         zone: node.zone.to_string(),
         sub_zone: node.sub_zone.to_string(),
     };
-    Node {
+    NodeMessage {
         id: id.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned()),
         cluster: node.cluster.to_string(),
         metadata: (!node.metadata.is_empty()).then(|| ProtoStruct { fields: metadata.collect() }),
-        locality: (locality != Locality::default()).then_some(locality),
+        locality: (locality != ResourceLocality::default()).then_some(locality),
         user_agent_name: "weir".into(),
         user_agent_version: env!("CARGO_PKG_VERSION").into(),
         client_features: CLIENT_FEATURES.map(str::to_owned).into(),

@@ -12,12 +12,12 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use weir_config::{SourceSecret, SourceUrl};
 
-use super::super::messages::base::Any;
-use super::super::messages::discovery::Resource;
-use super::super::resources::{ASSIGNMENT, CLUSTER};
-use super::super::test_messages::assignment;
 use super::*;
 use crate::report::SourceMessage;
+use crate::xds::messages::base::Any;
+use crate::xds::messages::discovery::Resource;
+use crate::xds::resources::{ASSIGNMENT, CLUSTER};
+use crate::xds::test_messages::assignment;
 
 /// Far more than any of these takes, also on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -161,14 +161,14 @@ fn response(type_url: &str, nonce: &str, version: &str, value: Vec<u8>) -> Delta
 }
 
 /// An upstream that follows the assignment `app`.
-struct Upstream {
+struct FollowingUpstream {
     client: XdsClient,
     reports: UnboundedReceiver<SourceMessage>,
     reporter: Reporter,
     task: JoinHandle<()>,
 }
 
-impl Upstream {
+impl FollowingUpstream {
     fn start(config: XdsControlPlane) -> Self {
         let client = XdsClient::start(config);
         let (sender, reports) = unbounded_channel();
@@ -222,7 +222,7 @@ async fn a_stream_says_who_asks_and_is_acknowledged() {
         sub_zone: "".into(),
         metadata: vec![("team".into(), "shop".into())],
     };
-    let mut upstream = Upstream::start(config);
+    let mut upstream = FollowingUpstream::start(config);
     let mut stream = control_plane.accept().await;
     assert_eq!(stream.path, PATH);
     assert_eq!(stream.fields["content-type"], "application/grpc");
@@ -236,7 +236,7 @@ async fn a_stream_says_who_asks_and_is_acknowledged() {
     );
     assert_eq!(node.locality.unwrap().zone, "eu-1a");
     let metadata = &node.metadata.unwrap().fields["team"].kind;
-    assert_eq!(*metadata, Some(ValueKind::Text("shop".into())));
+    assert_eq!(*metadata, Some(ProtoValueKind::Text("shop".into())));
     assert_eq!(
         (first.type_url.as_str(), first.resource_names_subscribe),
         (ASSIGNMENT, vec!["app".to_owned()])
@@ -276,7 +276,7 @@ async fn a_stream_says_who_asks_and_is_acknowledged() {
 #[tokio::test]
 async fn a_new_stream_continues_where_the_last_one_broke() {
     let control_plane = ControlPlane::new().await;
-    let mut upstream = Upstream::start(control_plane.config());
+    let mut upstream = FollowingUpstream::start(control_plane.config());
     let mut stream = control_plane.accept().await;
     stream.request().await;
     stream.say("n1", "7", &[1]);
@@ -312,7 +312,7 @@ async fn the_next_address_is_asked_when_one_does_not_answer() {
     let mut config = control_plane.config();
     // The first address is down: its port is closed.
     config.urls.insert(0, SourceUrl { is_tls: false, authority: "127.0.0.1:1".into() });
-    let mut upstream = Upstream::start(config);
+    let mut upstream = FollowingUpstream::start(config);
     let mut stream = control_plane.accept().await;
     stream.request().await;
     stream.say("n1", "1", &[5]);
@@ -323,7 +323,7 @@ async fn the_next_address_is_asked_when_one_does_not_answer() {
 #[tokio::test]
 async fn a_control_plane_that_misbehaves_is_asked_anew() {
     let control_plane = ControlPlane::new().await;
-    let mut upstream = Upstream::start(control_plane.config());
+    let mut upstream = FollowingUpstream::start(control_plane.config());
     control_plane.accept().await.end("16", "no%20token");
     upstream.until_failed("UNAUTHENTICATED (no token)").await;
 

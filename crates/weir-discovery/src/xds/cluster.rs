@@ -92,7 +92,7 @@ fn assignment_name(cluster: &str, config: Option<&EdsClusterConfig>) -> Result<B
 #[cfg(test)]
 mod tests {
     use super::super::messages::base::EmptyMessage;
-    use super::super::messages::cluster::{ConfigSource, CustomClusterType};
+    use super::super::messages::cluster::{CustomClusterType, EdsConfigSource};
     use super::super::messages::endpoint::LoadAssignment;
     use super::super::test_messages::assignment;
     use super::*;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_cluster_of_eds_names_its_assignment() {
-        let with = |service: &str, source: ConfigSource| Cluster {
+        let with = |service: &str, source: EdsConfigSource| Cluster {
             eds_cluster_config: Some(EdsClusterConfig {
                 eds_config: Some(source),
                 service_name: service.into(),
@@ -119,11 +119,12 @@ mod tests {
             other => Err(format!("{other:?}")),
         };
         assert_eq!(name(&cluster(3)).unwrap(), "app");
-        assert_eq!(name(&with("", ConfigSource::default())).unwrap(), "app");
-        assert_eq!(name(&with("app-v2", ConfigSource::default())).unwrap(), "app-v2");
-        let file = ConfigSource { path: Some("/x".into()), ..ConfigSource::default() };
+        assert_eq!(name(&with("", EdsConfigSource::default())).unwrap(), "app");
+        assert_eq!(name(&with("app-v2", EdsConfigSource::default())).unwrap(), "app-v2");
+        let file = EdsConfigSource { path: Some("/x".into()), ..EdsConfigSource::default() };
         assert!(name(&with("", file)).unwrap_err().contains("in a file"));
-        let other = ConfigSource { api_config_source: Some(EmptyMessage {}), ..ConfigSource::default() };
+        let other =
+            EdsConfigSource { api_config_source: Some(EmptyMessage {}), ..EdsConfigSource::default() };
         assert!(name(&with("", other)).unwrap_err().contains("another control plane"));
     }
 

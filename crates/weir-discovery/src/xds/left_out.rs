@@ -3,14 +3,8 @@
 use tokio::task::JoinHandle;
 use weir_config::XdsControlPlane;
 
+use super::followed_resource::FollowedResource;
 use crate::report::Reporter;
-
-/// What an upstream follows.
-#[derive(Debug)]
-pub(crate) enum FollowedResource {
-    Cluster(Box<str>),
-    Assignment(Box<str>),
-}
 
 /// Asks nothing.
 pub(crate) struct XdsClient;

@@ -21,10 +21,10 @@ mod test_messages;
 mod messages;
 #[cfg(not(feature = "xds"))]
 mod left_out;
+mod followed_resource;
 
 #[cfg(feature = "xds")]
 pub(crate) use client::XdsClient;
+pub(crate) use followed_resource::FollowedResource;
 #[cfg(not(feature = "xds"))]
-pub(crate) use left_out::{FollowedResource, XdsClient};
-#[cfg(feature = "xds")]
-pub(crate) use resources::FollowedResource;
+pub(crate) use left_out::XdsClient;

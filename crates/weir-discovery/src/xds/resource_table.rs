@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::messages::base::{ProtoDuration, Status};
+use super::messages::base::{ProtoDuration, RpcStatus};
 use super::messages::discovery::{DeltaRequest, DeltaResponse, Resource};
 
 /// `google.rpc.Code` of a response that is refused: INVALID_ARGUMENT.
@@ -206,7 +206,7 @@ impl<T> ResourceTable<T> {
             ..DeltaRequest::default()
         };
         if !refusals.is_empty() {
-            reply.error_detail = Some(Status { code: INVALID_ARGUMENT, message: error_text(&refusals) });
+            reply.error_detail = Some(RpcStatus { code: INVALID_ARGUMENT, message: error_text(&refusals) });
         }
         ResponseOutcome { reply, changed }
     }

@@ -8,6 +8,7 @@ use prost::Message as _;
 
 use super::assignment::{NamedServers, servers_of};
 use super::cluster::{ClusterEndpoints, ClusterMeaning, read_cluster};
+use super::followed_resource::FollowedResource;
 use super::messages::discovery::{DeltaRequest, DeltaResponse};
 use super::messages::endpoint::LoadAssignment;
 use super::resource_table::{Known, ResourceTable, TrackedResource};
@@ -18,15 +19,6 @@ pub(super) const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cl
 
 /// The type of an assignment.
 pub(super) const ASSIGNMENT: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
-
-/// What an upstream follows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FollowedResource {
-    /// The endpoints of a cluster.
-    Cluster(Box<str>),
-    /// The endpoints of an assignment.
-    Assignment(Box<str>),
-}
 
 /// What is to be told, by the number of the upstream.
 pub(super) type Reports = BTreeMap<u64, SourceReport>;

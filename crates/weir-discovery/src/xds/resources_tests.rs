@@ -1,15 +1,15 @@
 //! The protocol, message by message.
 
-use super::super::cluster::ClusterMeaning;
-use super::super::messages::base::{Any, ProtoDuration};
-use super::super::messages::cluster::{Cluster, EdsClusterConfig};
-use super::super::messages::discovery::Resource;
-use super::super::test_messages::assignment;
 use super::*;
+use crate::xds::cluster::ClusterMeaning;
+use crate::xds::messages::base::{Any, ProtoDuration};
+use crate::xds::messages::cluster::{Cluster, EdsClusterConfig};
+use crate::xds::messages::discovery::Resource;
+use crate::xds::test_messages::assignment;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-struct Table {
+struct ProtocolTable {
     resources: FollowedResources,
     start: Instant,
 }
@@ -36,7 +36,7 @@ fn cluster(name: &str, version: &str, service: &str) -> Resource {
     resource(CLUSTER, name, version, cluster.encode_to_vec())
 }
 
-impl Table {
+impl ProtocolTable {
     fn new() -> Self {
         Self { resources: FollowedResources::new(TIMEOUT), start: crate::clock::now() }
     }
@@ -95,7 +95,7 @@ fn names(names: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_cluster_leads_to_its_assignment() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_cluster(1, "app");
     assert_eq!(table.request(), Some(("Cluster".into(), names(&["app"]), vec![])));
     assert_eq!(table.request(), None);
@@ -115,7 +115,7 @@ fn a_cluster_leads_to_its_assignment() {
 
 #[test]
 fn upstreams_share_what_they_follow() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     assert!(table.follow_assignment(1, "app").is_empty());
     table.request();
     table.respond(1, vec![endpoints("app", "1", &[1])], &[]);
@@ -139,7 +139,7 @@ fn upstreams_share_what_they_follow() {
 
 #[test]
 fn a_new_stream_begins_with_the_versions_that_are_known() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_cluster(1, "app");
     table.follow_assignment(2, "other");
     table.request();
@@ -163,7 +163,7 @@ fn a_new_stream_begins_with_the_versions_that_are_known() {
 
 #[test]
 fn what_is_refused_leaves_the_last_version_and_the_rest_of_the_response() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_assignment(1, "a");
     table.follow_assignment(2, "b");
     table.request();
@@ -187,7 +187,7 @@ fn what_is_refused_leaves_the_last_version_and_the_rest_of_the_response() {
 
 #[test]
 fn a_refused_cluster_keeps_its_assignment() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_cluster(1, "app");
     table.request();
     table.respond(1, vec![cluster("app", "1", "")], &[]);
@@ -206,7 +206,7 @@ fn a_refused_cluster_keeps_its_assignment() {
 
 #[test]
 fn garbage_is_refused_and_what_was_not_asked_for_is_ignored() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_assignment(1, "a");
     table.request();
     let other_type = Resource {
@@ -246,7 +246,7 @@ fn garbage_is_refused_and_what_was_not_asked_for_is_ignored() {
 
 #[test]
 fn a_removed_resource_names_no_server() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_assignment(1, "a");
     table.request();
     table.respond(1, vec![endpoints("a", "1", &[1])], &[]);
@@ -263,7 +263,7 @@ fn a_removed_resource_names_no_server() {
 
 #[test]
 fn a_resource_with_a_lifetime_ends_unless_it_is_renewed() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_assignment(1, "a");
     table.request();
     let ttl = Some(ProtoDuration { seconds: 5, nanos: 0 });
@@ -286,7 +286,7 @@ fn a_resource_with_a_lifetime_ends_unless_it_is_renewed() {
 
 #[test]
 fn silence_about_a_resource_is_a_failure_after_a_while() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_cluster(1, "app");
     assert_eq!(table.resources.due(), None, "not asked yet");
     table.request();
@@ -304,7 +304,7 @@ fn silence_about_a_resource_is_a_failure_after_a_while() {
 
 #[test]
 fn remarks_name_what_is_not_followed() {
-    let mut table = Table::new();
+    let mut table = ProtocolTable::new();
     table.follow_cluster(1, "app");
     table.request();
     let inline = Cluster {

@@ -1,13 +1,16 @@
 //! Messages for tests.
 
 use super::messages::base::{Address, AddressKind, SocketAddress, WrappedNumber};
-use super::messages::endpoint::{Endpoint, LbEndpoint, LoadAssignment, LocalityEndpoints};
+use super::messages::endpoint::{EndpointDescription, LbEndpoint, LoadAssignment, LocalityEndpoints};
 
 /// An endpoint of this address.
 pub(super) fn endpoint(address: &str, port: u32) -> LbEndpoint {
     let socket = SocketAddress { address: address.into(), port_value: port, ..SocketAddress::default() };
     let address = Some(Address { kind: Some(AddressKind::Socket(socket)) });
-    LbEndpoint { endpoint: Some(Endpoint { address, ..Endpoint::default() }), ..LbEndpoint::default() }
+    LbEndpoint {
+        endpoint: Some(EndpointDescription { address, ..EndpointDescription::default() }),
+        ..LbEndpoint::default()
+    }
 }
 
 /// An assignment with these endpoints in one locality.

@@ -31,7 +31,7 @@ pub(crate) struct WrappedNumber {
 
 /// `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Status {
+pub(crate) struct RpcStatus {
     #[prost(int32, tag = "1")]
     pub(crate) code: i32,
     #[prost(string, tag = "2")]
@@ -48,13 +48,13 @@ pub(crate) struct ProtoStruct {
 /// `google.protobuf.Value`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProtoValue {
-    #[prost(oneof = "ValueKind", tags = "1, 2, 3, 4, 5, 6")]
-    pub(crate) kind: Option<ValueKind>,
+    #[prost(oneof = "ProtoValueKind", tags = "1, 2, 3, 4, 5, 6")]
+    pub(crate) kind: Option<ProtoValueKind>,
 }
 
 /// The kinds of a `google.protobuf.Value`.
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum ValueKind {
+pub(crate) enum ProtoValueKind {
     #[prost(int32, tag = "1")]
     Null(i32),
     #[prost(double, tag = "2")]
@@ -78,7 +78,7 @@ pub(crate) struct ProtoList {
 
 /// `Locality`.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
-pub(crate) struct Locality {
+pub(crate) struct ResourceLocality {
     #[prost(string, tag = "1")]
     pub(crate) region: String,
     #[prost(string, tag = "2")]

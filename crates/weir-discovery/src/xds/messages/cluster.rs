@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct EdsClusterConfig {
     #[prost(message, optional, tag = "1")]
-    pub(crate) eds_config: Option<ConfigSource>,
+    pub(crate) eds_config: Option<EdsConfigSource>,
     #[prost(string, tag = "2")]
     pub(crate) service_name: String,
 }
@@ -42,7 +42,7 @@ pub(crate) struct CustomClusterType {
 
 /// `envoy.config.core.v3.ConfigSource`: where a resource is asked for. Only the presence of each kind counts.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct ConfigSource {
+pub(crate) struct EdsConfigSource {
     #[prost(string, optional, tag = "1")]
     pub(crate) path: Option<String>,
     #[prost(message, optional, tag = "2")]

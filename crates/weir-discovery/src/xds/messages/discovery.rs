@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use prost::Message;
 
-use super::base::{Any, Locality, ProtoDuration, ProtoStruct, Status};
+use super::base::{Any, ProtoDuration, ProtoStruct, ResourceLocality, RpcStatus};
 
 /// `DeltaDiscoveryRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeltaRequest {
     #[prost(message, optional, tag = "1")]
-    pub(crate) node: Option<Node>,
+    pub(crate) node: Option<NodeMessage>,
     #[prost(string, tag = "2")]
     pub(crate) type_url: String,
     #[prost(string, repeated, tag = "3")]
@@ -22,7 +22,7 @@ pub(crate) struct DeltaRequest {
     #[prost(string, tag = "6")]
     pub(crate) response_nonce: String,
     #[prost(message, optional, tag = "7")]
-    pub(crate) error_detail: Option<Status>,
+    pub(crate) error_detail: Option<RpcStatus>,
 }
 
 /// `DeltaDiscoveryResponse`.
@@ -54,7 +54,7 @@ pub(crate) struct Resource {
 
 /// `envoy.config.core.v3.Node`: who asks.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Node {
+pub(crate) struct NodeMessage {
     #[prost(string, tag = "1")]
     pub(crate) id: String,
     #[prost(string, tag = "2")]
@@ -62,7 +62,7 @@ pub(crate) struct Node {
     #[prost(message, optional, tag = "3")]
     pub(crate) metadata: Option<ProtoStruct>,
     #[prost(message, optional, tag = "4")]
-    pub(crate) locality: Option<Locality>,
+    pub(crate) locality: Option<ResourceLocality>,
     #[prost(string, tag = "6")]
     pub(crate) user_agent_name: String,
     #[prost(string, tag = "7")]

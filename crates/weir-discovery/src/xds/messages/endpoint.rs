@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use super::base::{Address, EmptyMessage, Locality, Metadata, WrappedNumber};
+use super::base::{Address, EmptyMessage, Metadata, ResourceLocality, WrappedNumber};
 
 /// `ClusterLoadAssignment`.
 #[derive(Clone, PartialEq, Message)]
@@ -12,12 +12,12 @@ pub(crate) struct LoadAssignment {
     #[prost(message, repeated, tag = "2")]
     pub(crate) endpoints: Vec<LocalityEndpoints>,
     #[prost(message, optional, tag = "4")]
-    pub(crate) policy: Option<Policy>,
+    pub(crate) policy: Option<AssignmentPolicy>,
 }
 
 /// `ClusterLoadAssignment.Policy`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Policy {
+pub(crate) struct AssignmentPolicy {
     #[prost(message, repeated, tag = "2")]
     pub(crate) drop_overloads: Vec<DropOverload>,
     #[prost(message, optional, tag = "3")]
@@ -28,7 +28,7 @@ pub(crate) struct Policy {
     pub(crate) weighted_priority_health: bool,
 }
 
-/// `ClusterLoadAssignment.Policy.DropOverload`.
+/// `ClusterLoadAssignment.AssignmentPolicy.DropOverload`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DropOverload {
     #[prost(string, tag = "1")]
@@ -51,7 +51,7 @@ pub(crate) struct FractionalPercent {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LocalityEndpoints {
     #[prost(message, optional, tag = "1")]
-    pub(crate) locality: Option<Locality>,
+    pub(crate) locality: Option<ResourceLocality>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) lb_endpoints: Vec<LbEndpoint>,
     #[prost(message, optional, tag = "3")]
@@ -79,7 +79,7 @@ pub(crate) struct EndpointList {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LbEndpoint {
     #[prost(message, optional, tag = "1")]
-    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) endpoint: Option<EndpointDescription>,
     /// `HealthStatus`: 0 UNKNOWN, 1 HEALTHY, 2 UNHEALTHY, 3 DRAINING, 4 TIMEOUT, 5 DEGRADED.
     #[prost(int32, tag = "2")]
     pub(crate) health_status: i32,
@@ -94,7 +94,7 @@ pub(crate) struct LbEndpoint {
 
 /// `Endpoint`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Endpoint {
+pub(crate) struct EndpointDescription {
     #[prost(message, optional, tag = "1")]
     pub(crate) address: Option<Address>,
     #[prost(message, optional, tag = "2")]

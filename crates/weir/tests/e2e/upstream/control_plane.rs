@@ -7,7 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::harness::foreign_program::{ForeignProgram, foreign_command, free_address};
-use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
+use crate::harness::tls::ECDSA;
+use crate::harness::{CertificateAuthority, Client, Origin, Weir, eventually, temporary_folder};
 
 const PROGRAM: &str = "xds-control-plane";
 
@@ -27,9 +28,13 @@ fn addresses() -> Option<[SocketAddr; 2]> {
 }
 
 impl ControlPlane {
-    fn start([xds, admin]: [SocketAddr; 2]) -> Self {
+    fn start(addresses: [SocketAddr; 2]) -> Self {
+        Self::start_with(addresses, &[])
+    }
+
+    fn start_with([xds, admin]: [SocketAddr; 2], arguments: &[String]) -> Self {
         let mut command = foreign_command(PROGRAM);
-        command.args(["-listen", &xds.to_string(), "-admin", &admin.to_string()]);
+        command.args(arguments).args(["-listen", &xds.to_string(), "-admin", &admin.to_string()]);
         let program = ForeignProgram::start(command, temporary_folder(), |_| {
             std::net::TcpStream::connect(xds).is_ok() && std::net::TcpStream::connect(admin).is_ok()
         });
@@ -59,7 +64,7 @@ impl ControlPlane {
         let len = body.len();
         let request = format!("PUT /resources HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n{body}");
         let response = Client::exchange(self.admin, &request);
-        assert_eq!(response.status(), 200, "{}", response.text());
+        assert_eq!(response.status, 200, "{}", response.text());
     }
 
     fn clients(&self) -> Value {
@@ -154,4 +159,37 @@ fn a_bad_resource_is_refused_and_a_restart_needs_no_control_plane() {
     let weir = Weir::start(&text);
     assert_eq!(answering(&weir), ["one"]);
     assert_eq!(weir.metrics().sum("weir_upstream_source_stale", &["upstream=\"app\""]), 1.0);
+}
+
+#[test]
+fn both_sides_have_certificates() {
+    let Some(addresses) = addresses() else { return };
+    let authority = CertificateAuthority::new();
+    let folder = temporary_folder();
+    authority.issue(folder.path(), "plane", &[&addresses[0].ip().to_string()], ECDSA);
+    authority.issue(folder.path(), "weir", &["weir.test"], ECDSA);
+    std::fs::write(folder.path().join("ca.pem"), authority.pem()).expect("the folder takes a file");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let arguments =
+        ["-certificate", &file("plane.pem"), "-key", &file("plane.key"), "-client-ca", &file("ca.pem")];
+    let control_plane = ControlPlane::start_with(addresses, &arguments.map(str::to_owned));
+    let one = Origin::serving("one");
+    control_plane.put("1", &[(&one, 0)]);
+    let with = |more: &str| {
+        let ca = format!("http://{}\", ca = \"{}\"{more}", addresses[0], file("ca.pem"));
+        config(addresses[0], "")
+            .replace(&format!("http://{}\"", addresses[0]), &ca)
+            .replace("http://", "https://")
+    };
+    let weir = Weir::start(&with(""));
+    weir.line(&["the source of servers has a problem", "CertificateRequired"]);
+    let presented = format!(", certificate = \"{}\", key = \"{}\"", file("weir.pem"), file("weir.key"));
+    weir.reload(&with(&presented));
+    eventually("it is let in", || answering_at_all(&weir) == ["one"]);
+}
+
+/// As [`answering`], also while there is no server.
+fn answering_at_all(weir: &Weir) -> Vec<String> {
+    let response = Client::get(weir.web(), "/");
+    if response.status == 200 { vec![response.text()] } else { Vec::new() }
 }
