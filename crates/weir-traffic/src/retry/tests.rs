@@ -370,7 +370,11 @@ fn the_least_adds_nothing_to_a_larger_share() {
         let budget = RetryBudget::new(20, 2);
         budget.record_requests(requests, 5_000);
         assert_eq!(budget.left(5_000), retries, "{requests} requests");
-        assert_eq!((0..300).filter(|_| budget.try_take(5_000)).count() as u64, retries, "{requests} requests");
+        assert_eq!(
+            (0..300).filter(|_| budget.try_take(5_000)).count() as u64,
+            retries,
+            "{requests} requests"
+        );
     }
 }
 
