@@ -18,6 +18,7 @@ mod instructions;
 mod package;
 mod kubernetes;
 mod consul;
+mod xds;
 mod setup;
 mod peers;
 
@@ -68,6 +69,8 @@ enum XtaskCommand {
     Kubernetes(kubernetes::ConformanceArguments),
     /// Build the real Consul, which takes minutes the first time, and run the tests that need it; needs Go
     Consul,
+    /// Build the control plane of `lab/xds` out of go-control-plane, and run the tests that need it; needs Go
+    Xds,
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
     /// Write the types of the Gateway API anew, from the definitions of its release; needs Go
@@ -100,6 +103,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Package(arguments) => package::run(&workspace, &arguments),
         XtaskCommand::Kubernetes(arguments) => kubernetes::run(&workspace, &arguments),
         XtaskCommand::Consul => consul::run(&workspace),
+        XtaskCommand::Xds => xds::run(&workspace),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         XtaskCommand::GatewayTypes => gateway_types::run(&workspace),
         XtaskCommand::Setup => setup::run(&workspace),

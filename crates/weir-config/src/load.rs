@@ -93,7 +93,8 @@ impl CheckedConfig {
         Self::run(Loading::new(environment, false), text, file_name)
     }
 
-    /// Reads a text as [`CheckedConfig::parse_base`] does, with an environment of its own and without `include`: nothing outside is read.
+    /// Reads a text as [`CheckedConfig::parse_base`] does, with an environment of its own, of an author who may name no files: nothing outside
+    /// is read, and `include` is an error.
     pub fn parse_base_alone(
         text: &str,
         file_name: &str,
@@ -101,7 +102,8 @@ impl CheckedConfig {
     ) -> Self {
         let mut loading = Loading::new(environment, false);
         loading.needs_listener = false;
-        Self::run(loading, text, file_name)
+        let message = "`include` has no place here: no other files are read";
+        Self::run(loading, text, file_name).reject_table("include", message, "write what the files hold")
     }
 
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {

@@ -16,6 +16,7 @@ use crate::route_sources::{FollowedRoutes, FragmentSet};
 use crate::server_set::ServerSet;
 use crate::source_state::SourceState;
 use crate::state_file::StoredUpstream;
+use crate::xds::{FollowedResource, XdsClient};
 use crate::{clock, consul, dns, etcd, file_source, state_file};
 
 /// The state file is written this often at most.
@@ -118,6 +119,7 @@ struct FollowedSources {
     settings: DiscoverySettings,
     dns: Dns,
     resolvers: Option<Result<Arc<DnsResolvers>, Box<str>>>,
+    xds: Option<XdsClient>,
     /// What is in the state file, or was when it was read.
     remembered: BTreeMap<Box<str>, StoredUpstream>,
     state_file: Option<PathBuf>,
@@ -135,6 +137,7 @@ impl FollowedSources {
             settings: DiscoverySettings::default(),
             dns: Dns::default(),
             resolvers: None,
+            xds: None,
             remembered: BTreeMap::new(),
             state_file: None,
             store_at: None,
@@ -152,7 +155,7 @@ impl FollowedSources {
         if self.settings != config.settings || self.dns != config.dns {
             self.remember(&before);
             before.clear();
-            self.resolvers = None;
+            (self.resolvers, self.xds) = (None, None);
         }
         (self.settings, self.dns) = (config.settings, config.dns);
         for (upstream, source) in config.sources {
@@ -195,6 +198,12 @@ impl FollowedSources {
             ServerSource::Etcd(prefix) => {
                 return tokio::spawn(etcd::follow(prefix.clone(), self.settings.etcd.clone(), reporter));
             }
+            ServerSource::Cds(name) => {
+                return self.follow_xds(FollowedResource::Cluster(name.clone()), reporter);
+            }
+            ServerSource::Eds(name) => {
+                return self.follow_xds(FollowedResource::Assignment(name.clone()), reporter);
+            }
             ServerSource::Dns { host, port } => DnsQuestion::Addresses { host: host.clone(), port: *port },
             ServerSource::Srv(name) => DnsQuestion::Srv(name.clone()),
         };
@@ -209,6 +218,13 @@ impl FollowedSources {
                 tokio::spawn(async {})
             }
         }
+    }
+
+    /// All upstreams of the control plane share one stream.
+    fn follow_xds(&mut self, follows: FollowedResource, reporter: Reporter) -> JoinHandle<()> {
+        let control_plane = &self.settings.xds;
+        let client = self.xds.get_or_insert_with(|| XdsClient::start(control_plane.clone()));
+        client.follow(follows, reporter)
     }
 
     fn hear(&mut self, message: SourceMessage) {
@@ -279,6 +295,16 @@ fn log(set: &ServerSet) {
         }
         Some(problem) => {
             tracing::warn!(upstream, source, servers, %problem, "the source of servers has a problem; the last known servers stay in use");
+        }
+        None if origin.remark.is_some() => {
+            let remark = origin.remark.as_deref().unwrap_or_default();
+            tracing::info!(
+                upstream,
+                source,
+                servers,
+                remark,
+                "the source of servers says what Weir does not follow"
+            );
         }
         // The control plane logs who came and went.
         None => tracing::debug!(upstream, source, servers, "the source has named the servers of an upstream"),

@@ -12,6 +12,7 @@ mod drain;
 mod dns_names;
 mod source_outage;
 mod discovery;
+mod control_plane;
 mod stale_connection;
 mod http2;
 mod fastcgi;
