@@ -3,6 +3,7 @@
 
     run.py outage  --weir target/release/weir --seconds 600
     run.py changes --weir target/release/weir --seconds 60 --rate 1000
+    run.py write --rate 500 --seconds 10    (what etcd takes here without Weir)
 
 One Weir follows four upstreams: the real etcd (`etcd` in PATH), a scripted Consul, a scripted DNS server (A and SRV are the same
 mechanism: A), and a file. A client per upstream asks without a pause between its requests, so that each failed request is seen.
@@ -118,6 +119,51 @@ class Etcd:
         self.ever |= wanted
         gone = [{"requestDeleteRange": {"key": encode(PREFIX + address)}} for address in self.ever - wanted]
         return self.ask("/v3/kv/txn", {"success": puts + gone})
+
+
+def write_to_etcd(port, rate, seconds, sets, writers=8):
+    """Changes of etcd by several writers; how many there were, and how many began late. The figures of a process of its own: the clients and
+    servers of the run share one interpreter lock."""
+    etcd, counts = Etcd(None), [[0, 0] for _ in range(writers)]
+    etcd.port = port
+    end = time.monotonic() + seconds
+
+    def write(count):
+        began = time.monotonic()
+        while time.monotonic() < end:
+            etcd.set(sets[count[0] % len(sets)])
+            count[0] += 1
+            ahead = began + count[0] * writers / rate - time.monotonic()
+            if ahead > 0:
+                time.sleep(ahead)
+            else:
+                count[1] += 1
+
+    threads = [threading.Thread(target=write, args=[count]) for count in counts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [sum(column) for column in zip(*counts)]
+
+
+def write(options):
+    """Only etcd and its writers: what the machine lets them do."""
+    folder = tempfile.mkdtemp(prefix="weir-discovery-")
+    port, etcd = options.port, None
+    try:
+        if not port:
+            etcd = Etcd(os.path.join(folder, "etcd"))
+            etcd.start()
+            port = etcd.port
+        sets = json.loads(options.sets)
+        done, late = write_to_etcd(port, options.rate, options.seconds, sets)
+        tell(source="etcd", figure="writes", per_second=round(done / options.seconds, 1), wanted=options.rate, late=late, done=done)
+    finally:
+        if etcd:
+            etcd.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 class Consul:
@@ -378,8 +424,6 @@ def changes(options, folder):
     three = addresses["after"][0]
     sets = [[one, two], [one, three], [one]]
     rates = {"etcd": options.rate // 2, "consul": options.rate // 2 - 50, "file": 50}
-    # A change of etcd takes milliseconds, so several writers share them.
-    writers = {"etcd": 8}
     counts, late, stopping = {name: 0 for name in rates}, {name: 0 for name in rates}, threading.Event()
 
     def change(name, rate):
@@ -398,17 +442,21 @@ def changes(options, folder):
         return {name: upstream["source"]["changes"] for name, upstream in weir.overview().items()}
 
     before, cpu = told(), weir.cpu_seconds()
-    threads = [threading.Thread(target=change, args=(name, rate / writers.get(name, 1)))
-               for name, rate in rates.items() for _ in range(writers.get(name, 1))]
+    threads = [threading.Thread(target=change, args=(name, rate)) for name, rate in rates.items() if name != "etcd"]
     began = time.monotonic()
+    writer = subprocess.Popen([sys.executable, __file__, "write", "--port", str(sources["etcd"].port), "--rate", str(rates["etcd"]),
+                               "--seconds", str(options.seconds), "--sets", json.dumps(sets)], stdout=subprocess.PIPE, text=True)
     for thread in threads:
         thread.start()
     while time.monotonic() - began < options.seconds:
         time.sleep(options.seconds / 12)
-        tell(figure="memory", seconds=round(time.monotonic() - began, 1), resident_kib=weir.resident_kib(), changes=sum(counts.values()))
+        tell(figure="memory", seconds=round(time.monotonic() - began, 1), resident_kib=weir.resident_kib())
     stopping.set()
     for thread in threads:
         thread.join()
+    written = json.loads(writer.communicate()[0])
+    counts["etcd"], late["etcd"] = written["done"], written["late"]
+    sources["etcd"].ever.update(*sets)
     lasted, cpu = time.monotonic() - began, weir.cpu_seconds() - cpu
     # The last word: the other group.
     last = time.monotonic()
@@ -428,12 +476,16 @@ def changes(options, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["outage", "changes"])
-    parser.add_argument("--weir", required=True)
+    parser.add_argument("mode", choices=["outage", "changes", "write"])
+    parser.add_argument("--weir")
+    parser.add_argument("--port", type=int, help="of an etcd that runs already")
+    parser.add_argument("--sets", default='[["127.0.0.1:1", "127.0.0.2:1"], ["127.0.0.1:1"]]', help="servers, in JSON, that are written in turns")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rate", type=int, default=1000, help="changes per second, of all sources together")
     parser.add_argument("--pause", type=float, default=0.005, help="seconds between the requests of a client")
     options = parser.parse_args()
+    if options.mode == "write":
+        sys.exit(write(options))
     with open("/proc/cpuinfo") as cpus:
         model = next((line.split(":")[1].strip() for line in cpus if line.startswith("model name")), "unknown")
     tell(mode=options.mode, cpu=model, cores=os.cpu_count(), kernel=platform.release(), load=os.getloadavg(), weir=options.weir,

@@ -172,7 +172,7 @@ fn certificates_are_obtained_after_a_panic_as_well() {
         config_with(
             &[origin.named("a")],
             &format!(
-                "listener.safe = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
+                "listener.safe.address = \"127.0.0.1:0\"\nlistener.safe.upstream = \"app\"\n\
                  listener.safe.tls.acme = {{ hosts = [\"{host}\"], ca = [\"https://127.0.0.1:1/dir\"], directory = \"{store}\", challenges = [\"tls-alpn-01\"] }}\n"
             ),
         )
