@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use weir_http::fastcgi::Params;
 use weir_http::{BodyLength, FieldName, FieldWriter};
@@ -29,11 +30,17 @@ use crate::state::faults::{self, FaultPoint};
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed};
+use crate::upstream::stream::{
+    HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed, UnreadRequest,
+};
 use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
+
+/// The longest of the pauses, each twice the one before, in which it has to become certain that a server has not read a request: a quarter of
+/// a second in all.
+const UNREAD_PAUSE_MAX: Duration = Duration::from_millis(128);
 
 /// Sends the request to the server of `slot` and waits for the head of its response. Reports the latency to balancers that
 /// measure it.
@@ -108,6 +115,10 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
             }
             Err((failure, origin)) => {
                 exchange.record.sent_to_server += server.sent();
+                if attempt.reused && server.unread() != UnreadRequest::Unknown {
+                    // On the heap, since it is rare and would make every exchange larger.
+                    attempt.unread = Box::pin(was_unread(client, &server)).await;
+                }
                 servers.drop_stream(server);
                 let failed = attempt.failed(failure, origin);
                 record_outcome(*plans, local, failed.server, classify_failure(&failed), began);
@@ -115,6 +126,21 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
             }
         }
     }
+}
+
+/// Whether a server that has closed a kept connection cannot have read the request. What says so comes one round trip behind the end of the
+/// connection, so it is awaited for a moment.
+async fn was_unread(client: &Client, server: &impl ServerStream) -> bool {
+    let mut pause = Duration::from_millis(1);
+    while pause <= UNREAD_PAUSE_MAX {
+        match server.unread() {
+            UnreadRequest::Unknown => return false,
+            UnreadRequest::Certain => return true,
+            UnreadRequest::Likely => client.worker.timers.sleep(pause).await,
+        }
+        pause *= 2;
+    }
+    server.unread() == UnreadRequest::Certain
 }
 
 /// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.
@@ -203,6 +229,7 @@ struct Attempt {
     slot: Slot,
     sent_any: bool,
     received_any: bool,
+    unread: bool,
     reused: bool,
     /// Why the request could not be sent whole.
     send_failed: Option<Failure>,
@@ -210,14 +237,14 @@ struct Attempt {
 
 impl Attempt {
     fn new(slot: Slot) -> Self {
-        Self { slot, sent_any: false, received_any: false, reused: false, send_failed: None }
+        Self { slot, sent_any: false, received_any: false, unread: false, reused: false, send_failed: None }
     }
 
     fn failed(self, failure: Failure, origin: FailureOrigin) -> AttemptFailure {
-        let (sent_any, received_any, reused) = (self.sent_any, self.received_any, self.reused);
+        let Self { sent_any, received_any, unread, reused, .. } = self;
         let server = self.slot.server;
         let mut failed =
-            AttemptFailure { failure, server, origin, sent_any, received_any, reused, slot: None };
+            AttemptFailure { failure, server, origin, sent_any, received_any, unread, reused, slot: None };
         failed.slot = Some(self.slot).filter(|_| failed.is_of_connection());
         failed
     }

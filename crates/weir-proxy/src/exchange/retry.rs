@@ -59,6 +59,7 @@ pub(crate) fn instead<T: ServerStream>(
         origin: FailureOrigin::Server(cause),
         sent_any: serving.sent_any,
         received_any: true,
+        unread: false,
         reused: exchange.record.reused,
         // That of the response, until it is gone.
         slot: None,
@@ -109,6 +110,7 @@ pub(crate) fn again(
         body_replayable: exchange.replay_buffer.is_whole(),
         other_server: history.leaves_other(plan, failed.server),
         untried_server: history.leaves_untried(plan, failed.server),
+        was_unread: failed.unread,
         was_refused: failed.failure.cause == Cause::Refused,
         attempts: exchange.record.attempts - history.refused - history.unreached,
         refused: history.refused,

@@ -1,5 +1,5 @@
 //! Faults on demand, for tests of what becomes of a defect of Weir itself: a panic in an exchange, one in the event loop of a worker, a worker
-//! that stands still.
+//! that stands still; and of a race that no test can win otherwise: a server that closes a connection just when it is used again.
 //!
 //! Compiled with debug assertions only, so never in a release or a package, and without effect there but with `WEIR_FAULTS` in the
 //! environment. A request orders a fault by the field `weir-fault`; the value is the name of the point, or of the fault.
@@ -44,6 +44,13 @@ mod ordered {
         assert!(!CHECK_ORDERED.swap(false, Ordering::Relaxed), "a fault of a health check was ordered");
     }
 
+    /// Whether the next kept connection is used whatever has become of it.
+    static BLIND_ORDERED: AtomicBool = AtomicBool::new(false);
+
+    pub(super) fn skips_check() -> bool {
+        BLIND_ORDERED.swap(false, Ordering::Relaxed)
+    }
+
     pub(super) fn strike(crash: &Rc<CrashState>, request: &RequestHead, text: &[u8], at: FaultPoint) {
         if !*IS_ARMED {
             return;
@@ -57,6 +64,7 @@ mod ordered {
                 drop(crash.spawn(async { panic!("a crash of the worker was ordered") }));
             }
             (b"panic-check", FaultPoint::Route) => CHECK_ORDERED.store(true, Ordering::Relaxed),
+            (b"blind-reuse", FaultPoint::Queue) => BLIND_ORDERED.store(true, Ordering::Relaxed),
             (b"hang", FaultPoint::Route) => clock::pause(Duration::MAX),
             _ => {}
         }
@@ -67,6 +75,15 @@ mod ordered {
 pub fn strike_check() {
     #[cfg(debug_assertions)]
     ordered::strike_check();
+}
+
+/// Whether a request has ordered that its kept connection is not checked, as if the server closed it right behind the check.
+#[inline(always)]
+pub(crate) fn skips_check() -> bool {
+    #[cfg(debug_assertions)]
+    return ordered::skips_check();
+    #[cfg(not(debug_assertions))]
+    false
 }
 
 /// Strikes the exchange of a request that has ordered a fault here.
