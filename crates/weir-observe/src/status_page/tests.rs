@@ -60,7 +60,19 @@ fn overview(name: &str, servers: usize) -> Overview {
         count: 1234,
     }];
     Overview {
-        routes_from: Vec::new(),
+        routes_from: vec![RoutesFromOverview {
+            name: "kubernetes".to_owned(),
+            store: "the API server of Kubernetes".to_owned(),
+            said_at_ms: Some(910_000),
+            lost_at_ms: Some(940_000),
+            problem: Some("it refuses connections".to_owned()),
+            missing: vec!["it does not know the kind `TLSRoute`".to_owned()],
+            keys: Vec::new(),
+            refused: vec![RefusedFragment {
+                key: "Gateway infra/<web>".to_owned(),
+                errors: vec!["port 80 is taken".to_owned()],
+            }],
+        }],
         page: Default::default(),
         process: ProcessOverview {
             version: "1.2.3",
