@@ -17,6 +17,7 @@ mod bench;
 mod instructions;
 mod package;
 mod kubernetes;
+mod manifests;
 mod consul;
 mod setup;
 mod peers;
@@ -66,6 +67,8 @@ enum XtaskCommand {
     Package(package::PackageArguments),
     /// Run Weir in a real Kubernetes on this machine and judge it by the conformance suite of the Gateway API; needs Go, nftables and root
     Kubernetes(kubernetes::ConformanceArguments),
+    /// Compare the manifests of Kubernetes with what the Helm chart renders, and lint it; needs Helm
+    Manifests(manifests::ManifestsArguments),
     /// Build the real Consul, which takes minutes the first time, and run the tests that need it; needs Go
     Consul,
     /// Run each fuzz target for a while
@@ -99,6 +102,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Instructions(arguments) => instructions::run(&workspace, &arguments),
         XtaskCommand::Package(arguments) => package::run(&workspace, &arguments),
         XtaskCommand::Kubernetes(arguments) => kubernetes::run(&workspace, &arguments),
+        XtaskCommand::Manifests(arguments) => manifests::run(&workspace, &arguments),
         XtaskCommand::Consul => consul::run(&workspace),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         XtaskCommand::GatewayTypes => gateway_types::run(&workspace),
