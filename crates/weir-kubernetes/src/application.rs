@@ -41,15 +41,13 @@ impl ConfigApplication {
     /// What has to be applied now: a configuration that is not the one of before, as it is after the echo of a status, or the one of before
     /// when it is time to try that again.
     pub(crate) fn next(&mut self, config: Option<Config>) -> Option<Config> {
-        let is_new = |config: &Config| self.declared.as_ref().is_none_or(|known| !are_same(known, config));
-        if let Some(config) = config
-            && is_new(&config)
-        {
-            return Some(config);
-        }
         // Without a time, none is still held back: all get another try.
-        let _due = self.retry_at.take_if(|at| *at <= Instant::now())?;
-        self.declared.clone()
+        let is_due = self.retry_at.take_if(|at| *at <= Instant::now()).is_some();
+        let is_new = |config: &Config| self.declared.as_ref().is_none_or(|known| !are_same(known, config));
+        match config.filter(is_new) {
+            None if is_due => self.declared.clone(),
+            config => config,
+        }
     }
 
     /// Has it applied as far as that can be; what is refused, and why. `None`: there is no owner of the proxy any more.
@@ -84,7 +82,9 @@ impl ConfigApplication {
             tracing::error!(%why, "the routes of Kubernetes could not be applied: those of before stay in use");
         }
         self.refusals = Refusals { whole, held_back: held };
-        self.retry_at = (self.refusals != Refusals::default()).then(|| Instant::now() + RETRY_PAUSE);
+        // Changes of others do not put it off.
+        let is_refused = self.refusals != Refusals::default();
+        self.retry_at = is_refused.then(|| self.retry_at.unwrap_or_else(|| Instant::now() + RETRY_PAUSE));
         self.declared = Some(declared);
         Some(self.refusals.clone())
     }

@@ -173,8 +173,9 @@ fn apply(update: KubernetesUpdate, proxy: &mut Proxy) -> bool {
             proxy.set_servers(changes).map(drop).map_err(|error| ChangeRefusal::new(error.to_string()))
         }
         KubernetesChange::Report(report) => {
+            // Routes are awaited still.
             proxy.show_routes_from(vec![shown(*report)]);
-            Ok(())
+            return false;
         }
     };
     let is_applied = result.is_ok();
