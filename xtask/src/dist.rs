@@ -41,7 +41,8 @@ impl Libc {
         }
     }
 
-    /// The arguments of `cargo build` for the features of the program. The client of Kubernetes is for pods, whose image has the static program.
+    /// The arguments of `cargo build` for the features of the program. The clients of Kubernetes and of xDS are
+    /// for pods and meshes, whose image has the static program.
     fn features(self) -> &'static [&'static str] {
         match self {
             Self::Gnu => &["--features", "weir/profiler,weir/top,weir/traces"],

@@ -148,7 +148,7 @@ fn remove_older(tools: &Path) -> anyhow::Result<()> {
 }
 
 /// Changes with every Go file and with the versions of the modules.
-fn hash_of(sources: &Path) -> anyhow::Result<String> {
+pub(crate) fn hash_of(sources: &Path) -> anyhow::Result<String> {
     let mut files = BTreeMap::new();
     gather(sources, sources, &mut files)?;
     if files.is_empty() {

@@ -19,6 +19,7 @@ mod package;
 mod kubernetes;
 mod manifests;
 mod consul;
+mod xds;
 mod setup;
 mod peers;
 
@@ -71,6 +72,8 @@ enum XtaskCommand {
     Manifests(manifests::ManifestsArguments),
     /// Build the real Consul, which takes minutes the first time, and run the tests that need it; needs Go
     Consul,
+    /// Build the control plane of `lab/xds` out of go-control-plane, and run the tests that need it; needs Go
+    Xds,
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
     /// Write the types of the Gateway API anew, from the definitions of its release; needs Go
@@ -104,6 +107,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Kubernetes(arguments) => kubernetes::run(&workspace, &arguments),
         XtaskCommand::Manifests(arguments) => manifests::run(&workspace, &arguments),
         XtaskCommand::Consul => consul::run(&workspace),
+        XtaskCommand::Xds => xds::run(&workspace),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         XtaskCommand::GatewayTypes => gateway_types::run(&workspace),
         XtaskCommand::Setup => setup::run(&workspace),

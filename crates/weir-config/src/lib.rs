@@ -67,7 +67,7 @@ pub use config::{
     ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles,
     StoreLogin, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
     TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount, XdsControlPlane, XdsNode,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

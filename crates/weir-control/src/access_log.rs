@@ -21,9 +21,11 @@ use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
 use weir_observe::access_log::syslog::{Facility, Severity, SyslogFraming};
 use weir_observe::access_log::{LogTemplate, UnixMicros};
 
+use crate::kept_tasks;
 use crate::privileges;
 use crate::threads;
 use weir_proxy::net::clock;
+use weir_proxy::state::faults::{self, ControlFault};
 use weir_proxy::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress, WorkerLogs};
 
 /// How long the end of the process waits for all writers to finish.
@@ -204,7 +206,9 @@ fn start(
     let output = Arc::new(LogOutput { sender, progress: Arc::clone(&progress), lines_max });
     std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
         let _registration = threads::register();
-        write_all(&receiver, &mut destination, &progress);
+        kept_tasks::keep_thread("the writer of an access log", || {
+            write_all(&receiver, &mut destination, &progress);
+        });
         drop(writing);
     })?;
     Ok(output)
@@ -313,6 +317,21 @@ fn each_datagram(
     lost.map_or(Ok(()), Err)
 }
 
+/// The lines of a batch that is being written: they wait until then, and are lost when that panics.
+struct LinesInHand<'a> {
+    progress: &'a LogProgress,
+    lines: usize,
+}
+
+impl Drop for LinesInHand<'_> {
+    fn drop(&mut self) {
+        self.progress.waiting.fetch_sub(self.lines, Ordering::Relaxed);
+        if std::thread::panicking() {
+            self.progress.lost.fetch_add(self.lines as u64, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Writes until the last sender is gone. Trouble is logged at most once a second.
 fn write_all(receiver: &Receiver<LogMessage>, destination: &mut LogDestination, progress: &LogProgress) {
     let mut datagram = Vec::new();
@@ -320,8 +339,10 @@ fn write_all(receiver: &Receiver<LogMessage>, destination: &mut LogDestination, 
     while let Ok(message) = receiver.recv() {
         let outcome = match message {
             LogMessage::Lines(batch) => {
+                let in_hand = LinesInHand { progress, lines: batch.ends.len() };
+                faults::strike_control(ControlFault::AccessLog);
                 let outcome = destination.write(&batch, &mut datagram);
-                progress.waiting.fetch_sub(batch.ends.len(), Ordering::Relaxed);
+                drop(in_hand);
                 outcome.map_err(|Lost { lines, error }| {
                     progress.lost.fetch_add(lines as u64, Ordering::Relaxed);
                     error

@@ -25,6 +25,10 @@ pub const TRACES: Feature =
 pub const BUILD_HELP: &str =
     "build it from its sources: cargo install --locked --profile dist --all-features --path crates/weir";
 
+/// Servers from a control plane of xDS.
+pub const XDS: Feature =
+    Feature { name: "xds", is_compiled_in: cfg!(feature = "xds"), keys: &[["discovery", "xds"]] };
+
 impl Feature {
     /// The message for `what`, which needs this feature, in a build without it.
     pub fn missing_for(self, what: &str) -> String {

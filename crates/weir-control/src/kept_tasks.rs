@@ -1,4 +1,4 @@
-//! Tasks of the control plane that a panic does not end: each is begun anew, after a pause that grows.
+//! Tasks and threads of the control plane that a panic does not end: each is begun anew, after a pause that grows.
 //!
 //! Unlike a worker, which serves nothing while it crashes, such a task never ends the process: traffic goes on without it, by what it has found out
 //! before. Must not know what the tasks do.
@@ -48,6 +48,14 @@ pub(crate) async fn keep<F: Future<Output = ()>>(what: &'static str, mut make: i
         }
         drop(task);
         tokio::time::sleep(note_restart(what, &mut pauses)).await;
+    }
+}
+
+/// The same for what has a thread to itself. What it holds outside of `work` is there after a panic as well.
+pub(crate) fn keep_thread(what: &'static str, mut work: impl FnMut()) {
+    let mut pauses = RestartPauses::default();
+    while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
+        clock::pause(note_restart(what, &mut pauses));
     }
 }
 

@@ -62,7 +62,7 @@ pub use commands::{
     AdminCommand, CommandKind, CommandRejected, CommandSender, CommandUnderWay, ReloadReport, ServerChange,
     UpgradeReport,
 };
-pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
+pub use features::{BUILD_HELP, Feature, PROFILER, TRACES, XDS};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
 pub use inherited_sockets::InheritedSockets;
 pub use internal_authority::InternalError;

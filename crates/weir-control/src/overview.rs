@@ -270,6 +270,7 @@ impl Sources {
                 said_at_ms: said.said_at_ms,
                 is_stale: said.is_stale,
                 problem: said.problem.as_deref().map(str::to_owned),
+                remark: said.remark.as_deref().map(str::to_owned),
                 changes: plan.source.changes(),
             }),
             servers,

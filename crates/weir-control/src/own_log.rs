@@ -14,6 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_proxy::net::clock::{self, Instant};
+use weir_proxy::state::faults::{self, ControlFault};
+
+use crate::kept_tasks;
 
 /// Lines that wait to be written.
 const LINES_MAX: usize = 1_000;
@@ -122,8 +125,10 @@ impl OwnLog {
         let shared =
             LogQueue { queue: Mutex::default(), added: Condvar::new(), written: Condvar::new(), form };
         let log = Self(Arc::new(shared));
-        let writing = log.clone();
-        std::thread::Builder::new().name("weir-log".into()).spawn(move || writing.write_on(output))?;
+        let (writing, mut output) = (log.clone(), output);
+        std::thread::Builder::new().name("weir-log".into()).spawn(move || {
+            kept_tasks::keep_thread("the writer of this log", || writing.write_on(&mut output));
+        })?;
         Ok(log)
     }
 
@@ -164,10 +169,12 @@ impl OwnLog {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes all lines, to the end of the process.
-    fn write_on(&self, mut output: impl Write) {
+    /// Writes all lines, to the end of the process. Those in hand at a panic are lost.
+    fn write_on(&self, output: &mut impl Write) {
+        self.lock().is_writing = false;
         loop {
             let (lines, dropped) = self.wait();
+            faults::strike_control(ControlFault::OwnLog);
             for line in &lines {
                 // Standard error is closed: that is no reason to stop.
                 let _lost = output.write_all(line);

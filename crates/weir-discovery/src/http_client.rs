@@ -1,26 +1,20 @@
 //! Requests to Consul and etcd: HTTP/1.1, over TLS where the URL says so, one connection that is kept between requests. Responses come whole
 //! or piece by piece. Must not know what they are about.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::RootCertStore;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use weir_config::{SourceTls, SourceUrl};
 use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
 use weir_http::{ChunkedLimits, HeadLimits, Method};
 
-/// How long a connection and its handshake may take.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+use crate::source_connection::{self, CONNECT_TIME, SourceConnector, SourceStream};
+
+/// How long a connection and its handshake may take where another URL can be asked.
+const CONNECT_TIME_OF_SEVERAL: Duration = Duration::from_secs(2);
 
 /// The largest response: ten thousand servers with much metadata.
 pub(crate) const BODY_BYTES_MAX: usize = 32 << 20;
-
-/// A peer that is gone without a word is noticed after about this many seconds times four.
-const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +30,6 @@ pub(crate) enum RequestProblem {
     #[error("{0}")]
     Refused(String),
 }
-
-trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Duplex for T {}
 
 /// What is asked.
 pub(crate) struct Query<'a> {
@@ -69,23 +60,26 @@ impl SourceResponseHead {
 pub(crate) struct HttpClient {
     url: SourceUrl,
     /// Ready for connections; why there can be none.
-    tls: Option<Result<TlsConnector, String>>,
+    tls: Option<SourceConnector>,
+    connect_time: Duration,
     connection: Option<SourceConnection>,
 }
 
 struct SourceConnection {
-    io: Box<dyn Duplex>,
+    io: SourceStream,
     received: Vec<u8>,
 }
 
 impl HttpClient {
     /// A client without a connection yet; `tls` is there when the URL wants TLS.
     pub(crate) fn new(url: SourceUrl, tls: Option<&SourceTls>) -> Self {
-        let tls = tls.filter(|_| url.is_tls).map(|tls| {
-            let config = tls_config(tls).map_err(|error| format!("TLS cannot be made ready: {error}"))?;
-            Ok(TlsConnector::from(config))
-        });
-        Self { url, tls, connection: None }
+        let tls = source_connection::connector(&url, tls, &[]);
+        Self { url, tls, connect_time: CONNECT_TIME, connection: None }
+    }
+
+    /// The client of one of several URLs: the others are waiting.
+    pub(crate) fn of_several(self) -> Self {
+        Self { connect_time: CONNECT_TIME_OF_SEVERAL, ..self }
     }
 
     /// Sends a request and waits for the head of its response; on a kept connection that has died meanwhile, once more on a new one.
@@ -122,28 +116,9 @@ impl HttpClient {
     }
 
     async fn connect(&self) -> Result<SourceConnection, RequestProblem> {
-        let opened = tokio::time::timeout(CONNECT_TIME, self.open()).await;
-        let opened = opened.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        let opened = source_connection::open(&self.url, self.tls.as_ref(), self.connect_time).await;
         let io = opened.map_err(|error| RequestProblem::Unreached(self.url.to_string(), error))?;
         Ok(SourceConnection { io, received: Vec::new() })
-    }
-
-    async fn open(&self) -> std::io::Result<Box<dyn Duplex>> {
-        let (host, port) = split_authority(&self.url);
-        let stream = TcpStream::connect((host, port)).await?;
-        stream.set_nodelay(true)?;
-        rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-        rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
-        rustix::net::sockopt::set_tcp_keepintvl(&stream, KEEPALIVE)?;
-        rustix::net::sockopt::set_tcp_keepcnt(&stream, 3)?;
-        if !self.url.is_tls {
-            return Ok(Box::new(stream));
-        }
-        let missing = || std::io::Error::other("there are no authorities to verify its certificate");
-        let tls = self.tls.as_ref().ok_or_else(missing)?;
-        let tls = tls.as_ref().map_err(|why| std::io::Error::other(why.clone()))?;
-        let name = ServerName::try_from(host.to_owned()).map_err(std::io::Error::other)?;
-        Ok(Box::new(tls.connect(name, stream).await?))
     }
 
     async fn ask(
@@ -285,28 +260,6 @@ impl<'a> ResponseBody<'a> {
     }
 }
 
-fn tls_config(tls: &SourceTls) -> Result<Arc<rustls::ClientConfig>, rustls::Error> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(tls.authorities.certificates.iter().cloned());
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.expect("the provider has cipher suites for TLS 1.2 and 1.3");
-    let builder = builder.with_root_certificates(roots);
-    Ok(Arc::new(match &tls.certificate {
-        Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
-        None => builder.with_no_client_auth(),
-    }))
-}
-
-fn split_authority(url: &SourceUrl) -> (&str, u16) {
-    let usual = if url.is_tls { 443 } else { 80 };
-    let (host, port) = match url.authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(usual)),
-        _ => (&*url.authority, usual),
-    };
-    (host.trim_start_matches('[').trim_end_matches(']'), port)
-}
-
 /// A text as part of a query or a path: everything but letters, digits, `-`, `.`, `_` and `~` percent-encoded (RFC 3986 section 2.3).
 pub(crate) fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
@@ -322,19 +275,6 @@ pub(crate) fn percent_encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn authorities_are_split() {
-        for (is_tls, authority, host, port) in [
-            (false, "a.example:8500", "a.example", 8500),
-            (true, "a.example", "a.example", 443),
-            (false, "[::1]:2379", "::1", 2379),
-            (false, "[::1]", "::1", 80),
-        ] {
-            let url = SourceUrl { is_tls, authority: authority.into() };
-            assert_eq!(split_authority(&url), (host, port));
-        }
-    }
 
     #[test]
     fn names_are_encoded() {

@@ -1,4 +1,4 @@
-//! Sources of servers: who the servers of an upstream are, according to a file, DNS, Consul or etcd, followed as it changes.
+//! Sources of servers: who the servers of an upstream are, according to a file, DNS, Consul, etcd or a control plane (xDS), followed as it changes.
 //!
 //! Each upstream with a source has a task that asks it; what it says is a whole [`ServerSet`], sent when it changes. What is believed
 //! (grace for empty answers, last known servers in an outage and over a restart) is decided in `source_state`, without I/O. Must not know the
@@ -16,7 +16,9 @@ mod file_format;
 mod dns;
 mod consul;
 mod etcd;
+mod xds;
 mod http_client;
+mod source_connection;
 mod weights;
 mod route_report;
 
@@ -24,6 +26,7 @@ mod route_report;
 mod report;
 mod state_file;
 mod source_state;
+mod overlap;
 mod backoff;
 mod server_set;
 mod clock;

@@ -26,7 +26,7 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// These are all servers now.
     pub(crate) fn said(&self, servers: Vec<DiscoveredServer>) {
-        self.send(SourceReport::Said(servers));
+        self.send(SourceReport::Said { servers, remark: None });
     }
 
     /// There is no answer now.
@@ -34,7 +34,7 @@ impl Reporter {
         self.send(SourceReport::Failed(why.to_string().into()));
     }
 
-    fn send(&self, report: SourceReport) {
+    pub(crate) fn send(&self, report: SourceReport) {
         let message = SourceMessage { upstream: self.upstream.clone(), id: self.id, report };
         let _ended = self.reports.send(message);
     }

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hickory_resolver::TokioResolver;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
-use crate::dns::DnsQuestion;
+use crate::dns::{DnsQuestion, DnsResolvers};
 use crate::report::{Reporter, SourceMessage};
 use crate::route_sources::{FollowedRoutes, FragmentSet};
 use crate::server_set::ServerSet;
 use crate::source_state::SourceState;
 use crate::state_file::StoredUpstream;
+use crate::xds::{FollowedResource, XdsClient};
 use crate::{clock, consul, dns, etcd, file_source, state_file};
 
 /// The state file is written this often at most.
@@ -118,7 +118,8 @@ struct FollowedSources {
     next_id: u64,
     settings: DiscoverySettings,
     dns: Dns,
-    resolver: Option<Result<Arc<TokioResolver>, Box<str>>>,
+    resolvers: Option<Result<Arc<DnsResolvers>, Box<str>>>,
+    xds: Option<XdsClient>,
     /// What is in the state file, or was when it was read.
     remembered: BTreeMap<Box<str>, StoredUpstream>,
     state_file: Option<PathBuf>,
@@ -135,7 +136,8 @@ impl FollowedSources {
             next_id: 0,
             settings: DiscoverySettings::default(),
             dns: Dns::default(),
-            resolver: None,
+            resolvers: None,
+            xds: None,
             remembered: BTreeMap::new(),
             state_file: None,
             store_at: None,
@@ -153,7 +155,7 @@ impl FollowedSources {
         if self.settings != config.settings || self.dns != config.dns {
             self.remember(&before);
             before.clear();
-            self.resolver = None;
+            (self.resolvers, self.xds) = (None, None);
         }
         (self.settings, self.dns) = (config.settings, config.dns);
         for (upstream, source) in config.sources {
@@ -196,20 +198,33 @@ impl FollowedSources {
             ServerSource::Etcd(prefix) => {
                 return tokio::spawn(etcd::follow(prefix.clone(), self.settings.etcd.clone(), reporter));
             }
+            ServerSource::Cds(name) => {
+                return self.follow_xds(FollowedResource::Cluster(name.clone()), reporter);
+            }
+            ServerSource::Eds(name) => {
+                return self.follow_xds(FollowedResource::Assignment(name.clone()), reporter);
+            }
             ServerSource::Dns { host, port } => DnsQuestion::Addresses { host: host.clone(), port: *port },
             ServerSource::Srv(name) => DnsQuestion::Srv(name.clone()),
         };
         let dns = &self.dns;
-        let new_resolver = || dns::resolver(dns).map_err(|error| error.to_string().into());
-        match self.resolver.get_or_insert_with(new_resolver) {
-            Ok(resolver) => {
-                tokio::spawn(dns::follow(question, self.dns.clone(), Arc::clone(resolver), reporter))
+        let new_resolvers = || dns::resolvers(dns).map_err(|error| error.to_string().into());
+        match self.resolvers.get_or_insert_with(new_resolvers) {
+            Ok(resolvers) => {
+                tokio::spawn(dns::follow(question, self.dns.clone(), Arc::clone(resolvers), reporter))
             }
             Err(why) => {
                 reporter.failed(&format!("names cannot be resolved: {why} (see the section [dns])"));
                 tokio::spawn(async {})
             }
         }
+    }
+
+    /// All upstreams of the control plane share one stream.
+    fn follow_xds(&mut self, follows: FollowedResource, reporter: Reporter) -> JoinHandle<()> {
+        let control_plane = &self.settings.xds;
+        let client = self.xds.get_or_insert_with(|| XdsClient::start(control_plane.clone()));
+        client.follow(follows, reporter)
     }
 
     fn hear(&mut self, message: SourceMessage) {
@@ -280,6 +295,16 @@ fn log(set: &ServerSet) {
         }
         Some(problem) => {
             tracing::warn!(upstream, source, servers, %problem, "the source of servers has a problem; the last known servers stay in use");
+        }
+        None if origin.remark.is_some() => {
+            let remark = origin.remark.as_deref().unwrap_or_default();
+            tracing::info!(
+                upstream,
+                source,
+                servers,
+                remark,
+                "the source of servers says what Weir does not follow"
+            );
         }
         // The control plane logs who came and went.
         None => tracing::debug!(upstream, source, servers, "the source has named the servers of an upstream"),

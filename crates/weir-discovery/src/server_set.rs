@@ -75,4 +75,6 @@ pub struct ServerSetOrigin {
     pub is_stale: bool,
     /// Why, or what is wrong with its answer.
     pub problem: Option<Box<str>>,
+    /// What it says beside the servers that has no effect.
+    pub remark: Option<Box<str>>,
 }

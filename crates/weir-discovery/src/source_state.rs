@@ -16,7 +16,12 @@ pub(crate) const SERVERS_MAX: usize = 10_000;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SourceReport {
     /// These are all servers now.
-    Said(Vec<DiscoveredServer>),
+    Said {
+        /// The servers.
+        servers: Vec<DiscoveredServer>,
+        /// What the source says beside that and has no effect.
+        remark: Option<Box<str>>,
+    },
     /// There is no answer that can be used, and why.
     Failed(Box<str>),
 }
@@ -30,6 +35,7 @@ pub(crate) struct SourceState {
     /// What is believed; `None`: nothing yet.
     known: Option<(Vec<DiscoveredServer>, SystemTime)>,
     problem: Option<Box<str>>,
+    remark: Option<Box<str>>,
     is_stale: bool,
     /// When an empty answer is believed, unless servers come back.
     empty_at: Option<Instant>,
@@ -44,6 +50,7 @@ impl SourceState {
             empty_grace,
             known: None,
             problem: None,
+            remark: None,
             is_stale: false,
             empty_at: None,
             send_at: None,
@@ -60,14 +67,18 @@ impl SourceState {
 
     /// Takes in a report.
     pub(crate) fn hear(&mut self, report: SourceReport, now: Instant, date: SystemTime) {
-        let servers = match report {
-            SourceReport::Said(servers) if servers.len() > SERVERS_MAX => {
+        let (servers, remark) = match report {
+            SourceReport::Said { servers, .. } if servers.len() > SERVERS_MAX => {
                 let count = servers.len();
                 return self.fail(format!("it names {count} servers; the most is {SERVERS_MAX}").into(), now);
             }
-            SourceReport::Said(servers) => unique(servers),
+            SourceReport::Said { servers, remark } => (unique(servers), remark),
             SourceReport::Failed(problem) => return self.fail(problem, now),
         };
+        if self.remark != remark {
+            self.remark = remark;
+            self.send_soon(now);
+        }
         let had_servers = self.known.as_ref().is_some_and(|(known, _)| !known.is_empty());
         if servers.is_empty() && had_servers {
             // It does answer; what it says is not believed yet.
@@ -129,6 +140,7 @@ impl SourceState {
             said_at,
             is_stale: self.is_stale,
             problem: self.problem.clone(),
+            remark: self.remark.clone(),
         };
         Some(ServerSet { upstream: self.upstream.clone(), servers, origin })
     }
@@ -180,7 +192,7 @@ mod tests {
 
         fn say(&mut self, millis: u64, ports: &[u16]) {
             let (now, date) = self.at(millis);
-            self.state.hear(SourceReport::Said(servers(ports)), now, date);
+            self.state.hear(SourceReport::Said { servers: servers(ports), remark: None }, now, date);
         }
 
         fn fail(&mut self, millis: u64, why: &str) {
@@ -273,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn a_remark_is_sent_when_it_changes() {
+        let mut source = Source::new();
+        let remark = |source: &mut Source, millis: u64, remark: Option<&str>| {
+            let (now, date) = source.at(millis);
+            let report = SourceReport::Said { servers: servers(&[1]), remark: remark.map(Into::into) };
+            source.state.hear(report, now, date);
+            let (now, date) = source.at(millis + 10);
+            source.state.take(now, date).map(|set| (set.origin.remark.map(String::from), set.origin.problem))
+        };
+        assert_eq!(remark(&mut source, 0, Some("a")), Some((Some("a".to_owned()), None)));
+        assert_eq!(remark(&mut source, 100, Some("a")), None);
+        assert_eq!(remark(&mut source, 200, None), Some((None, None)));
+    }
+
+    #[test]
     fn too_many_servers_are_not_believed() {
         let mut source = Source::new();
         source.say(0, &[1]);
@@ -280,7 +307,7 @@ mod tests {
         let many = (0..=SERVERS_MAX).map(|number| {
             DiscoveredServer::new(format!("10.0.{}.{}:80", number / 256, number % 256).parse().unwrap())
         });
-        source.state.hear(SourceReport::Said(many.collect()), now, date);
+        source.state.hear(SourceReport::Said { servers: many.collect(), remark: None }, now, date);
         let (ports, is_stale, problem) = source.sent(20).unwrap();
         assert_eq!((ports, is_stale), (vec![1], true));
         assert_eq!(problem.unwrap(), "it names 10001 servers; the most is 10000");

@@ -40,7 +40,7 @@ mod store;
 pub mod api;
 
 pub use ingress::{
-    AnnotationHandling, FindingLevel, IngressAnnotation, IngressFinding, IngressProblem, IngressReport,
+    AnnotationHandling, AnnotationLevel, IngressAnnotation, IngressFinding, IngressProblem, IngressReport,
     ManifestError, ManifestFindings, WITHOUT_ANNOTATION, annotations_markdown, check_manifest,
     ingress_annotations,
 };

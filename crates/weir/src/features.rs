@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use weir_config::CheckedConfig;
-use weir_control::{BUILD_HELP, Feature, PROFILER, TRACES};
+use weir_control::{BUILD_HELP, Feature, PROFILER, TRACES, XDS};
 
 /// `weir top`.
 pub(crate) const TOP: Feature = Feature { name: "top", is_compiled_in: cfg!(feature = "top"), keys: &[] };
@@ -12,7 +12,7 @@ pub(crate) const TOP: Feature = Feature { name: "top", is_compiled_in: cfg!(feat
 pub(crate) const KUBERNETES: Feature =
     Feature { name: "kubernetes", is_compiled_in: cfg!(feature = "kubernetes"), keys: &[] };
 
-const ALL: [Feature; 4] = [KUBERNETES, PROFILER, TOP, TRACES];
+const ALL: [Feature; 5] = [KUBERNETES, PROFILER, TOP, TRACES, XDS];
 
 /// Adds an error for each key that needs a feature which this build does not have.
 pub(crate) fn check(checked: CheckedConfig) -> CheckedConfig {
@@ -75,6 +75,16 @@ endpoint = \"http://127.0.0.1:4318/v1/traces\"
             format!(
                 "weir.toml:6:1: error: `traces.endpoint` needs the feature `traces`, and this weir was built without it ({BUILD_HELP})"
             )
+        );
+        let xds = [Feature { is_compiled_in: false, ..XDS }];
+        let followed = "listener.web = { address = \":0\", upstream = \"app\" }\n\
+                        upstream.app.discovery = { cds = \"app\" }\n[discovery.xds]\nurl = \"http://127.0.0.1:1\"\n";
+        let rejected = reject_keys(CheckedConfig::parse(followed, "weir.toml"), &xds);
+        assert!(rejected.config.is_none());
+        let text = rejected.diagnostics.to_string();
+        assert!(
+            text.contains("`discovery.xds` needs the feature `xds`, and this weir was built without it"),
+            "{text}"
         );
         let without = CheckedConfig::parse(CONFIG.split("\n\n").next().unwrap_or_default(), "weir.toml");
         assert!(reject_keys(without, &features(false)).config.is_some());

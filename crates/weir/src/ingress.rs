@@ -64,7 +64,7 @@ mod checking {
 
     use anyhow::Context as _;
     use serde_json::{Value, json};
-    use weir_gateway::{FindingLevel, ManifestFindings, check_manifest};
+    use weir_gateway::{AnnotationLevel, ManifestFindings, check_manifest};
 
     use super::{CommandError, ExitCode, IngressArguments, IngressCommand};
     use crate::error::UNUSABLE;
@@ -80,7 +80,7 @@ mod checking {
         let text = if arguments.json { json_of(&files) } else { text_of(&files) };
         output::print(&text)?;
         let is_bad = |found: &ManifestFindings| {
-            !found.errors.is_empty() || found.findings.iter().any(|one| one.level == FindingLevel::Error)
+            !found.errors.is_empty() || found.findings.iter().any(|one| one.level == AnnotationLevel::Error)
         };
         let any_bad = files.iter().any(|(_, found)| is_bad(found));
         Ok(if any_bad { ExitCode::from(UNUSABLE) } else { ExitCode::SUCCESS })

@@ -5,17 +5,25 @@ use std::sync::Arc;
 
 use super::{Files, admin, certificate_files};
 use crate::certificate::Authorities;
-use crate::config::{ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl};
+use crate::config::{
+    ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl, XdsControlPlane,
+    XdsNode,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{DiscoveryText, Document, RoutesFromText, ServerText, UpstreamDiscoveryText, UpstreamText};
+use crate::text::{
+    DiscoveryText, Document, RoutesFromText, ServerText, UpstreamDiscoveryText, UpstreamText, XdsText,
+};
 use crate::value::ServerAddress;
 
-const KINDS: [&str; 5] = ["file", "dns", "srv", "consul", "etcd"];
+const KINDS: [&str; 7] = ["file", "dns", "srv", "consul", "etcd", "cds", "eds"];
 
 /// Longest name of a domain (RFC 1035 section 2.3.4), and of a service.
 const NAME_LEN_MAX: usize = 253;
+
+/// Longest name of a resource of xDS; names with an authority (`xdstp:`) are long.
+const RESOURCE_NAME_LEN_MAX: usize = 1024;
 
 /// Longest expression that is sent in the line of a request.
 const FILTER_LEN_MAX: usize = 1024;
@@ -43,7 +51,7 @@ pub(super) fn check_source(
         [] => {
             if discovery.is_sound {
                 let message = "`discovery` names no source";
-                let help = "write one of `file`, `dns`, `srv`, `consul` and `etcd`";
+                let help = "write one of `file`, `dns`, `srv`, `consul`, `etcd`, `cds` and `eds`";
                 diagnostics
                     .push(Diagnostic::new(DiagnosticKind::MissingKey, discovery.span, message).help(help));
             }
@@ -117,7 +125,28 @@ fn source(
     if let Some(name) = &text.consul {
         return consul_source(name, text, diagnostics);
     }
+    if let Some(name) = &text.cds {
+        return resource_name(name, diagnostics).map(ServerSource::Cds);
+    }
+    if let Some(name) = &text.eds {
+        return resource_name(name, diagnostics).map(ServerSource::Eds);
+    }
     text.etcd.as_ref().and_then(|prefix| etcd_source(prefix, diagnostics))
+}
+
+/// The name of a resource of xDS.
+fn resource_name(name: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> Option<Box<str>> {
+    let is_name = match &*name.value {
+        "" | "*" => false,
+        text => text.len() <= RESOURCE_NAME_LEN_MAX && !text.contains(char::is_control),
+    };
+    if !is_name {
+        let message = format!("{:?} is not the name of a resource", name.value);
+        let help =
+            "write the name that the control plane has for it, such as `app`; one upstream has one cluster";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message).help(help));
+    }
+    is_name.then(|| name.value.clone())
 }
 
 fn file_source(
@@ -218,7 +247,7 @@ pub(super) fn check_settings(
 ) -> DiscoverySettings {
     let text: &SpannedTable<DiscoveryText> = &document.discovery;
     report_unused(document, diagnostics);
-    let DiscoveryText { empty_grace, state_file, consul, etcd } = &text.value;
+    let DiscoveryText { empty_grace, state_file, consul, etcd, xds } = &text.value;
     let mut settings = DiscoverySettings {
         empty_grace: *empty_grace,
         state_file: state_file.as_ref().map(|file| files.path(file)),
@@ -255,11 +284,75 @@ pub(super) fn check_settings(
         }
     }
     settings.etcd.login = etcd.value.user.as_ref().map(|user| user.value.clone()).zip(password);
+    report_no_control_plane(document, diagnostics);
+    settings.xds = control_plane(xds, files, diagnostics);
     settings
+}
+
+/// The control plane as the text has it.
+fn control_plane(
+    text: &SpannedTable<XdsText>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> XdsControlPlane {
+    let XdsText { url, node, node_cluster, node_metadata, region, zone, sub_zone, .. } = &text.value;
+    let urls: Vec<(&SourceUrl, SourceSpan)> =
+        url.iter().flat_map(|urls| &urls.0).map(|url| (&url.value, url.span)).collect();
+    let pair = [&text.value.certificate, &text.value.key];
+    let tls = source_tls(&urls, text, text.value.ca.as_ref(), pair, files, diagnostics);
+    warn_in_the_clear(&urls, text.written("token_file"), "the token", diagnostics);
+    let token = text.value.token_file.as_ref().and_then(|_| {
+        let line = admin::one_line(text.value.token_file.as_ref()?, 1, files, diagnostics)?;
+        Some(SourceSecret(line.into()))
+    });
+    let part = |part: &Option<Spanned<Box<str>>>| part.as_ref().map(|part| part.value.clone());
+    XdsControlPlane {
+        urls: urls.iter().map(|(url, _)| (*url).clone()).collect(),
+        node: XdsNode {
+            id: part(node),
+            cluster: node_cluster.value.clone(),
+            region: part(region).unwrap_or_default(),
+            zone: part(zone).unwrap_or_default(),
+            sub_zone: part(sub_zone).unwrap_or_default(),
+            metadata: node_metadata
+                .0
+                .iter()
+                .map(|(key, text)| (key.value.clone(), text.value.clone()))
+                .collect(),
+        },
+        token,
+        tls,
+        answer_timeout: text.value.answer_timeout,
+    }
+}
+
+/// There is no usual address of a control plane.
+fn report_no_control_plane(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
+    let has_urls = document.discovery.value.xds.value.url.as_ref().is_some_and(|urls| !urls.0.is_empty());
+    if has_urls || !document.discovery.value.xds.is_missing("url") {
+        return;
+    }
+    for (_, text) in &document.upstream.0 {
+        let Some(discovery) = &text.value.discovery else { continue };
+        for kind in ["cds", "eds"] {
+            if let Some(at) = discovery.written(kind) {
+                let message = format!("`{kind}` needs the control plane");
+                let help =
+                    "write where it answers: `[discovery.xds]` with `url = \"http://127.0.0.1:18000\"`";
+                diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message).help(help));
+            }
+        }
+    }
 }
 
 fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let uses = |kind: &str| {
+        if kind == "xds" {
+            let sources = document.upstream.0.iter().filter_map(|(_, text)| text.value.discovery.as_ref());
+            return sources
+                .into_iter()
+                .any(|source| source.written("cds").or(source.written("eds")).is_some());
+        }
         let sources = document.upstream.0.iter().filter_map(|(_, text)| text.value.discovery.as_ref());
         let routes_use =
             |(_, text): &(_, SpannedTable<RoutesFromText>)| !kind.is_empty() && text.written(kind).is_some();
@@ -267,10 +360,13 @@ fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
             || document.routes_from.0.iter().any(routes_use)
     };
     let all_read = document.upstream.0.iter().all(|(_, text)| text.is_sound);
-    for (key, kind) in [("consul", "consul"), ("etcd", "etcd"), ("state_file", ""), ("empty_grace", "")] {
+    for (key, kind) in
+        [("consul", "consul"), ("etcd", "etcd"), ("xds", "xds"), ("state_file", ""), ("empty_grace", "")]
+    {
         if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !uses(kind)) {
             let message = match kind {
                 "" => format!("`{key}` has no effect: no upstream has `discovery`"),
+                "xds" => format!("`{key}` has no effect: no upstream has `cds` or `eds` in `discovery`"),
                 _ => format!(
                     "`{key}` has no effect: no upstream has `discovery = {{ {kind} = ... }}`, and no `[routes_from.NAME]` has `{kind}`"
                 ),

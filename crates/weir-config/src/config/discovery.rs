@@ -19,6 +19,8 @@ pub struct DiscoverySettings {
     pub consul: ConsulAgent,
     /// Where etcd answers.
     pub etcd: EtcdCluster,
+    /// Where the control plane answers.
+    pub xds: XdsControlPlane,
 }
 
 impl Default for DiscoverySettings {
@@ -29,6 +31,7 @@ impl Default for DiscoverySettings {
             state_file: None,
             consul: ConsulAgent { url: local(8500), token: None, tls: None },
             etcd: EtcdCluster { urls: vec![local(2379)], login: None, tls: None },
+            xds: XdsControlPlane::default(),
         }
     }
 }
@@ -51,6 +54,10 @@ pub enum ServerSource {
     Consul(ConsulService),
     /// The keys below this one, which ends with `/`.
     Etcd(Box<str>),
+    /// The endpoints of this cluster of the control plane.
+    Cds(Box<str>),
+    /// The endpoints of this name in the control plane.
+    Eds(Box<str>),
 }
 
 impl fmt::Display for ServerSource {
@@ -62,6 +69,8 @@ impl fmt::Display for ServerSource {
             Self::Srv(name) => write!(f, "srv {name}"),
             Self::Consul(service) => service.fmt(f),
             Self::Etcd(prefix) => write!(f, "etcd {prefix}"),
+            Self::Cds(name) => write!(f, "cds {name}"),
+            Self::Eds(name) => write!(f, "eds {name}"),
         }
     }
 }
@@ -117,6 +126,64 @@ pub struct EtcdCluster {
     pub login: Option<(Box<str>, SourceSecret)>,
     /// TLS with them; present whenever a URL has `https`.
     pub tls: Option<SourceTls>,
+}
+
+/// The control plane that is asked by xDS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct XdsControlPlane {
+    /// Where it answers; at least one whenever an upstream uses it.
+    pub urls: Vec<SourceUrl>,
+    /// What Weir tells it about itself.
+    pub node: XdsNode,
+    /// The token of the stream.
+    pub token: Option<SourceSecret>,
+    /// TLS with it; present whenever a URL has `https`.
+    pub tls: Option<SourceTls>,
+    /// How long a resource may be missing before that is a failure.
+    pub answer_timeout: Duration,
+}
+
+impl Default for XdsControlPlane {
+    fn default() -> Self {
+        Self {
+            urls: Vec::new(),
+            node: XdsNode::default(),
+            token: None,
+            tls: None,
+            answer_timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A node of xDS: who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XdsNode {
+    /// The name; `None`: that of the host.
+    pub id: Option<Box<str>>,
+    /// The cluster that the node belongs to.
+    pub cluster: Box<str>,
+    /// The region, or nothing.
+    pub region: Box<str>,
+    /// The zone, or nothing.
+    pub zone: Box<str>,
+    /// The part of the zone, or nothing.
+    pub sub_zone: Box<str>,
+    /// Further words, by key.
+    pub metadata: Vec<(Box<str>, Box<str>)>,
+}
+
+impl Default for XdsNode {
+    fn default() -> Self {
+        let none = Box::<str>::default;
+        Self {
+            id: None,
+            cluster: "weir".into(),
+            region: none(),
+            zone: none(),
+            sub_zone: none(),
+            metadata: Vec::new(),
+        }
+    }
 }
 
 /// TLS with a source.

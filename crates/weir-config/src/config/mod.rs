@@ -61,7 +61,7 @@ pub use credentials::Credentials;
 pub use destination::ForwardHost;
 pub use discovery::{
     ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceTls,
-    SourceUrl,
+    SourceUrl, XdsControlPlane, XdsNode,
 };
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;

@@ -405,8 +405,9 @@ section! {
         /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
         /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";
-        /// Retries per second that the budget allows in any case, for upstreams with little traffic.
-        budget_per_second: u32 = 10, in 0..=1_000_000, like "Envoy `min_retry_concurrency`";
+        /// Retries per second that the budget allows at least, for upstreams with little traffic: the larger of this and the share counts. It holds
+        /// for each node, so set it to 0 where many nodes have few requests each.
+        budget_per_second: u32 = 3, in 0..=1_000_000, like "Envoy `min_retry_concurrency`";
     }
 }
 
@@ -444,6 +445,6 @@ mod tests {
         assert_eq!(RetrySettings::default().policy(), RetryPolicy::default());
         assert!(UpstreamTimeouts::default().response < Some(RetrySettings::default().elapsed_max));
         assert_eq!(RetrySettings::default().budget.percent(), RetryBudget::SHARE_PERCENT_DEFAULT);
-        assert_eq!(RetrySettings::default().budget_per_second, RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT);
+        assert_eq!(RetrySettings::default().budget_per_second, RetryBudget::LEAST_PER_SECOND_DEFAULT);
     }
 }

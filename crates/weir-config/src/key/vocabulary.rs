@@ -9,7 +9,7 @@ use super::schema::{KeySchema, SectionSchema, ValueKind};
 use crate::diagnostic::one_of;
 
 /// Products in the column, as it writes them.
-const PRODUCTS: [&str; 6] = ["nginx", "HAProxy", "Envoy", "Traefik", "Apache httpd", "Caddy"];
+const PRODUCTS: [&str; 7] = ["nginx", "HAProxy", "Envoy", "Traefik", "Apache httpd", "Caddy", "Consul"];
 
 /// Prefixes of terms that name their kind; users often omit them or write them as a table.
 const KINDS: [&str; 8] =

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::route::is_host_with_port;
 use crate::config::SourceUrl;
-use crate::key::{OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
+use crate::key::{Map, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{ServerAddress, ValueError};
 
 section! {
-    /// Where the servers come from, in place of `servers`: exactly one of `file`, `dns`, `srv`, `consul` and `etcd`. The source is followed
-    /// while Weir runs; its last known servers stay when it does not answer. See [docs/discovery.md](discovery.md).
+    /// Where the servers come from, in place of `servers`: exactly one of `file`, `dns`, `srv`, `consul`, `etcd`, `cds` and `eds`. The source is
+    /// followed while Weir runs; its last known servers stay when it does not answer. See [docs/discovery.md](discovery.md).
     #[derive(Debug, Clone)]
     pub(crate) struct UpstreamDiscoveryText at "upstream.NAME.discovery" {
         /// A file with the servers, in TOML or JSON, or in the format `file_sd` of Prometheus. It is read again when it changes; a file with a
@@ -34,6 +34,11 @@ section! {
         nearest: u16 = optional, in 1..=10_000, like "Consul `near=_agent`";
         /// A prefix of keys in etcd (`discovery.etcd`): each key below it is a server, in the layout of etcd's own package `naming/endpoints`.
         etcd: Spanned<Box<str>> = optional;
+        /// The name of a cluster in the control plane (`discovery.xds`), whose servers are those of its endpoints. Needs the feature `xds`.
+        cds: Spanned<Box<str>> = optional, like "Envoy `cds_config`";
+        /// The name of a set of endpoints (`ClusterLoadAssignment`) in the control plane (`discovery.xds`), for control planes that have no
+        /// clusters. Needs the feature `xds`.
+        eds: Spanned<Box<str>> = optional, like "Envoy `eds_cluster_config.service_name`";
     }
 }
 
@@ -51,6 +56,8 @@ section! {
         consul: SpannedTable<ConsulText> = {};
         /// etcd, for upstreams with `discovery = { etcd = ... }`.
         etcd: SpannedTable<EtcdText> = {};
+        /// The control plane, for upstreams with `discovery = { cds = ... }` or `discovery = { eds = ... }`. Needs the feature `xds`.
+        xds: SpannedTable<XdsText> = {};
     }
 }
 
@@ -89,6 +96,39 @@ section! {
         certificate: Spanned<Box<str>> = optional, like "Traefik `providers.etcd.tls.cert`, etcdctl `--cert`";
         /// A PEM file with the private key of `certificate`. It may be the same file.
         key: Spanned<Box<str>> = optional, like "Traefik `providers.etcd.tls.key`, etcdctl `--key`";
+    }
+}
+
+section! {
+    /// The control plane that is asked by xDS, version 3, over one stream of gRPC for all upstreams: `DeltaAggregatedResources`.
+    #[derive(Debug, Clone)]
+    pub(crate) struct XdsText at "discovery.xds" {
+        /// The URLs of the control plane, one or a list: when one does not answer, the next is asked.
+        url: OneOrMany<Spanned<SourceUrl>> = optional, like "Envoy `ads_config.grpc_services`";
+        /// How this Weir calls itself. Without it, the name of the host.
+        node: Spanned<Box<str>> = optional, like "Envoy `node.id`";
+        /// The cluster of the node: a control plane may have other resources for each.
+        node_cluster: Spanned<Box<str>> = "weir", like "Envoy `node.cluster`";
+        /// Further words about the node that the control plane wants.
+        node_metadata: Map<Spanned<Box<str>>> = {}, like "Envoy `node.metadata`";
+        /// The region of the node, a part of its locality.
+        region: Spanned<Box<str>> = optional, like "Envoy `node.locality.region`";
+        /// The zone of the node, a part of its locality.
+        zone: Spanned<Box<str>> = optional, like "Envoy `node.locality.zone`";
+        /// The part of the zone, a part of the locality of the node.
+        sub_zone: Spanned<Box<str>> = optional, like "Envoy `node.locality.sub_zone`";
+        /// A file with a token on its only line, which is sent as `Authorization: Bearer`. Read at start and on reload.
+        token_file: Spanned<Box<str>> = optional;
+        /// A PEM file with the authorities for the certificate of the control plane. Without it, those of the system.
+        ca: Spanned<Box<str>> = optional, like "Envoy `trusted_ca`";
+        /// A PEM file with the certificate that Weir presents to a control plane that requests one, followed by its intermediates. Read at
+        /// start and on reload.
+        certificate: Spanned<Box<str>> = optional, like "Envoy `certificate_chain`";
+        /// A PEM file with the private key of `certificate`. It may be the same file.
+        key: Spanned<Box<str>> = optional, like "Envoy `private_key`";
+        /// How long the control plane may take to name a resource that it was asked for, before that counts as a failure of the source. A
+        /// control plane says nothing of what it does not have.
+        answer_timeout: Duration = "15s", in 100..=600_000, like "Envoy `initial_fetch_timeout`";
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) use cache::{CacheText, RouteCacheText};
 pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use compression::CompressionSwitch;
 pub(crate) use cors::CorsText;
-pub(crate) use discovery::{DiscoveryText, UpstreamDiscoveryText};
+pub(crate) use discovery::{DiscoveryText, UpstreamDiscoveryText, XdsText};
 pub(crate) use dns_update::DnsUpdateText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;

@@ -25,7 +25,7 @@ section! {
         /// The servers: addresses, or tables for those with settings of their own. Required, unless `discovery` names a source of servers; beside
         /// one, all of them must be backups.
         servers: NonEmpty<Spanned<ServerText>> = optional, like "nginx `server` (in `upstream`), HAProxy `server`";
-        /// A source of servers, which is followed: a file, DNS, Consul or etcd.
+        /// A source of servers, which is followed: a file, DNS, Consul, etcd or a control plane (xDS).
         discovery: SpannedTable<UpstreamDiscoveryText> = optional;
         /// The policy that chooses a server.
         balance: BalanceText = "least-requests",

@@ -47,9 +47,17 @@ fn each_kind_of_source_is_read() {
             ServerSource::Etcd("/services/app/".into()),
             "etcd /services/app/".to_owned(),
         ),
+        (
+            "cds = \"outbound|80||app.ns\"",
+            ServerSource::Cds("outbound|80||app.ns".into()),
+            "cds outbound|80||app.ns".to_owned(),
+        ),
+        ("eds = \"App\"", ServerSource::Eds("App".into()), "eds App".to_owned()),
     ] {
+        let xds =
+            if written.contains("ds =") { "[discovery.xds]\nurl = \"http://127.0.0.1:1\"\n" } else { "" };
         let text = format!(
-            "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\ndiscovery = {{ {written} }}\n\
+            "{xds}[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\ndiscovery = {{ {written} }}\n\
              servers = [{{ address = \"127.0.0.1:1\", backup = true }}]\n"
         );
         let checked = load(&folder, &text);
@@ -93,4 +101,38 @@ fn secrets_come_from_files_and_are_not_shown() {
     assert_eq!(settings.etcd.urls.len(), 2);
     assert_eq!(settings.etcd.login, Some(("weir".into(), SourceSecret("hush-2".into()))));
     assert!(!format!("{settings:?}{}", config.dump).contains("hush"));
+}
+
+#[test]
+fn a_control_plane_is_told_who_asks() {
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    std::fs::write(folder.path().join("token"), "hush-3\n").expect("the folder takes a file");
+    let text = r#"
+        [discovery.xds]
+        url = ["http://127.0.0.1:1", "http://127.0.0.1:2"]
+        node = "weir-1"
+        node_cluster = "edge"
+        node_metadata = { team = "shop", canary = "no" }
+        region = "eu"
+        zone = "eu-1a"
+        token_file = "token"
+        answer_timeout = "3s"
+        [listener.web]
+        address = ":0"
+        upstream = "a"
+        [upstream.a]
+        discovery = { cds = "a" }
+    "#;
+    let checked = load(&folder, text);
+    assert!(!checked.print().contains("hush"));
+    let config = checked.into_result().expect("it has no errors");
+    let xds = &config.discovery.xds;
+    assert_eq!(xds.urls.len(), 2);
+    assert_eq!((xds.node.id.as_deref(), &*xds.node.cluster), (Some("weir-1"), "edge"));
+    assert_eq!((&*xds.node.region, &*xds.node.zone, &*xds.node.sub_zone), ("eu", "eu-1a", ""));
+    let metadata: Vec<(&str, &str)> = xds.node.metadata.iter().map(|(key, text)| (&**key, &**text)).collect();
+    assert_eq!(metadata, [("team", "shop"), ("canary", "no")]);
+    assert_eq!(xds.token, Some(SourceSecret("hush-3".into())));
+    assert_eq!((&xds.tls, xds.answer_timeout), (&None, Duration::from_secs(3)));
+    assert!(!format!("{:?}{}", config.discovery, config.dump).contains("hush"));
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_config::LoadedCertificate;
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::issued::IssuanceState;
+use weir_proxy::state::faults::{self, ControlFault};
 
 use super::issuer::{IssuanceError, Issuer};
 use super::luck::luck;
@@ -41,6 +42,7 @@ pub(super) async fn keep(issuer: Rc<Issuer>, host: Box<str>) {
     // A start is an operator's request to try again, within the limits.
     task.record.next_attempt = 0;
     loop {
+        faults::strike_control(ControlFault::Certificate);
         task.look_at_file();
         task.ask_for_suggestion().await;
         let due = task.due();

@@ -12,10 +12,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use weir_config::Acme;
 use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers, TokenLookup};
+use weir_proxy::state::faults::{self, ControlFault};
 use weir_proxy::state::snapshot::Snapshot;
 
 use super::host;
 use super::issuer::Issuer;
+use crate::kept_tasks;
 use crate::threads;
 
 /// The running thread; stopped and waited for when dropped.
@@ -75,24 +77,21 @@ impl Drop for AcmeThread {
     }
 }
 
-async fn run(mut configs: UnboundedReceiver<AcmeConfig>, issuers: Arc<Issuers>) {
-    let (lookups, mut next_lookups) = unbounded_channel();
+async fn run(configs: UnboundedReceiver<AcmeConfig>, issuers: Arc<Issuers>) {
+    let (lookups, next_lookups) = unbounded_channel();
     issuers.set_lookups(lookups);
-    let mut tasks = AcmeTasks { issuers, running: HashMap::new() };
-    loop {
-        tokio::select! {
-            config = configs.recv() => match config {
-                Some(config) => tasks.follow(&config),
-                None => return,
-            },
-            Some(lookup) = next_lookups.recv() => tasks.look_up(lookup),
-        }
-    }
+    let tasks = AcmeTasks { issuers, configs, config: Vec::new(), next_lookups, running: HashMap::new() };
+    let tasks = tokio::sync::Mutex::new(tasks);
+    kept_tasks::keep("the issuers of certificates", || async { tasks.lock().await.run().await }).await;
 }
 
 /// The tasks of all issuers, by the address of what they hold.
 struct AcmeTasks {
     issuers: Arc<Issuers>,
+    configs: UnboundedReceiver<AcmeConfig>,
+    /// The one that is followed.
+    config: AcmeConfig,
+    next_lookups: UnboundedReceiver<TokenLookup>,
     running: HashMap<usize, IssuerTasks>,
 }
 
@@ -114,7 +113,27 @@ impl Drop for AcmeTask {
 }
 
 impl AcmeTasks {
-    fn follow(&mut self, config: &AcmeConfig) {
+    /// Goes by each config; after a panic, by the one that it was about to go by.
+    async fn run(&mut self) {
+        self.follow();
+        loop {
+            tokio::select! {
+                config = self.configs.recv() => match config {
+                    Some(config) => self.config = config,
+                    None => return,
+                },
+                Some(lookup) = self.next_lookups.recv() => {
+                    self.look_up(lookup);
+                    continue;
+                }
+            }
+            faults::strike_control(ControlFault::Issuers);
+            self.follow();
+        }
+    }
+
+    fn follow(&mut self) {
+        let config = &self.config;
         let address = |issued: &Arc<IssuedCertificates>| Arc::as_ptr(issued).addr();
         self.running.retain(|known, _| config.iter().any(|(issued, _)| address(issued) == *known));
         for (issued, _) in config {
@@ -136,15 +155,19 @@ impl IssuerTasks {
     fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>) -> Self {
         let issuer = Issuer::new(issued, issuers);
         let hosts: Rc<RefCell<HashMap<Box<str>, AcmeTask>>> = Rc::default();
-        let (wanted, mut next_wanted) = unbounded_channel::<Box<str>>();
+        let (wanted, next_wanted) = unbounded_channel::<Box<str>>();
         issued.set_wanted(wanted);
         let on_demand = tokio::task::spawn_local({
             let (issuer, hosts) = (Rc::clone(&issuer), Rc::clone(&hosts));
+            let next_wanted = tokio::sync::Mutex::new(next_wanted);
             async move {
-                while let Some(host) = next_wanted.recv().await {
-                    tracing::info!(host = &*host, "a client asks for a host that is on demand");
-                    start(&issuer, &mut hosts.borrow_mut(), &host);
-                }
+                let take = || async {
+                    while let Some(host) = next_wanted.lock().await.recv().await {
+                        tracing::info!(host = &*host, "a client asks for a host that is on demand");
+                        start(&issuer, &mut hosts.borrow_mut(), &host);
+                    }
+                };
+                kept_tasks::keep("the hosts on demand", take).await;
             }
         });
         Self { issuer, hosts, _on_demand: AcmeTask(on_demand.abort_handle()) }
@@ -169,7 +192,12 @@ impl IssuerTasks {
 
 fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, AcmeTask>, host: &str) {
     hosts.entry(host.into()).or_insert_with(|| {
-        let task = tokio::task::spawn_local(host::keep(Rc::clone(issuer), host.into()));
+        let (issuer, host): (_, Box<str>) = (Rc::clone(issuer), host.into());
+        let task = tokio::task::spawn_local(async move {
+            // Begun anew, it reads what the one before has stored.
+            let make = || host::keep(Rc::clone(&issuer), host.clone());
+            kept_tasks::keep("the certificate of a host", make).await;
+        });
         AcmeTask(task.abort_handle())
     });
 }

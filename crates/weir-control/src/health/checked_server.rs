@@ -56,7 +56,7 @@ impl CheckedServer {
             if !put_off.is_zero() {
                 tokio::time::sleep(put_off).await;
             }
-            faults::strike_check();
+            faults::strike_control(faults::ControlFault::Check);
             let began = clock::now();
             self.plan = Arc::clone(&self.plans.borrow_and_update());
             // Where the server is now, by the latest answer of DNS.

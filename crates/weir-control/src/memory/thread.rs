@@ -18,10 +18,12 @@ use super::limits::{budget_of_cgroup, machine_bytes};
 use super::steps::{BEGINS, MemorySteps, count_to_free};
 use super::usage::{MemoryUsage, UsageReader};
 use super::{MemoryFiles, MemoryPlan, MemoryView, limits};
+use crate::kept_tasks;
 use crate::threads;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::memory::{self, SocketBounds};
+use weir_proxy::state::faults::{self, ControlFault};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 
@@ -68,9 +70,11 @@ impl MemoryThread {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-memory".into()).spawn(move || {
             let _registration = threads::register();
+            // What it has seen outlives a panic: the steps, and when connections were last closed.
+            let watch = tokio::sync::Mutex::new(MemoryWatch::new(sources));
             runtime.block_on(async {
                 tokio::select! {
-                    () = MemoryWatch::new(sources).run() => {}
+                    () = kept_tasks::keep("the watch of the memory", || async { watch.lock().await.run().await }) => {}
                     () = stopped.notified() => {}
                 }
             });
@@ -128,8 +132,9 @@ impl MemoryWatch {
         }
     }
 
-    async fn run(mut self) {
+    async fn run(&mut self) {
         loop {
+            faults::strike_control(ControlFault::Memory);
             let permille = self.look().await;
             let is_quiet = permille < BUSY && self.tcp == TcpShortage::None;
             tokio::time::sleep(if is_quiet { LOOK } else { LOOK_BUSY }).await;

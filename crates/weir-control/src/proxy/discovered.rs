@@ -152,6 +152,7 @@ fn statement(origin: &ServerSetOrigin) -> SourceStatement {
         said_at_ms: u64::try_from(said_at.as_millis()).unwrap_or(u64::MAX),
         is_stale: origin.is_stale,
         problem: origin.problem.clone(),
+        remark: origin.remark.clone(),
     }
 }
 

@@ -1,5 +1,8 @@
 //! Servers in DNS: every address of a name, or the records of type SRV. `records` reads answers, without I/O; asked again by their TTL.
 //!
+//! A question that is lost costs `dns.timeout`, several times. So another, short one is asked beside it each second, and the first answer counts: a
+//! resolver that is back is heard within two seconds.
+//!
 //! An answer that is missing in part (one address family, one target that cannot be resolved now) counts as none: the last servers stay.
 
 mod records;
@@ -9,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
@@ -26,17 +29,40 @@ use crate::server_set::DiscoveredServer;
 /// Names that have no records now are asked for again this often at least, whatever the TTL of that: servers that come back serve soon.
 const EMPTY_TTL_MAX: Duration = Duration::from_secs(5);
 
+/// How long a short question may take.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(750);
+
+/// From one short question to the next, at most; a quarter of it is random.
+const SHORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The same names, asked patiently and in a hurry.
+pub(crate) struct DnsResolvers {
+    /// As the config has it.
+    patient: TokioResolver,
+    /// A single question that is soon given up. One resolver cannot do both: it asks the same question once at a time.
+    short: TokioResolver,
+}
+
 /// What is asked for.
 pub(crate) enum DnsQuestion {
     Addresses { host: Box<str>, port: u16 },
     Srv(Box<str>),
 }
 
-/// The resolver that the config asks for.
+/// The resolvers that the config asks for.
 ///
 /// # Errors
 /// When the resolvers of the system cannot be read.
-pub(crate) fn resolver(dns: &Dns) -> Result<Arc<TokioResolver>, NetError> {
+pub(crate) fn resolvers(dns: &Dns) -> Result<Arc<DnsResolvers>, NetError> {
+    let patient = resolver(dns, |options| options.timeout = dns.timeout)?;
+    let short = resolver(dns, |options| {
+        options.timeout = dns.timeout.min(SHORT_TIMEOUT);
+        options.attempts = 0;
+    })?;
+    Ok(Arc::new(DnsResolvers { patient, short }))
+}
+
+fn resolver(dns: &Dns, change: impl FnOnce(&mut ResolverOpts)) -> Result<TokioResolver, NetError> {
     let provider = TokioRuntimeProvider::default();
     let mut builder = if dns.resolvers.is_empty() {
         TokioResolver::builder(provider)?
@@ -51,36 +77,58 @@ pub(crate) fn resolver(dns: &Dns) -> Result<Arc<TokioResolver>, NetError> {
         let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
         TokioResolver::builder_with_config(config, provider)
     };
-    builder.options_mut().timeout = dns.timeout;
     // The TTL is kept here, between the limits of the config.
     builder.options_mut().cache_size = 0;
-    builder.build().map(Arc::new)
+    change(builder.options_mut());
+    builder.build()
 }
 
 /// Asks until the task is dropped.
 pub(crate) async fn follow(
     question: DnsQuestion,
     dns: Dns,
-    resolver: Arc<TokioResolver>,
+    resolvers: Arc<DnsResolvers>,
     reporter: Reporter,
 ) {
     let mut backoff = Backoff::default();
     loop {
-        let wait = match ask(&question, &resolver).await {
+        let began = clock::now();
+        let wait = match ask_on(&question, &resolvers).await {
             Ok(DnsAnswer { servers, valid_until }) => {
                 backoff.reset();
                 let ttl =
                     valid_until.map_or(EMPTY_TTL_MAX, |until| until.saturating_duration_since(clock::now()));
                 let ttl = if servers.is_empty() { ttl.min(EMPTY_TTL_MAX) } else { ttl };
                 reporter.said(servers);
-                ttl
+                ttl.clamp(dns.ttl_min, dns.ttl_max)
             }
             Err(error) => {
                 reporter.failed(&error);
-                backoff.next_wait(clock::random())
+                // Whatever the TTL was, and counted from the question: one that was lost has taken its time already.
+                backoff.next_wait(clock::random()).saturating_sub(clock::now().duration_since(began))
             }
         };
-        tokio::time::sleep(wait.clamp(dns.ttl_min, dns.ttl_max)).await;
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Asks patiently, and when there is no answer soon, in short as well.
+async fn ask_on(question: &DnsQuestion, resolvers: &DnsResolvers) -> Result<DnsAnswer, NetError> {
+    let short = async {
+        let mut began = clock::now();
+        loop {
+            let interval = SHORT_INTERVAL.mul_f64(0.75 + clock::random() / 4.0);
+            tokio::time::sleep_until((began + interval).into()).await;
+            began = clock::now();
+            // The patient question says what is wrong.
+            if let Ok(answer) = ask(question, &resolvers.short).await {
+                return answer;
+            }
+        }
+    };
+    tokio::select! {
+        answer = ask(question, &resolvers.patient) => answer,
+        answer = short => Ok(answer),
     }
 }
 

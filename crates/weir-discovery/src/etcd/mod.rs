@@ -85,13 +85,13 @@ async fn follow_keys<U: FollowedKeys>(prefix: &str, cluster: EtcdCluster, report
             Ok(()) => {}
             Err(problem) => {
                 member += 1;
-                // One of several members that is down is no outage; all of them are.
+                // One of several members that is down is no outage, and the next is asked at once; all of them are.
                 if member % cluster.urls.len() == 0 {
                     reporter.failed(&problem);
+                    tokio::time::sleep(backoff.next_wait(clock::random())).await;
                 } else {
                     tracing::debug!(%problem, "the next member of etcd is asked");
                 }
-                tokio::time::sleep(backoff.next_wait(clock::random())).await;
             }
         }
     }
@@ -109,6 +109,9 @@ impl<U: FollowedKeys> Session<'_, U> {
     /// Lists the keys, then watches them. Ends without an error when they have to be listed anew.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), RequestProblem> {
         let mut client = HttpClient::new(self.url.clone(), self.cluster.tls.as_ref());
+        if self.cluster.urls.len() > 1 {
+            client = client.of_several();
+        }
         let token = self.token(&mut client).await?;
         let range = json!({ "key": self.first(), "range_end": self.end() });
         let answer = self.ask(&mut client, "/v3/kv/range", &range, token.as_deref()).await?;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hickory_resolver::proto::op::{Message, MessageType, OpCode, ResponseCode};
 use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
@@ -17,6 +18,8 @@ struct Zone {
     records: HashMap<(String, RecordType), Vec<RData>>,
     additional: Vec<(String, RData)>,
     is_down: bool,
+    /// So many questions over UDP get no answer at all.
+    lost: usize,
     /// Whether answers over UDP are cut.
     truncates: bool,
     asked_by_tcp: usize,
@@ -42,6 +45,9 @@ impl DnsServer {
         tokio::spawn(async move {
             let mut question = [0; 1500];
             while let Ok((len, peer)) = udp.recv_from(&mut question).await {
+                if of_udp.loses_one() {
+                    continue;
+                }
                 let answer = of_udp.answer(&question[..len], false);
                 let _gone = udp.send_to(&answer, peer).await;
             }
@@ -64,6 +70,13 @@ impl DnsServer {
             }
         });
         server
+    }
+
+    fn loses_one(&self) -> bool {
+        let mut zone = self.zone.lock().unwrap();
+        let is_lost = zone.lost > 0;
+        zone.lost -= usize::from(is_lost);
+        is_lost
     }
 
     fn answer(&self, question: &[u8], is_tcp: bool) -> Vec<u8> {
@@ -132,6 +145,27 @@ async fn every_address_of_a_name_is_a_server() {
     dns.zone.lock().unwrap().records.clear();
     let set = followed.until_problem("names no server any more").await;
     assert_eq!(addresses(&set).len(), 2, "a name that is gone is not believed at once");
+    followed.stop().await;
+}
+
+/// The question that is lost when the resolver goes away takes as long as `timeout` lets it. Others are asked meanwhile.
+#[tokio::test]
+async fn a_resolver_that_was_silent_is_heard_before_the_lost_question_times_out() {
+    let dns = DnsServer::start().await;
+    let name = "app.example.";
+    dns.set(name, RecordType::A, vec![a([10, 0, 0, 1])]);
+    let port = dns.port;
+    let source = ServerSource::Dns { host: "app.example".into(), port: 80 };
+    let mut followed = FollowedSource::start(source, |config| {
+        config.dns.resolvers = vec![([127, 0, 0, 1], port).into()];
+        config.dns.timeout = Duration::from_secs(3600);
+    });
+    followed.until_servers(&["10.0.0.1:80"]).await;
+    // More than the packets of one question for both families, each sent up to three times.
+    dns.zone.lock().unwrap().lost = 10;
+    dns.set(name, RecordType::A, vec![a([10, 0, 0, 2])]);
+    followed.until_servers(&["10.0.0.2:80"]).await;
+    assert_eq!(dns.zone.lock().unwrap().lost, 0);
     followed.stop().await;
 }
 

@@ -10,7 +10,7 @@ use crate::hosts::hostname;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FindingLevel {
+pub enum AnnotationLevel {
     /// It is translated, or not needed.
     Note,
     /// The Ingress is served without it.
@@ -19,7 +19,7 @@ pub enum FindingLevel {
     Error,
 }
 
-impl FindingLevel {
+impl AnnotationLevel {
     /// The word of reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ pub struct IngressFinding {
     /// The full name of the annotation; empty: it is about something else.
     pub annotation: Box<str>,
     /// How much it matters.
-    pub level: FindingLevel,
+    pub level: AnnotationLevel,
     /// What becomes of it; `None`: it is not known.
     pub handling: Option<AnnotationHandling>,
     /// The equivalent, or what is missing.
@@ -141,17 +141,17 @@ fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFind
         for problem in problems.iter().filter(|problem| problem.annotation == *full) {
             is_bad = true;
             let (level, handling) = match problem.refuses {
-                true => (FindingLevel::Error, AnnotationHandling::Refused),
-                false => (FindingLevel::Warning, AnnotationHandling::LeftOut),
+                true => (AnnotationLevel::Error, AnnotationHandling::Refused),
+                false => (AnnotationLevel::Warning, AnnotationHandling::LeftOut),
             };
             push(place, full, level, row.map(|_| handling), problem.message.to_string());
         }
         if let (Some(row), false) = (row, is_bad) {
-            push(place, full, FindingLevel::Note, Some(row.handling), row.weir.to_owned());
+            push(place, full, AnnotationLevel::Note, Some(row.handling), row.weir.to_owned());
         }
     }
     for problem in problems.iter().filter(|problem| !ingress.annotations.contains_key(&problem.annotation)) {
-        let level = if problem.refuses { FindingLevel::Error } else { FindingLevel::Warning };
+        let level = if problem.refuses { AnnotationLevel::Error } else { AnnotationLevel::Warning };
         push((places.first_line, 1), &problem.annotation, level, None, problem.message.to_string());
     }
     let target = draft.paths.rewrite_target.as_deref();
@@ -161,7 +161,7 @@ fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFind
             let place = places.next(text);
             if let Err(why) = check_path(text, path.path_type.as_deref(), draft.wants_regex(), target) {
                 let message = format!("path {}{text}: {why}", hostname(rule.host.as_deref()));
-                push(place, "", FindingLevel::Error, None, message);
+                push(place, "", AnnotationLevel::Error, None, message);
             }
         }
     }

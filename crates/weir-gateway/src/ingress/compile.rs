@@ -9,7 +9,7 @@ use weir_traffic::route::{HostPattern, PathMatch};
 
 use super::annotations::{self, IngressDraft, IngressProblem};
 use super::compilation::Compilation;
-use super::lookup::{AuthPlan, MirrorPlan};
+use super::lookup::{AuthPlan, MirrorAnnotation};
 use super::route_settings;
 use super::servers::{IngressScope, certificate};
 use crate::api::{Ingress, IngressBackend, IngressPath};
@@ -39,7 +39,7 @@ pub(super) struct CompiledIngress {
     pub(super) lists: Vec<Arc<AccessList>>,
     pub(super) limits: Vec<Arc<KeyLimit>>,
     pub(super) auth: Option<AuthPlan>,
-    pub(super) mirror: Option<MirrorPlan>,
+    pub(super) mirror: Option<MirrorAnnotation>,
     pub(super) problems: Vec<IngressProblem>,
     /// The objects that it refers to, whether they are there or not.
     pub(super) uses: BTreeSet<(ObjectKind, ObjectKey)>,

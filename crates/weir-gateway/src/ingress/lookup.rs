@@ -35,7 +35,7 @@ pub(super) enum UrlTarget {
 
 /// The servers of `mirror-target`.
 #[derive(Debug)]
-pub(super) struct MirrorPlan {
+pub(super) struct MirrorAnnotation {
     pub(super) backend: Arc<Backend>,
     pub(super) forward_host: ForwardHost,
     pub(super) body_max: Option<Size>,
@@ -106,12 +106,12 @@ impl Compilation<'_> {
         Ok(AuthPlan { target, path: path.into(), forward_host })
     }
 
-    pub(super) fn mirror(&mut self) -> Option<MirrorPlan> {
+    pub(super) fn mirror(&mut self) -> Option<MirrorAnnotation> {
         let url = self.draft.messages.mirror.as_deref()?;
         self.mirror_of(url).map_err(|why| self.refuse("mirror-target", false, why)).ok()
     }
 
-    fn mirror_of(&mut self, url: &str) -> Result<MirrorPlan, String> {
+    fn mirror_of(&mut self, url: &str) -> Result<MirrorAnnotation, String> {
         let parts = parts(url)?;
         if !matches!(parts.path, "" | "/" | "$request_uri" | "/$request_uri") {
             return Err(format!("`{}`: copies have the path of the request", excerpt(parts.path)));
@@ -119,7 +119,7 @@ impl Compilation<'_> {
         let key =
             service_of(parts.host).ok_or_else(|| format!("`{}` is not a Service", excerpt(parts.host)))?;
         let host = self.draft.messages.mirror_host.as_deref().unwrap_or(parts.host);
-        Ok(MirrorPlan {
+        Ok(MirrorAnnotation {
             backend: self.service(&key, &parts)?,
             forward_host: ForwardHost::Literal(host.into()),
             body_max: self.draft.messages.mirror_bodiless.then_some(Size::from_bytes(0)),

@@ -22,7 +22,7 @@ mod classes;
 mod annotations;
 
 pub use annotations::{AnnotationHandling, IngressAnnotation, IngressProblem, WITHOUT_ANNOTATION};
-pub use check::{FindingLevel, IngressFinding, ManifestError, ManifestFindings, check_manifest};
+pub use check::{AnnotationLevel, IngressFinding, ManifestError, ManifestFindings, check_manifest};
 pub use page::annotations_markdown;
 pub use state::IngressReport;
 

@@ -308,7 +308,7 @@ rows! {
     // Choosing a server.
     "no-server": NoServer, Weir, [Route Queue Connect], answer 503, UNAVAILABLE,
         "No server of the upstream is available: all are down, ejected, draining or in maintenance, or there are none.",
-        "Check the state of the servers in the log and in `weir_server_up` and `weir_server_ejected`. Add servers, or one with `backup = true`, to `upstream.NAME.servers`.";
+        "Check the state of the servers in the log and in `weir_server_up` and `weir_server_ejected`. Add servers, or one with `backup = true`, to `upstream.NAME.servers`. Where `discovery` names a source, the status page has its state.";
     "all-servers-full": AllServersFull, Weir, [Route Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and the upstream has no queue.",
         "Raise `upstream.NAME.max_requests`, add servers, or set `upstream.NAME.queue.length_max` above 0.";

@@ -472,6 +472,8 @@ pub struct SourceOverview {
     pub is_stale: bool,
     /// Why, or what is wrong with its answer.
     pub problem: Option<String>,
+    /// What it says beside the servers that has no effect.
+    pub remark: Option<String>,
     /// How often it has named other servers.
     pub changes: u64,
 }

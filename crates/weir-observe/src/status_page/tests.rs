@@ -205,6 +205,7 @@ fn overview(name: &str, servers: usize) -> Overview {
                 said_at_ms: 995_000,
                 is_stale: true,
                 problem: Some("it refuses connections".to_owned()),
+                remark: Some("not followed: `lb_policy` RING_HASH".to_owned()),
                 changes: 3,
             }),
             history: RateHistory::default(),

@@ -181,6 +181,7 @@ fn source_of(source: &SourceOverview, at_ms: u64) -> Markup {
             "Servers from " b { (source.name) } ", " (live("source.said_at_ms", "since", &format::lasting(at_ms.saturating_sub(source.said_at_ms)))) " ago. "
             @if source.is_stale { "It does not answer now: these are the last known ones. " }
             @if let Some(problem) = &source.problem { (problem) }
+            @if let Some(remark) = &source.remark { " Beside the servers: " (remark) }
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Faults on demand, for tests of what becomes of a defect of Weir itself: a panic in an exchange, one in the event loop of a worker, a worker
-//! that stands still; and of a race that no test can win otherwise: a server that closes a connection just when it is used again.
+//! Faults on demand, for tests of what becomes of a defect of Weir itself: a panic in an exchange, one in the event loop of a worker, one in a
+//! thread or task of the control plane, a worker that stands still; and of a race that no test can win otherwise: a server that closes a
+//! connection just when it is used again.
 //!
 //! Compiled with debug assertions only, so never in a release or a package, and without effect there but with `WEIR_FAULTS` in the
 //! environment. A request orders a fault by the field `weir-fault`; the value is the name of the point, or of the fault.
@@ -21,27 +22,61 @@ pub(crate) enum FaultPoint {
     Response,
 }
 
+/// What can be struck beside the workers.
+#[derive(Debug, Clone, Copy)]
+pub enum ControlFault {
+    /// A health check.
+    Check,
+    /// The thread that watches the memory.
+    Memory,
+    /// The task that obtains the certificate of a host.
+    Certificate,
+    /// The task that follows the configs of certificates.
+    Issuers,
+    /// A thread that writes an access log.
+    AccessLog,
+    /// The thread that writes Weir's own log.
+    OwnLog,
+}
+
 #[cfg(debug_assertions)]
 mod ordered {
     use std::rc::Rc;
     use std::sync::LazyLock;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::time::Duration;
 
     use weir_http::RequestHead;
 
-    use super::FaultPoint;
+    use super::{ControlFault, FaultPoint};
     use crate::net::clock;
     use crate::state::crash::CrashState;
 
     /// Whether this process takes orders.
     static IS_ARMED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("WEIR_FAULTS").is_some());
 
-    /// Whether the next probe panics.
-    static CHECK_ORDERED: AtomicBool = AtomicBool::new(false);
+    /// The faults of the control plane that are ordered, a bit each.
+    static ORDERED: AtomicU32 = AtomicU32::new(0);
 
-    pub(super) fn strike_check() {
-        assert!(!CHECK_ORDERED.swap(false, Ordering::Relaxed), "a fault of a health check was ordered");
+    pub(super) fn strike_control(fault: ControlFault) {
+        let bit = 1 << fault as u32;
+        if ORDERED.load(Ordering::Relaxed) & bit != 0 {
+            let before = ORDERED.fetch_and(!bit, Ordering::Relaxed);
+            assert!(before & bit == 0, "a fault was ordered: {fault:?}");
+        }
+    }
+
+    /// The fault of the control plane with this name.
+    fn control_fault(name: &[u8]) -> Option<ControlFault> {
+        Some(match name {
+            b"panic-check" => ControlFault::Check,
+            b"panic-memory" => ControlFault::Memory,
+            b"panic-certificate" => ControlFault::Certificate,
+            b"panic-issuers" => ControlFault::Issuers,
+            b"panic-access-log" => ControlFault::AccessLog,
+            b"panic-own-log" => ControlFault::OwnLog,
+            _ => return None,
+        })
     }
 
     /// Whether the next kept connection is used whatever has become of it.
@@ -63,18 +98,23 @@ mod ordered {
             (b"crash", FaultPoint::Route) => {
                 drop(crash.spawn(async { panic!("a crash of the worker was ordered") }));
             }
-            (b"panic-check", FaultPoint::Route) => CHECK_ORDERED.store(true, Ordering::Relaxed),
             (b"blind-reuse", FaultPoint::Queue) => BLIND_ORDERED.store(true, Ordering::Relaxed),
             (b"hang", FaultPoint::Route) => clock::pause(Duration::MAX),
+            (name, FaultPoint::Route) => {
+                if let Some(fault) = control_fault(name) {
+                    ORDERED.fetch_or(1 << fault as u32, Ordering::Relaxed);
+                }
+            }
             _ => {}
         }
     }
 }
 
-/// Strikes a health check, if a request has ordered that.
-pub fn strike_check() {
+/// Strikes a thread or task of the control plane, if a request has ordered that.
+#[cfg_attr(not(debug_assertions), expect(unused_variables, reason = "there are no faults in a release"))]
+pub fn strike_control(fault: ControlFault) {
     #[cfg(debug_assertions)]
-    ordered::strike_check();
+    ordered::strike_control(fault);
 }
 
 /// Whether a request has ordered that its kept connection is not checked, as if the server closed it right behind the check.

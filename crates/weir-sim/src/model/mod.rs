@@ -275,7 +275,7 @@ impl Default for UpstreamModel {
             timeouts: Timeouts { queue: 10 * SECOND, response: 60 * SECOND },
             retry: RetryPolicy::default(),
             budget_percent: weir_traffic::retry::RetryBudget::SHARE_PERCENT_DEFAULT,
-            budget_per_second: weir_traffic::retry::RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT,
+            budget_per_second: weir_traffic::retry::RetryBudget::LEAST_PER_SECOND_DEFAULT,
             health: None,
             ejection: Some(EjectionModel::default()),
             panic_percent: None,

@@ -38,14 +38,17 @@ pub(super) struct Rotation {
 
 impl Rotation {
     /// A clock for `peers`, with their turns spread over one round. `seed` decides which server is first, so that a
-    /// thousand balancers started at once do not all begin with the same server.
+    /// thousand balancers started at once do not all begin with the same server, and in which order they follow: neighbours in
+    /// the list are often in the same rack, and the next in turn is where a retry goes (decision 151).
     ///
     /// When it continues another clock, servers that were there before keep their turns.
     pub(super) fn new(peers: &[BalancerPeer], start: RotationStart) -> Rotation {
         let step = u64::MAX / (peers.len() as u64).max(1);
         let clock = start.clock.unwrap_or(0);
         let mut phase = start.seed;
-        for peer in peers {
+        let mut shuffled: Vec<&BalancerPeer> = peers.iter().collect();
+        shuffled.sort_unstable_by_key(|peer| mix(start.seed ^ peer.key));
+        for peer in shuffled {
             let is_known = start.clock.is_some() && peer.state.turn().load(Ordering::Relaxed) != 0;
             if !is_known {
                 let offset = (u128::from(phase) * u128::from(stride(peer.state.share().max(1)))) >> 64;

@@ -1,8 +1,9 @@
 //! The retry budget of an upstream: retries are a share of its requests, never a multiple.
 //!
 //! Without it every server that fails doubles the load on those that still work. A window of the last ten
-//! seconds, so that the budget follows the traffic, plus a small allowance per second, so that a single
-//! failure on a quiet upstream is repeated. Lock-free; time is passed in.
+//! seconds, so that the budget follows the traffic; at least a few per second, so that a single failure on a
+//! quiet upstream is repeated. The larger of both counts, not their sum: the least of a thousand nodes adds
+//! nothing where there is traffic (decision 151). Lock-free; time is passed in.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ const SLOTS: usize = WINDOW_SECONDS as usize + 1;
 #[derive(Debug)]
 pub struct RetryBudget {
     share_percent: u32,
-    allowance_per_second: u32,
+    least_per_second: u32,
     /// Made with the first thing to count: most upstreams of a large config have no requests.
     window: OnceLock<Box<BudgetWindow>>,
 }
@@ -37,12 +38,12 @@ struct BudgetSecond(AtomicU64);
 impl RetryBudget {
     /// One retry for every five requests.
     pub const SHARE_PERCENT_DEFAULT: u32 = 20;
-    /// And ten a second whatever the traffic.
-    pub const ALLOWANCE_PER_SECOND_DEFAULT: u32 = 10;
+    /// At least three a second, whatever the traffic: thirty at once.
+    pub const LEAST_PER_SECOND_DEFAULT: u32 = 3;
 
-    /// A budget of `share_percent` of the requests of the last ten seconds plus `allowance_per_second`.
-    pub fn new(share_percent: u32, allowance_per_second: u32) -> RetryBudget {
-        RetryBudget { share_percent, allowance_per_second, window: OnceLock::new() }
+    /// A budget of `share_percent` of the requests of the last ten seconds, at least of `least_per_second`.
+    pub fn new(share_percent: u32, least_per_second: u32) -> RetryBudget {
+        RetryBudget { share_percent, least_per_second, window: OnceLock::new() }
     }
 
     fn window(&self) -> &BudgetWindow {
@@ -82,14 +83,14 @@ impl RetryBudget {
 
     fn allowed(&self, second: u64) -> u64 {
         let share = sum(&self.window().requests, second) * u64::from(self.share_percent) / 100;
-        share + u64::from(self.allowance_per_second) * WINDOW_SECONDS
+        share.max(u64::from(self.least_per_second) * WINDOW_SECONDS)
     }
 }
 
-/// 20 percent plus 10 a second.
+/// 20 percent, at least 3 a second.
 impl Default for RetryBudget {
     fn default() -> RetryBudget {
-        RetryBudget::new(Self::SHARE_PERCENT_DEFAULT, Self::ALLOWANCE_PER_SECOND_DEFAULT)
+        RetryBudget::new(Self::SHARE_PERCENT_DEFAULT, Self::LEAST_PER_SECOND_DEFAULT)
     }
 }
 

@@ -86,17 +86,9 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "servers get the client address in `X-Forwarded-For` or by the PROXY protocol",
     ),
     unsupported(
-        "Service discovery by xDS, Docker or Kubernetes",
-        &[
-            "eds",
-            "eds_cluster_config",
-            "docker",
-            "kubernetes",
-            "providers",
-            "dynamic_resources",
-            "service_discovery",
-        ],
-        "servers are followed in files, DNS, Consul and etcd: set `discovery` of an upstream",
+        "Service discovery by Docker, listeners and routes by xDS",
+        &["lds_config", "rds", "docker", "kubernetes", "providers", "dynamic_resources", "service_discovery"],
+        "servers are followed in files, DNS, Consul, etcd and a control plane (xDS): set `discovery` of an upstream",
     ),
     unsupported(
         "Agents on servers",

@@ -1,3 +1,5 @@
+//! Each annotation with values it takes and values it refuses; the whole table is covered.
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -182,6 +182,36 @@ fn seeds_decide_which_server_is_first() {
     assert!(firsts.iter().all(|first| (60..=140).contains(first)), "{firsts:?}");
 }
 
+/// The next in turn is where a retry goes: were it the neighbour in the list, it would meet the same rack, power supply or rollout.
+#[test]
+fn a_retry_seldom_goes_to_the_neighbour_in_the_list() {
+    for policy in [Policy::RoundRobin, Policy::LeastRequests] {
+        let (mut neighbours, tries) = (0, 500);
+        for seed in 0..tries {
+            let member = |id: u32| BalancerMember::new(&id.to_string(), Arc::new(ServerState::new(1, 0)));
+            let balancer = Balancer::new(&policy, (0..50).map(member).collect(), crate::hash::mix(seed));
+            let visit = |excluded: &Excluded| match balancer.choose(&Pick {
+                hash: None,
+                excluded,
+                random: 0,
+                now_ms: 0,
+            }) {
+                BalancerChoice::Server(server) => {
+                    balancer.release(server);
+                    server
+                }
+                choice => panic!("{choice:?}"),
+            };
+            let first = visit(Excluded::NONE);
+            let mut failed = Excluded::new();
+            failed.insert(first);
+            neighbours += usize::from(visit(&failed).index() == (first.index() + 1) % 50);
+        }
+        // By chance one of 49: ten.
+        assert!(neighbours < 30, "{}: {neighbours} of {tries}", policy.name());
+    }
+}
+
 /// Two threads on one rotation: together they keep the shares that one alone keeps.
 #[test]
 fn workers_share_one_rotation() {

@@ -27,6 +27,8 @@ pub(crate) enum DnsAnswer {
     ServerFailure,
     /// There is no such name (RCODE 3).
     NoSuchName,
+    /// The question is lost.
+    Silence,
 }
 
 #[derive(Debug)]
@@ -60,8 +62,10 @@ impl NameServer {
                 let mut state = lock(&serving);
                 let response = respond(&query[..len], &state.answer).expect("a query is well formed");
                 state.asked += 1;
-                // A resolver that has gone needs no answer.
-                let _ = socket.send_to(&response, from);
+                if !matches!(state.answer, DnsAnswer::Silence) {
+                    // A resolver that has gone needs no answer.
+                    let _ = socket.send_to(&response, from);
+                }
             }
         });
         NameServer { address, state }
@@ -120,6 +124,7 @@ fn respond(query: &[u8], answer: &DnsAnswer) -> Option<Vec<u8>> {
         }
         DnsAnswer::ServerFailure => (2, Vec::new()),
         DnsAnswer::NoSuchName => (3, Vec::new()),
+        DnsAnswer::Silence => (0, Vec::new()),
     };
     let mut response = query[..2].to_vec();
     // A response, recursion desired and available; one question, the answers, nothing else.

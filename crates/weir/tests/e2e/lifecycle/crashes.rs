@@ -100,7 +100,7 @@ fn a_health_check_that_panics_is_begun_anew() {
     eventually("the server is probed", || probes() > 0);
     for count in 1..=3 {
         Client::exchange(weir.web(), "GET / HTTP/1.1\r\nHost: a.test\r\nWeir-Fault: panic-check\r\n\r\n");
-        weir.line(&["a fault of a health check was ordered", "weir-health"]);
+        weir.line(&["a fault was ordered: Check", "weir-health"]);
         let restarts = || weir.metrics().sum("weir_process_task_restarts_total", &[]);
         eventually("it was begun anew", || restarts() >= f64::from(count));
         let before = probes();
@@ -108,4 +108,84 @@ fn a_health_check_that_panics_is_begun_anew() {
     }
     weir.line(&["a health check has ended by a defect of Weir and is begun anew", "server=\"a\""]);
     assert_eq!(Client::get(weir.web(), "/").text(), "app", "its state has stayed");
+}
+
+/// Orders a fault of the control plane.
+fn order(weir: &Weir, fault: &str) {
+    Client::exchange(weir.web(), &format!("GET / HTTP/1.1\r\nHost: a.test\r\nWeir-Fault: {fault}\r\n\r\n"));
+}
+
+fn task_restarts(weir: &Weir) -> f64 {
+    weir.metrics().sum("weir_process_task_restarts_total", &[])
+}
+
+/// The second time proves that it went on after the first.
+#[test]
+fn the_watch_of_the_memory_and_the_writer_of_an_access_log_go_on_after_a_panic() {
+    let origin = Origin::serving("app");
+    let weir = start(&origin, 1);
+    for (fault, task, count) in [
+        ("panic-memory", "the watch of the memory", 1.0),
+        ("panic-memory", "the watch of the memory", 2.0),
+        ("panic-access-log", "the writer of an access log", 3.0),
+        ("panic-access-log", "the writer of an access log", 4.0),
+    ] {
+        order(&weir, fault);
+        eventually("it was begun anew", || {
+            // Has a batch of lines written, in which the writer is struck.
+            assert_eq!(Client::get(weir.web(), "/").text(), "app");
+            task_restarts(&weir) >= count
+        });
+        weir.line(&["a task of the control plane has ended by a defect of Weir", task]);
+    }
+    let written = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default().len();
+    let before = written();
+    eventually("lines are written again", || {
+        Client::get(weir.web(), "/");
+        written() > before
+    });
+}
+
+#[test]
+fn the_own_log_goes_on_after_a_panic_of_its_writer() {
+    let origin = Origin::serving("app");
+    let weir = start(&origin, 1);
+    for count in 1..=2 {
+        order(&weir, "panic-own-log");
+        // Any line will do: this one is lost.
+        let mut client = Client::connect(weir.web());
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\nWeir-Fault: panic-route\r\n\r\n");
+        client.take_to_end();
+        weir.line(&["panic: a defect of Weir", "OwnLog"]);
+        eventually("it was begun anew", || task_restarts(&weir) >= f64::from(count));
+    }
+    weir.line(&["the writer of this log", "is begun anew after a pause"]);
+}
+
+/// There is no authority at this address: the certificate is attempted, and its file looked at, every few seconds.
+#[test]
+fn certificates_are_obtained_after_a_panic_as_well() {
+    let origin = Origin::serving("app");
+    let folder = crate::harness::temporary_folder();
+    let store = folder.path().join("store").display().to_string();
+    let text = |host: &str| {
+        config_with(
+            &[origin.named("a")],
+            &format!(
+                "listener.safe = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
+                 listener.safe.tls.acme = {{ hosts = [\"{host}\"], ca = [\"https://127.0.0.1:1/dir\"], directory = \"{store}\", challenges = [\"tls-alpn-01\"] }}\n"
+            ),
+        )
+    };
+    let weir = Weir::start_faulty(&text("one.test"));
+    for count in 1..=2 {
+        order(&weir, "panic-certificate");
+        eventually("the task of the host was begun anew", || task_restarts(&weir) >= f64::from(count));
+    }
+    weir.line(&["a task of the control plane has ended by a defect of Weir", "the certificate of a host"]);
+    order(&weir, "panic-issuers");
+    weir.reload(&text("two.test"));
+    eventually("the issuers were begun anew", || task_restarts(&weir) >= 3.0);
+    // They go by the config in whose turn they were struck.
+    weir.line(&["no certificate could be obtained", "two.test"]);
 }

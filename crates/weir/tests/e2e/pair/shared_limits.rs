@@ -134,6 +134,29 @@ fn without_the_store_each_node_has_its_limit() {
     }
 }
 
+/// The next process begins with the table and the hash key of the one before, and goes on in the store: what a key has used counts once, and
+/// the other node's share of it is known.
+#[test]
+fn an_upgraded_node_goes_on_with_the_shared_limit() {
+    let (origin, store) = (echo(), free_address());
+    let _redis = redis(store, &[]);
+    let [mut one, other] = [(); 2].map(|()| node(&origin, store, "rate = \"10/h\"", ""));
+    wait_for([&one, &other]);
+    let before = metric(&other, "exchanged_keys_total");
+    assert_eq!([(); 4].map(|()| status(&other, "ann")), [200; 4]);
+    exchanged(&other, before);
+    let before = metric(&one, "exchanged_keys_total");
+    assert_eq!(status(&one, "ann"), 200);
+    exchanged(&one, before);
+    one.upgrade();
+    let ended = one.wait_for_exit_of_the_first();
+    assert!(ended.success(), "{ended}: {}", one.stderr());
+    eventually("the next process shares the limit", || shares(&one));
+    assert_eq!(passed(&one, "ann"), 5, "ten in all, of which both nodes had five before the upgrade");
+    eventually("the other node learns of them", || status(&other, "ann") == 429);
+    assert_eq!(status(&one, "bob"), 200, "another key is not concerned");
+}
+
 #[test]
 fn a_block_holds_on_all_nodes() {
     let (origin, store) = (echo(), free_address());

@@ -15,13 +15,13 @@ fn config(source: &str, more: &str) -> String {
 }
 
 /// Puts other servers into a file at once, as a tool would that writes a file beside it and renames it.
-fn name(file: &Path, servers: &[String]) {
+pub(super) fn name(file: &Path, servers: &[String]) {
     let draft = file.with_extension("draft");
     fs::write(&draft, format!("{{\"servers\":[{}]}}", servers.join(","))).expect("the folder is writable");
     fs::rename(draft, file).expect("the folder is writable");
 }
 
-fn at(origin: &Origin) -> String {
+pub(super) fn at(origin: &Origin) -> String {
     format!("{{\"address\":\"{}\"}}", origin.address())
 }
 
