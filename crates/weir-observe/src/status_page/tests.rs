@@ -8,7 +8,8 @@ use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats
 use crate::overview::{
     CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
     NamedCount, PageOverview, PanicOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory,
-    RefusedKey, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    RefusedFragment, RefusedKey, RouteOverview, RoutesFromOverview, ServerOverview, ServerStatus,
+    UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 

@@ -5,7 +5,6 @@
 
 use std::future::Future;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use weir_http::fastcgi::Params;
 use weir_http::{BodyLength, FieldName, FieldWriter};
@@ -18,7 +17,7 @@ use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
 use super::template::TemplateValues;
-use super::{Exchange, cgi, choose, connect, fields, grpc, grpc_web, private};
+use super::{Exchange, cgi, choose, connect, fields, grpc, grpc_web, private, unread};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -37,10 +36,6 @@ use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
-
-/// The longest of the pauses, each twice the one before, in which it has to become certain that a server has not read a request: a quarter of
-/// a second in all.
-const UNREAD_PAUSE_MAX: Duration = Duration::from_millis(128);
 
 /// Sends the request to the server of `slot` and waits for the head of its response. Reports the latency to balancers that
 /// measure it.
@@ -117,7 +112,7 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
                 exchange.record.sent_to_server += server.sent();
                 if attempt.reused && server.unread() != UnreadRequest::Unknown {
                     // On the heap, since it is rare and would make every exchange larger.
-                    attempt.unread = Box::pin(was_unread(client, &server)).await;
+                    attempt.unread = Box::pin(unread::is_certain(client, &server)).await;
                 }
                 servers.drop_stream(server);
                 let failed = attempt.failed(failure, origin);
@@ -126,21 +121,6 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
             }
         }
     }
-}
-
-/// Whether a server that has closed a kept connection cannot have read the request. What says so comes one round trip behind the end of the
-/// connection, so it is awaited for a moment.
-async fn was_unread(client: &Client, server: &impl ServerStream) -> bool {
-    let mut pause = Duration::from_millis(1);
-    while pause <= UNREAD_PAUSE_MAX {
-        match server.unread() {
-            UnreadRequest::Unknown => return false,
-            UnreadRequest::Certain => return true,
-            UnreadRequest::Likely => client.worker.timers.sleep(pause).await,
-        }
-        pause *= 2;
-    }
-    server.unread() == UnreadRequest::Certain
 }
 
 /// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.

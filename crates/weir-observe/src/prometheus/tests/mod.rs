@@ -193,6 +193,8 @@ fn small_fixture() -> Fixture {
     }
     server.connect_time.record(200);
     let mut fixture = Fixture::of(&[shard], &["web"], &[("api", &["10.0.0.1:80"])]);
+    let reload = &mut fixture.general.reload;
+    (reload.routes_said_seconds, reload.routes_lost_seconds) = (Some(1_700_000_100), Some(1_700_000_200));
     let server = &mut fixture.upstreams[0].servers[0];
     (server.is_down, server.ejections) = (true, vec![("trial", 2)]);
     server.probes = Some(golden::used_probes());
