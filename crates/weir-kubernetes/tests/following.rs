@@ -156,6 +156,7 @@ fn nothing_is_applied_before_every_kind_was_listed() {
     server.set_absent("tcproutes", true);
     let following = follow(&server, "one");
     server.wait_for_lists(13);
+    assert!(server.listed().contains("endpointslices"));
     assert!(!following.source.state().report().is_synchronised);
     assert!(following.updates.try_recv().is_err());
     server.set_held("endpointslices", false);

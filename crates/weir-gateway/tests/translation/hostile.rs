@@ -1,6 +1,6 @@
 //! What a tenant writes to hurt others is refused by the status of its object, and nothing else changes.
 
-use weir_gateway::{KubernetesObject, ObjectKind, ObjectStatus};
+use weir_gateway::{KubernetesObject, ListenerOwner, ObjectKind, ObjectStatus, hold_back};
 
 use crate::objects::{NOW, translated};
 
@@ -191,6 +191,8 @@ fn an_ingress_gets_nothing_of_others() {
              spec: {{rules: [{{host: {host}, http: {{paths: [{{path: /, pathType: Prefix, backend: {{service: {{name: own, port: {{number: 80}}}}}}}}]}}}}]}}\n"
         )
     };
+    // Ingresses have port 80.
+    let app = APP.replace("port: 80, protocol", "port: 8000, protocol");
     let megabyte = "a|".repeat(512 * 1024);
     for (what, object, said) in [
         ("the path of an older Ingress", ingress("", "shop.test"), "app/shop"),
@@ -209,7 +211,7 @@ fn an_ingress_gets_nothing_of_others() {
             "4096",
         ),
     ] {
-        let (mut translator, before) = translated(&format!("{APP}{OTHERS}"));
+        let (mut translator, before) = translated(&format!("{app}{OTHERS}"));
         crate::objects::read(&object).iter().for_each(|object| translator.upsert(object));
         let translation = translator.translate(NOW);
         let told: Vec<&str> = (translation.ingress_reports.iter())
@@ -231,4 +233,43 @@ fn an_ingress_gets_nothing_of_others() {
         });
         assert!(!leads, "{what}");
     }
+}
+
+/// Places of upstreams change with the routes of all; what is held back goes on to the upstreams that it went to.
+#[test]
+fn what_is_held_back_goes_where_it_went() {
+    let gateway = |name: &str, port: u16| {
+        format!(
+            "kind: Gateway\nmetadata: {{namespace: app, name: {name}.x}}\nspec: {{gatewayClassName: weir, listeners: [{{name: http, port: {port}, protocol: HTTP}}]}}\n---\n\
+             kind: Service\nmetadata: {{namespace: app, name: of-{name}}}\nspec: {{ports: [{{port: 80}}]}}\n---\n\
+             kind: HTTPRoute\nmetadata: {{namespace: app, name: {name}}}\nspec: {{parentRefs: [{{name: {name}.x}}], rules: [{{backendRefs: [{{name: of-{name}, port: 80}}]}}]}}\n"
+        )
+    };
+    let class = "kind: GatewayClass\nmetadata: {name: weir}\nspec: {controllerName: weir.dev/gateway}\n";
+    let objects = format!("{class}---\n{}---\n{}", gateway("one", 80), gateway("two", 81));
+    let (mut translator, before) = translated(&objects);
+    let before = before.config.unwrap();
+    translator.delete(ObjectKind::HttpRoute, &weir_gateway::ObjectKey::new("app", "one"));
+    let after = translator.translate(NOW).config.unwrap();
+    assert_eq!(after.upstreams.len(), 1);
+    let leads = |config: &weir_config::Config, listener: &str| -> Vec<String> {
+        let listener = config.listeners.iter().find(|known| *known.name == *listener).unwrap();
+        let upstreams = listener.routes.iter().flat_map(|route| route.action.upstreams());
+        upstreams.map(|index| config.upstream(index).name.to_string()).collect()
+    };
+    let (one, two) = ("app.one.x.80", "app.two.x.81");
+    for held in ["one.x", "two.x"] {
+        let held = ListenerOwner::Gateway(weir_gateway::ObjectKey::new("app", held));
+        assert_eq!(ListenerOwner::of_name(if held.to_string().contains("one") { one } else { two }), held);
+        let made = hold_back(&after, Some(&before), |owner| *owner == held);
+        assert_eq!(leads(&made, two), ["app.of-two.80"], "{held}");
+        let of_one: &[&str] = if held.to_string().contains("one") { &["app.of-one.80"] } else { &[] };
+        assert_eq!(leads(&made, one), of_one, "{held}");
+    }
+    // One that was never applied has no listeners.
+    let held = ListenerOwner::of_name(one);
+    let made = hold_back(&after, None, |owner| *owner == held);
+    assert_eq!(made.listeners.len(), 1);
+    assert_eq!(leads(&made, two), ["app.of-two.80"]);
+    assert_eq!(ListenerOwner::of_name("ingress-https"), ListenerOwner::Ingresses);
 }

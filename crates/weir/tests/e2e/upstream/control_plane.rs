@@ -59,7 +59,7 @@ impl ControlPlane {
         let len = body.len();
         let request = format!("PUT /resources HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n{body}");
         let response = Client::exchange(self.admin, &request);
-        assert_eq!(response.status(), 200, "{}", response.text());
+        assert_eq!(response.status, 200, "{}", response.text());
     }
 
     fn clients(&self) -> Value {

@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use super::discovery::{at, name};
 use super::dns_names::{same_port, serving};
-use crate::harness::{BackgroundTraffic, Client, DnsAnswer, NameServer, Origin, Weir, eventually, ok};
+use crate::harness::{
+    BackgroundTraffic, Client, DnsAnswer, NameServer, Origin, Weir, eventually, origin::ok,
+};
 
 struct Registry {
     is_away: bool,
