@@ -163,7 +163,7 @@ fn serve(api: &ApiServer, admin: SocketAddr, more: &[&str]) -> Weir {
 }
 
 fn overview(admin: SocketAddr) -> Value {
-    serde_json::from_str(&Client::connect(admin).fetch("/api/overview").text()).expect("it is JSON")
+    serde_json::from_str(&Client::get_by_address(admin, "/api/overview").text()).expect("it is JSON")
 }
 
 /// The port of one Gateway is taken by another program: its status says so, all others are served, and it is opened as soon as the port is free.
@@ -210,7 +210,7 @@ fn a_gateway_that_cannot_be_opened_holds_back_no_other() {
         let source = &overview(admin.address())["routes_from"][0];
         source["lost_at_ms"].is_u64() && source["problem"].is_string()
     });
-    let metrics = Client::connect(admin.address()).fetch("/metrics").text();
+    let metrics = Client::get_by_address(admin.address(), "/metrics").text();
     assert!(metrics.contains("weir_config_route_stores_stale 1"), "{metrics}");
     assert!(metrics.contains("weir_config_route_stores_lost_timestamp_seconds 1"), "{metrics}");
     api.set_down(false);
