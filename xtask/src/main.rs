@@ -18,6 +18,7 @@ mod instructions;
 mod package;
 mod xds;
 mod kubernetes;
+mod manifests;
 mod consul;
 mod setup;
 mod peers;
@@ -67,6 +68,8 @@ enum XtaskCommand {
     Package(package::PackageArguments),
     /// Run Weir in a real Kubernetes on this machine and judge it by the conformance suite of the Gateway API; needs Go, nftables and root
     Kubernetes(kubernetes::ConformanceArguments),
+    /// Compare the manifests of Kubernetes with what the Helm chart renders, and lint it; needs Helm
+    Manifests(manifests::ManifestsArguments),
     /// Build the real Consul, which takes minutes the first time, and run the tests that need it; needs Go
     Consul,
     /// Build the control plane of `lab/xds` out of go-control-plane, and run the tests that need it; needs Go
@@ -102,6 +105,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Instructions(arguments) => instructions::run(&workspace, &arguments),
         XtaskCommand::Package(arguments) => package::run(&workspace, &arguments),
         XtaskCommand::Kubernetes(arguments) => kubernetes::run(&workspace, &arguments),
+        XtaskCommand::Manifests(arguments) => manifests::run(&workspace, &arguments),
         XtaskCommand::Consul => consul::run(&workspace),
         XtaskCommand::Xds => xds::run(&workspace),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),

@@ -46,6 +46,9 @@ impl ReloadCounts {
     /// The figures, with those of the snapshots.
     pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadStats {
         let routes_from = self.routes_from.load();
+        let earliest = |of: fn(&RoutesFromOverview) -> Option<u64>| {
+            routes_from.iter().filter_map(of).min().map(|millis| millis / 1000)
+        };
         let count = |of: fn(&RoutesFromOverview) -> usize| routes_from.iter().map(of).sum::<usize>() as u64;
         ReloadStats {
             succeeded: self.succeeded.load(Ordering::Relaxed),
@@ -57,6 +60,8 @@ impl ReloadCounts {
             fragments: count(|source| source.keys.len()),
             fragments_refused: count(|source| source.refused.len()),
             route_stores_stale: count(|source| usize::from(source.problem.is_some())),
+            routes_said_seconds: earliest(|source| source.said_at_ms),
+            routes_lost_seconds: earliest(|source| source.lost_at_ms),
         }
     }
 }

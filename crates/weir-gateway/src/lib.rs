@@ -32,6 +32,9 @@ mod refusal;
 
 mod settings;
 
+// What cannot be applied.
+mod isolation;
+
 // The objects.
 mod store;
 pub mod api;
@@ -41,6 +44,7 @@ pub use ingress::{
     ManifestError, ManifestFindings, WITHOUT_ANNOTATION, annotations_markdown, check_manifest,
     ingress_annotations,
 };
+pub use isolation::{ListenerOwner, Refusals, changed_owners, has_same_listeners, hold_back};
 pub use listeners::gateway_of_set;
 pub use parameters::GatewayParameters;
 pub use servers::{UpstreamServers, ZonedServer};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_config::{Authorities, Config};
 
 use crate::api::GatewayStatusAddress;
+use crate::isolation::Refusals;
 use crate::store::ObjectKey;
 
 /// The controller name of Weir's GatewayClasses.
@@ -26,8 +27,8 @@ pub struct GatewaySettings {
     pub addresses: Vec<GatewayStatusAddress>,
     /// The authorities of the system, for `wellKnownCACertificates: System`; `None`: it has none.
     pub system_authorities: Option<Arc<Authorities>>,
-    /// Why the process could not apply the last configuration, if so.
-    pub refusal: Option<Box<str>>,
+    /// What of the last configuration the process could not apply.
+    pub refusals: Refusals,
     /// Whether each Gateway has pods and a Service of its own, which can have the labels and annotations that it asks for.
     pub has_own_pods: bool,
     /// Which Ingresses are served, and how; `None`: none are.
@@ -72,7 +73,7 @@ impl Default for GatewaySettings {
             published_service: None,
             addresses: Vec::new(),
             system_authorities: None,
-            refusal: None,
+            refusals: Refusals::default(),
             has_own_pods: true,
             ingress: None,
             base: Config::default(),

@@ -212,7 +212,7 @@ pub(crate) fn of_gateway(
         .collect();
     if !plan.listeners.iter().any(is_open) {
         conditions.push("Programmed", false, "Invalid", "no listener is open");
-    } else if let Some(refusal) = &settings.refusal {
+    } else if let Some(refusal) = settings.refusals.of_gateway(&plan.key) {
         conditions.push("Programmed", false, "Pending", &not_applied(refusal));
     } else if let Some(unusable) = unusable {
         conditions.push(
@@ -247,12 +247,13 @@ fn of_listeners(
     settings: &GatewaySettings,
     (generation, now): (Option<i64>, &str),
 ) -> Box<[GatewayStatusListener]> {
+    let refused = settings.refusals.of_gateway(&plan.key);
     let status = |(place, listener): (usize, &GatewayListenerPlan)| {
         let before = present.iter().find(|known| known.name == listener.name);
         let before = before.map_or(&[][..], |known| &known.conditions);
         let is_open = plan.accepted.is_ok() && listener.is_open();
         let conditions = Conditions::new(before, generation, now);
-        of_listener(listener, attached[place], is_open, settings, conditions)
+        of_listener(listener, attached[place], is_open, refused, conditions)
     };
     plan.listeners_of(set).map(status).collect()
 }
@@ -297,7 +298,7 @@ pub(crate) fn of_listener_set(
                 true => conditions.push("Accepted", true, "Accepted", ""),
                 false => conditions.push("Accepted", true, "ListenersNotValid", message),
             }
-            if let Some(refusal) = &settings.refusal {
+            if let Some(refusal) = settings.refusals.of_gateway(&plan.key) {
                 conditions.push("Programmed", false, "Pending", &not_applied(refusal));
             } else if addresses.is_empty() {
                 conditions.push("Programmed", false, "ParentNotProgrammed", "no address is known yet");
@@ -320,7 +321,7 @@ fn of_listener(
     listener: &GatewayListenerPlan,
     attached: i32,
     is_open: bool,
-    settings: &GatewaySettings,
+    refused: Option<&str>,
     mut conditions: Conditions<'_>,
 ) -> GatewayStatusListener {
     let accepted = listener.accepted.as_ref().err().or(listener.conflict.as_ref());
@@ -335,8 +336,7 @@ fn of_listener(
     let is_programmed = is_open && listener.resolved.is_ok();
     let conflict_of_set = listener.conflict.as_ref().filter(|_| listener.set.is_some());
     match &listener.resolved {
-        _ if is_programmed && settings.refusal.is_some() => {
-            let refusal = settings.refusal.as_deref().unwrap_or_default();
+        _ if is_programmed && let Some(refusal) = refused => {
             conditions.push("Programmed", false, "Pending", &not_applied(refusal));
         }
         _ if is_programmed => conditions.push("Programmed", true, "Programmed", ""),

@@ -17,6 +17,7 @@ use crate::attachment::attach;
 use crate::backends::Backend;
 use crate::compile::{self, CompiledRoute, RouteKind};
 use crate::ingress::{IngressReport, IngressState};
+use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
@@ -142,12 +143,12 @@ impl Translator {
         self.ingress.renew_reports();
     }
 
-    /// Says that the configuration of the last translation could not be applied, and why, or that it was. Whether that is new: then statuses
-    /// that were returned with it are outdated, and the next translation has others.
-    pub fn set_refusal(&mut self, refusal: Option<Box<str>>) -> bool {
-        let is_new = self.settings.refusal != refusal;
+    /// Says what of the last translation could not be applied, and why. Whether that is new: then statuses that were returned with it are
+    /// outdated, and the next translation has others.
+    pub fn set_refusals(&mut self, refusals: Refusals) -> bool {
+        let is_new = self.settings.refusals != refusals;
         if is_new {
-            self.settings.refusal = refusal;
+            self.settings.refusals = refusals;
             self.renew_statuses();
         }
         is_new

@@ -3,7 +3,6 @@
 //! Nothing is translated before every kind was listed, so that a restart does not close what only is not known yet. Changes that come
 //! together are translated together. A status is written when the workers have what it says.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender};
@@ -12,6 +11,7 @@ use tokio::time::Instant;
 use weir_config::Config;
 use weir_gateway::{Translation, Translator};
 
+use crate::application::ConfigApplication;
 use crate::cluster_state::{ClusterState, SourceProgress};
 use crate::completed_upstreams::CompletedUpstreams;
 use crate::ingress_events::{IngressLog, events};
@@ -23,9 +23,6 @@ use crate::watching::{ObjectMessage, WatchScope};
 /// How long changes are gathered at most, and how long after the last one.
 const GATHER_TIME: Duration = Duration::from_millis(10);
 const GATHER_QUIET: Duration = Duration::from_millis(2);
-
-/// When a configuration that was refused is tried again: a port may be free by then.
-const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// When Events about Ingresses are written again: the API server forgets one after an hour.
 const EVENTS_PAUSE: Duration = Duration::from_secs(45 * 60);
@@ -43,10 +40,7 @@ pub(crate) struct ClusterLoop {
     /// When Events are written again.
     events_at: Instant,
     bases: UnboundedReceiver<Config>,
-    /// The configuration in use, as the translation has it; forgotten when what is beside its listeners and upstreams changes.
-    applied: Option<Config>,
-    /// A configuration that was refused, and when it is tried again.
-    refused: Option<(Config, Instant)>,
+    applying: ConfigApplication,
 }
 
 impl ClusterLoop {
@@ -71,15 +65,14 @@ impl ClusterLoop {
             ingress_log: IngressLog::default(),
             events_at: Instant::now() + EVENTS_PAUSE,
             bases,
-            applied: None,
-            refused: None,
+            applying: ConfigApplication::default(),
         }
     }
 
     /// Runs until the watches end or there is no owner of the proxy any more.
     pub(crate) async fn run(mut self, mut messages: Receiver<ObjectMessage>) {
         loop {
-            let retry_at = self.refused.as_ref().map_or_else(far_away, |(_, at)| *at);
+            let retry_at = self.applying.retry_at().unwrap_or_else(far_away);
             tokio::select! {
                 message = messages.recv() => {
                     let Some(message) = message else { return };
@@ -95,7 +88,7 @@ impl ClusterLoop {
                 base = self.bases.recv() => {
                     let Some(base) = base else { return };
                     self.translator.set_base(base);
-                    self.applied = None;
+                    self.applying.forget();
                 }
                 () = tokio::time::sleep_until(retry_at) => {}
                 () = tokio::time::sleep_until(self.events_at) => {
@@ -105,6 +98,9 @@ impl ClusterLoop {
             }
             if self.progress.is_synchronised() && self.turn().await.is_none() {
                 return;
+            }
+            if let Some(report) = self.progress.news() {
+                self.updates.tell(KubernetesChange::Report(Box::new(report)));
             }
         }
     }
@@ -170,25 +166,20 @@ impl ClusterLoop {
             self.translator.translate(&now());
         self.ingress_log.take(&ingress_reports);
         let changed = self.servers.take(servers);
-        // The echo of a status gives the same again.
-        let config = config.filter(|config| self.refused.is_some() || !self.is_applied(config));
-        let retried = || {
-            let (config, at) = self.refused.take()?;
-            if at > Instant::now() {
-                self.refused = Some((config, at));
-                return None;
-            }
-            Some(config)
-        };
         let mut are_outdated = false;
-        match config.or_else(retried) {
-            Some(config) => are_outdated = self.apply(config).await?,
+        match self.applying.next(config) {
+            Some(config) => {
+                let refusals = self.applying.apply(config, &mut self.servers, &self.updates).await?;
+                self.progress.applied(&refusals);
+                are_outdated = self.translator.set_refusals(refusals);
+            }
             None if changed.is_empty() => {}
             None => {
                 // One that was refused is completed with them when it is tried again.
-                if let Err(why) = self.updates.carry_out(KubernetesChange::Servers(changed)).await? {
+                if let Err(refusal) = self.updates.carry_out(KubernetesChange::Servers(changed)).await? {
+                    let why = &*refusal.why;
                     tracing::error!(why, "servers could not be changed");
-                    self.progress.refused(Some(&why));
+                    self.progress.refused(why);
                 }
             }
         }
@@ -205,34 +196,6 @@ impl ClusterLoop {
         }
         Some(())
     }
-
-    fn is_applied(&self, config: &Config) -> bool {
-        let Some(applied) = &self.applied else { return false };
-        are_same(&applied.listeners, &config.listeners) && are_same(&applied.upstreams, &config.upstreams)
-    }
-
-    /// Has a configuration applied; whether statuses that were made with it are outdated.
-    async fn apply(&mut self, declared: Config) -> Option<bool> {
-        let mut config = declared.clone();
-        self.servers.complete(&mut config);
-        let outcome = self.updates.carry_out(KubernetesChange::Config(Box::new(config))).await?;
-        self.progress.refused(outcome.as_ref().err().map(|why| &**why));
-        Some(match outcome {
-            Ok(()) => {
-                (self.refused, self.applied) = (None, Some(declared));
-                self.progress.applied();
-                self.translator.set_refusal(None)
-            }
-            Err(why) => {
-                self.refused = Some((declared, Instant::now() + RETRY_PAUSE));
-                self.translator.set_refusal(Some(why.into()))
-            }
-        })
-    }
-}
-
-fn are_same<T>(some: &[Arc<T>], others: &[Arc<T>]) -> bool {
-    some.len() == others.len() && some.iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 fn far_away() -> Instant {

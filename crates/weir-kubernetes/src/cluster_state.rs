@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use weir_gateway::Refusals;
 
 use crate::watching::WatchIndex;
+
+/// How exactly reports say when the API server was heard.
+const HEARD_STEP_MS: i64 = 1_000;
 
 /// What is known about the source, for reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,10 +20,14 @@ pub struct ClusterReport {
     pub heard_at_ms: Option<i64>,
     /// What is wrong with the API server.
     pub problem: Option<Box<str>>,
+    /// Since when, in milliseconds since 1970.
+    pub lost_at_ms: Option<i64>,
     /// Kinds that it does not know.
     pub absent: Box<[Box<str>]>,
     /// Why the last configuration could not be applied.
     pub refusal: Option<Box<str>>,
+    /// The Gateways, and the Ingresses, that are held back since theirs could not be, and why.
+    pub held_back: Box<[(Box<str>, Box<str>)]>,
     /// How many configurations were applied.
     pub applied: u64,
 }
@@ -54,6 +62,8 @@ pub(crate) struct SourceProgress {
     watches: Vec<WatchState>,
     failing: BTreeMap<WatchIndex, String>,
     absent: BTreeMap<WatchIndex, String>,
+    /// The report that was told last.
+    told: ClusterReport,
 }
 
 impl SourceProgress {
@@ -63,7 +73,21 @@ impl SourceProgress {
             watches: vec![WatchState::Awaited; watches],
             failing: BTreeMap::new(),
             absent: BTreeMap::new(),
+            told: ClusterReport::default(),
         }
+    }
+
+    /// The report, if it says something new: when the API server was heard last counts as such once a second.
+    pub(crate) fn news(&mut self) -> Option<ClusterReport> {
+        let report = self.state.report();
+        let heard = |report: &ClusterReport| report.heard_at_ms.unwrap_or(0);
+        let is_recent = heard(&report) < heard(&self.told) + HEARD_STEP_MS;
+        let unheard = ClusterReport { heard_at_ms: self.told.heard_at_ms, ..report.clone() };
+        if is_recent && unheard == self.told {
+            return None;
+        }
+        self.told.clone_from(&report);
+        Some(report)
     }
 
     /// Whether all is known that there is.
@@ -117,12 +141,19 @@ impl SourceProgress {
         }
     }
 
-    pub(crate) fn refused(&self, why: Option<&str>) {
-        self.state.edit(|report| report.refusal = why.map(Into::into));
+    pub(crate) fn refused(&self, why: &str) {
+        self.state.edit(|report| report.refusal = Some(why.into()));
     }
 
-    pub(crate) fn applied(&self) {
-        self.state.edit(|report| report.applied += 1);
+    /// A configuration was applied, but for what was refused.
+    pub(crate) fn applied(&self, refusals: &Refusals) {
+        let held = refusals.held_back.iter();
+        let held_back = held.map(|(owner, why)| (owner.to_string().into(), why.clone())).collect();
+        self.state.edit(|report| {
+            report.applied += u64::from(refusals.whole.is_none());
+            report.refusal.clone_from(&refusals.whole);
+            report.held_back = held_back;
+        });
     }
 
     fn publish(&self) {
@@ -133,6 +164,10 @@ impl SourceProgress {
             }
             report.is_synchronised = is_synchronised;
             report.problem = self.failing.values().next().map(|why| why.as_str().into());
+            report.lost_at_ms = report
+                .problem
+                .as_ref()
+                .map(|_| report.lost_at_ms.unwrap_or(Timestamp::now().as_millisecond()));
             report.absent = self.absent.values().map(|why| why.as_str().into()).collect();
         });
     }

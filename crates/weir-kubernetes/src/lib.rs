@@ -9,18 +9,19 @@ pub mod controller;
 
 mod source;
 mod cluster_loop;
+mod application;
+mod completed_upstreams;
+mod update;
 mod election;
 mod status_writer;
 mod ingress_events;
 mod cluster_state;
 mod watching;
 mod watched;
-mod completed_upstreams;
-mod update;
 mod backoff;
 
 pub use cluster_state::{ClusterReport, ClusterState};
 pub use election::ElectionSettings;
 pub use source::{KubernetesSource, SourceSettings};
-pub use update::{KubernetesChange, KubernetesUpdate, UpdateSender};
+pub use update::{ChangeRefusal, KubernetesChange, KubernetesUpdate, UpdateSender};
 pub use weir_gateway::{GatewaySettings, IngressSettings, ObjectKey};

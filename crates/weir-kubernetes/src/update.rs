@@ -6,13 +6,31 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weir_config::{Config, Server};
 
+use crate::cluster_state::ClusterReport;
+
 /// Something for the owner of the proxy to carry out.
 #[derive(Debug)]
 pub struct KubernetesUpdate {
     /// What is to change.
     pub change: KubernetesChange,
     /// Where the outcome is sent: why it could not be carried out.
-    pub outcome: oneshot::Sender<Result<(), String>>,
+    pub outcome: oneshot::Sender<Result<(), ChangeRefusal>>,
+}
+
+/// Why a change could not be carried out; then nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeRefusal {
+    /// The cause, in a sentence.
+    pub why: String,
+    /// The listener that is the cause, where it is known.
+    pub listener: Option<Box<str>>,
+}
+
+impl ChangeRefusal {
+    /// Without a listener that would be its cause.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), listener: None }
+    }
 }
 
 /// What is to change.
@@ -22,6 +40,8 @@ pub enum KubernetesChange {
     Config(Box<Config>),
     /// Other servers of some upstreams, by the name of each.
     Servers(Vec<(Box<str>, Vec<Server>)>),
+    /// Nothing: the state of the source is another one.
+    Report(Box<ClusterReport>),
 }
 
 /// Takes updates; false when there is no owner any more.
@@ -34,8 +54,14 @@ impl UpdateSender {
         Self(Arc::new(send))
     }
 
+    /// Has a change carried out without waiting for the outcome.
+    pub(crate) fn tell(&self, change: KubernetesChange) {
+        let (outcome, _answer) = oneshot::channel();
+        let _ending = (self.0)(KubernetesUpdate { change, outcome });
+    }
+
     /// Has a change carried out and waits for the outcome; `None`: there is no owner any more.
-    pub(crate) async fn carry_out(&self, change: KubernetesChange) -> Option<Result<(), String>> {
+    pub(crate) async fn carry_out(&self, change: KubernetesChange) -> Option<Result<(), ChangeRefusal>> {
         let (outcome, answer) = oneshot::channel();
         if !(self.0)(KubernetesUpdate { change, outcome }) {
             return None;

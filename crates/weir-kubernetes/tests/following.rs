@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use weir_config::Config;
 use weir_kubernetes::{
-    ElectionSettings, GatewaySettings, KubernetesChange, KubernetesSource, KubernetesUpdate, ObjectKey,
-    SourceSettings, UpdateSender,
+    ChangeRefusal, ElectionSettings, GatewaySettings, KubernetesChange, KubernetesSource, KubernetesUpdate,
+    ObjectKey, SourceSettings, UpdateSender,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,12 +44,16 @@ fn follow(server: &ApiServer, identity: &str) -> Following {
     Following { source: source.expect("a thread can be started"), updates, _folder: folder }
 }
 
-type Outcome = oneshot::Sender<Result<(), String>>;
+type Outcome = oneshot::Sender<Result<(), ChangeRefusal>>;
 
 impl Following {
     fn next(&self) -> (KubernetesChange, Outcome) {
-        let update = self.updates.recv_timeout(PATIENCE).expect("there is an update");
-        (update.change, update.outcome)
+        loop {
+            let update = self.updates.recv_timeout(PATIENCE).expect("there is an update");
+            if !matches!(update.change, KubernetesChange::Report(_)) {
+                return (update.change, update.outcome);
+            }
+        }
     }
 
     /// Applies updates until one is a configuration like this.
@@ -156,7 +160,7 @@ fn nothing_is_applied_before_every_kind_was_listed() {
     assert!(following.updates.try_recv().is_err());
     server.set_held("endpointslices", false);
     let config = following.apply_until(|_| true);
-    assert!(has_route(&config, "one"));
+    assert!(has_route(&config, "one") && server.listed().contains("endpointslices"));
     let upstream =
         config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it has the upstream");
     assert_eq!(upstream.servers.len(), 1);
@@ -275,18 +279,87 @@ fn a_configuration_that_is_refused_is_not_programmed() {
     let server = cluster();
     let following = follow(&server, "one");
     let (_change, outcome) = following.next();
-    outcome.send(Err("port 8000 is taken".to_owned())).expect("it is waited for");
+    outcome.send(Err(ChangeRefusal::new("port 8000 is taken"))).expect("it is waited for");
+    // What is left of it is applied at once.
+    following.apply_until(|config| config.listeners.is_empty());
     server.wait_for("gateways", "infra", "web", |gateway| {
         let programmed = condition(&gateway["status"]["conditions"], "Programmed");
         programmed["status"] == "False"
             && programmed["reason"] == "Pending"
             && programmed["message"].as_str().is_some_and(|why| why.contains("port 8000 is taken"))
     });
-    assert_eq!(following.source.state().report().refusal.as_deref(), Some("port 8000 is taken"));
+    let report = following.source.state().report();
+    let held: Vec<_> = report.held_back.iter().map(|(owner, why)| (&**owner, &**why)).collect();
+    assert_eq!((held, report.refusal), (vec![("Gateway infra/web", "port 8000 is taken")], None));
     // It is tried again by itself.
-    following.apply_until(|_| true);
+    following.apply_until(|config| !config.listeners.is_empty());
     server.wait_for("gateways", "infra", "web", is_programmed);
-    following.wait_for_report(|report| report.refusal.is_none());
+    following.wait_for_report(|report| report.held_back.is_empty());
+}
+
+/// A Gateway of another tenant, on a port of its own.
+fn other_gateway(port: u16) -> Value {
+    let listeners = json!([{ "name": "http", "port": port, "protocol": "HTTP" }]);
+    object("Gateway", "infra", "other", &json!({ "gatewayClassName": "weir", "listeners": listeners }))
+}
+
+fn has_listener(config: &Config, name: &str) -> bool {
+    config.listeners.iter().any(|listener| *listener.name == *name)
+}
+
+/// Whether the refusal names its cause or not, only that Gateway keeps what it had.
+#[test]
+fn a_gateway_that_is_refused_holds_back_no_other() {
+    for names_cause in [true, false] {
+        let server = cluster();
+        let following = follow(&server, "one");
+        server.apply("gateways", other_gateway(8001));
+        let is_taken = |config: &Config| has_listener(config, "infra.other.8002");
+        // The proxy of this test cannot have port 8002.
+        let apply_until = |check: &dyn Fn(&Config) -> bool| {
+            loop {
+                let (change, outcome) = following.next();
+                let KubernetesChange::Config(config) = change else {
+                    outcome.send(Ok(())).expect("it is waited for");
+                    continue;
+                };
+                if is_taken(&config) {
+                    let listener = names_cause.then(|| "infra.other.8002".into());
+                    let refusal = ChangeRefusal { why: "port 8002 is taken".to_owned(), listener };
+                    outcome.send(Err(refusal)).expect("it is waited for");
+                    continue;
+                }
+                outcome.send(Ok(())).expect("it is waited for");
+                if check(&config) {
+                    return *config;
+                }
+            }
+        };
+        apply_until(&|config| has_listener(config, "infra.other.8001"));
+        // Both change: the route of one takes effect, the other keeps its port.
+        server.apply("httproutes", route("more"));
+        server.apply("gateways", other_gateway(8002));
+        let config = apply_until(&|config| has_route(config, "more"));
+        assert!(has_listener(&config, "infra.other.8001"), "{names_cause}");
+        following.wait_for_report(
+            |report| matches!(&report.held_back[..], [(owner, _)] if **owner == *"Gateway infra/other"),
+        );
+        // While it is held back, others go on without being tried twice.
+        server.apply("httproutes", route("last"));
+        let config = apply_until(&|config| has_route(config, "last"));
+        assert!(has_listener(&config, "infra.other.8001"), "{names_cause}");
+        let programmed =
+            |gateway: &Value| condition(&gateway["status"]["conditions"], "Programmed")["status"].clone();
+        server.wait_for("gateways", "infra", "other", |gateway| {
+            let message = condition(&gateway["status"]["conditions"], "Programmed")["message"].as_str();
+            programmed(gateway) == "False" && message.is_some_and(|why| why.contains("port 8002 is taken"))
+        });
+        server.wait_for("gateways", "infra", "web", is_programmed);
+        // What is right again takes effect.
+        server.apply("gateways", other_gateway(8003));
+        apply_until(&|config| has_listener(config, "infra.other.8003"));
+        following.wait_for_report(|report| report.held_back.is_empty());
+    }
 }
 
 #[test]

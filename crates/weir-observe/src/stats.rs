@@ -133,8 +133,12 @@ pub struct ReloadStats {
     pub fragments: u64,
     /// Keys of stores with a mistake, which change nothing.
     pub fragments_refused: u64,
-    /// Stores of routes that do not answer now.
+    /// Stores of routes that do not answer now, the API server of Kubernetes included.
     pub route_stores_stale: u64,
+    /// When the one that has been silent longest said something last, in seconds since 1970.
+    pub routes_said_seconds: Option<u64>,
+    /// Since when the first of those that do not answer is lost, in seconds since 1970.
+    pub routes_lost_seconds: Option<u64>,
 }
 
 impl Stats {

@@ -105,6 +105,8 @@ pub struct FailedAttempt {
     pub other_server: bool,
     /// Whether a server could take it on which it has not failed yet, as far as that is remembered.
     pub untried_server: bool,
+    /// Whether the server had closed the connection before a byte of the request reached its machine: it cannot have read any.
+    pub was_unread: bool,
     /// Whether the connection was refused: nothing listens there.
     pub was_refused: bool,
     /// Attempts so far, this one included, those on stale connections, those that were not processed and those that passed over a server not.
@@ -270,7 +272,8 @@ impl RetryPolicy {
         }
         let is_unprocessed = failed.cause.is_unprocessed();
         let is_listed = matches!(failed.cause, RetryCause::GrpcStatus(_));
-        if failed.sent_any && !failed.repeatable && !is_unprocessed && !is_listed {
+        let is_unread = failed.was_unread && failed.is_stale();
+        if failed.sent_any && !failed.repeatable && !is_unprocessed && !is_listed && !is_unread {
             return Some(RetryRefusal::NotIdempotent);
         }
         if !failed.body_replayable {

@@ -122,6 +122,7 @@ fn rewriting_and_retrying_allocate_nothing() {
         body_replayable: true,
         other_server: true,
         untried_server: true,
+        was_unread: false,
         was_refused: false,
         attempts: 1,
         refused: 0,

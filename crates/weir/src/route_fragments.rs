@@ -118,6 +118,8 @@ impl RouteFragments {
                 name: source.name.to_string(),
                 store: source.store.to_string(),
                 said_at_ms: said_at.and_then(|time| u64::try_from(time.as_millis()).ok()),
+                lost_at_ms: None,
+                missing: Vec::new(),
                 problem: word.and_then(|word| word.problem.as_deref().map(str::to_owned)),
                 keys: report
                     .map(|report| report.in_use.keys().map(ToString::to_string).collect())

@@ -1,6 +1,6 @@
 //! What a tenant writes to hurt others is refused by the status of its object, and nothing else changes.
 
-use weir_gateway::{KubernetesObject, ObjectKind, ObjectStatus};
+use weir_gateway::{KubernetesObject, ListenerOwner, ObjectKind, ObjectStatus, hold_back};
 
 use crate::objects::{NOW, translated};
 
@@ -51,4 +51,225 @@ fn large_regular_expressions_are_refused_before_they_are_compiled() {
         let (before, after) = (before.config.unwrap(), translation.config.unwrap());
         assert_eq!(before.listeners, after.listeners);
     }
+}
+
+/// What others have, with a certificate, users and a host of theirs.
+const OTHERS: &str = "---
+kind: Namespace
+metadata: {name: app}
+---
+kind: Namespace
+metadata: {name: evil}
+---
+kind: Secret
+type: kubernetes.io/tls
+metadata: {namespace: app, name: cert}
+data: {certificate: a.test}
+---
+kind: Secret
+type: Opaque
+metadata: {namespace: app, name: users}
+data: {auth: dXNlcjp4Cg==}
+---
+kind: Service
+metadata: {namespace: evil, name: own}
+spec: {ports: [{port: 80}]}
+---
+kind: IngressClass
+metadata: {name: weir, annotations: {ingressclass.kubernetes.io/is-default-class: \"true\"}}
+spec: {controller: weir.dev/ingress}
+---
+kind: Ingress
+metadata: {namespace: app, name: shop, creationTimestamp: \"2026-01-01T00:00:00Z\"}
+spec: {rules: [{host: shop.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}
+---
+kind: Gateway
+metadata: {namespace: app, name: open, creationTimestamp: \"2026-01-01T00:00:00Z\"}
+spec: {gatewayClassName: weir, listeners: [{name: http, port: 8080, protocol: HTTP, hostname: '*.open.test', allowedRoutes: {namespaces: {from: All}}}]}
+";
+
+/// The routes of the listeners that others have, without those of a tenant.
+fn of_others(config: &weir_config::Config) -> Vec<(Box<str>, Vec<std::sync::Arc<weir_config::Route>>)> {
+    let is_theirs = |route: &&std::sync::Arc<weir_config::Route>| !route.name.contains("evil/");
+    (config.listeners.iter())
+        .filter(|listener| !listener.name.starts_with("evil."))
+        .map(|listener| (listener.name.clone(), listener.routes.iter().filter(is_theirs).cloned().collect()))
+        .collect()
+}
+
+/// The conditions of an object, wherever they are in its status.
+fn conditions(status: &ObjectStatus) -> Vec<(String, String, String)> {
+    fn gather(value: &serde_json::Value, found: &mut Vec<(String, String, String)>) {
+        match value {
+            serde_json::Value::Array(all) => all.iter().for_each(|one| gather(one, found)),
+            serde_json::Value::Object(fields) => {
+                let text = |name: &str| fields.get(name).and_then(|it| it.as_str()).unwrap_or_default();
+                if fields.contains_key("lastTransitionTime") {
+                    found.push((text("type").into(), text("status").into(), text("reason").into()));
+                }
+                fields.values().for_each(|one| gather(one, found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    gather(&serde_json::to_value(status).unwrap(), &mut found);
+    found
+}
+
+/// The host of others, their Gateway, Service, certificate and ports: each is refused by the status of the object that wants it.
+#[test]
+fn what_belongs_to_others_is_refused_by_status() {
+    let route = |spec: &str| {
+        format!(
+            "kind: HTTPRoute\nmetadata: {{namespace: evil, name: hostile, generation: 1}}\nspec: {{{spec}}}\n"
+        )
+    };
+    let gateway = |listener: &str| {
+        format!(
+            "kind: Gateway\nmetadata: {{namespace: evil, name: hostile, creationTimestamp: \"2026-02-01T00:00:00Z\"}}\n\
+             spec: {{gatewayClassName: weir, listeners: [{{name: one, {listener}}}]}}\n"
+        )
+    };
+    let own = "rules: [{backendRefs: [{name: own, port: 80}]}]";
+    let foreign = "rules: [{backendRefs: [{name: web, namespace: app, port: 80}]}]";
+    for (what, object, condition) in [
+        (
+            "a Gateway that admits its own namespace only",
+            route(&format!("parentRefs: [{{name: edge, namespace: app}}], hostnames: [a.test], {own}")),
+            ["Accepted", "False", "NotAllowedByListeners"],
+        ),
+        (
+            "a host that the listener does not have",
+            route(&format!("parentRefs: [{{name: open, namespace: app}}], hostnames: [a.test], {own}")),
+            ["Accepted", "False", "NoMatchingListenerHostname"],
+        ),
+        (
+            "a Service without a grant",
+            route(&format!("parentRefs: [{{name: open, namespace: app}}], hostnames: [x.open.test], {foreign}")),
+            ["ResolvedRefs", "False", "RefNotPermitted"],
+        ),
+        (
+            "a certificate without a grant",
+            gateway("port: 9443, protocol: HTTPS, tls: {certificateRefs: [{name: cert, namespace: app}]}"),
+            ["ResolvedRefs", "False", "RefNotPermitted"],
+        ),
+        (
+            "the port of an older Gateway of the process",
+            gateway("port: 8080, protocol: HTTP"),
+            ["Accepted", "False", "PortUnavailable"],
+        ),
+        (
+            "a set of listeners for a Gateway that allows none",
+            "kind: ListenerSet\nmetadata: {namespace: evil, name: hostile}\n\
+             spec: {parentRef: {name: edge, namespace: app}, listeners: [{name: more, port: 8081, protocol: HTTP}]}\n"
+                .to_owned(),
+            ["Accepted", "False", "NotAllowed"],
+        ),
+    ] {
+        let (mut translator, before) = translated(&format!("{APP}{OTHERS}"));
+        crate::objects::read(&object).iter().for_each(|object| translator.upsert(object));
+        let translation = translator.translate(NOW);
+        let statuses = translation.statuses.iter().filter(|update| *update.key.name == *"hostile");
+        let found: Vec<_> = statuses.flat_map(|update| conditions(&update.status)).collect();
+        let expected = condition.map(str::to_owned).into();
+        assert!(found.contains(&expected), "{what}: {found:?}");
+        let (before, after) = (before.config.unwrap(), translation.config.unwrap());
+        assert_eq!(of_others(&before), of_others(&after), "{what}");
+        let foreign = after.upstreams.iter().any(|upstream| upstream.name.starts_with("app.") && upstream.name.contains("evil"));
+        assert!(!foreign, "{what}");
+        assert!(!after.listeners.iter().any(|listener| listener.name.starts_with("evil.")), "{what}");
+    }
+}
+
+/// Ingresses have no conditions: what is refused is told by an Event, and the log.
+#[test]
+fn an_ingress_gets_nothing_of_others() {
+    let ingress = |annotations: &str, host: &str| {
+        format!(
+            "kind: Ingress\nmetadata: {{namespace: evil, name: hostile, creationTimestamp: \"2026-02-01T00:00:00Z\", annotations: {{{annotations}}}}}\n\
+             spec: {{rules: [{{host: {host}, http: {{paths: [{{path: /, pathType: Prefix, backend: {{service: {{name: own, port: {{number: 80}}}}}}}}]}}}}]}}\n"
+        )
+    };
+    // Ingresses have port 80.
+    let app = APP.replace("port: 80, protocol", "port: 8000, protocol");
+    let megabyte = "a|".repeat(512 * 1024);
+    for (what, object, said) in [
+        ("the path of an older Ingress", ingress("", "shop.test"), "app/shop"),
+        (
+            "users of another namespace",
+            ingress(
+                "nginx.ingress.kubernetes.io/auth-type: basic, nginx.ingress.kubernetes.io/auth-secret: app/users",
+                "own.test",
+            ),
+            "namespace",
+        ),
+        (
+            "a regular expression of a megabyte",
+            ingress("nginx.ingress.kubernetes.io/use-regex: 'true'", "own.test")
+                .replace("path: /,", &format!("path: '/{megabyte}',")),
+            "4096",
+        ),
+    ] {
+        let (mut translator, before) = translated(&format!("{app}{OTHERS}"));
+        crate::objects::read(&object).iter().for_each(|object| translator.upsert(object));
+        let translation = translator.translate(NOW);
+        let told: Vec<&str> = (translation.ingress_reports.iter())
+            .filter(|report| *report.key.name == *"hostile")
+            .flat_map(|report| report.problems.iter().map(|problem| &*problem.message))
+            .collect();
+        assert!(told.iter().any(|message| message.contains(said)), "{what}: {told:?}");
+        assert!(told.iter().all(|message| message.len() <= 2_048), "{what}");
+        let (before, after) = (before.config.unwrap(), translation.config.unwrap());
+        let shop = |config: &weir_config::Config| {
+            let routes = of_others(config).into_iter().flat_map(|(_, routes)| routes);
+            routes.filter(|route| route.name.contains("app/shop")).collect::<Vec<_>>()
+        };
+        assert!(!shop(&before).is_empty());
+        assert_eq!(shop(&before), shop(&after), "{what}");
+        let leads = after.listeners.iter().flat_map(|listener| &listener.routes).any(|route| {
+            route.name.contains("evil/hostile")
+                && matches!(route.action, weir_config::RouteAction::Upstream(_))
+        });
+        assert!(!leads, "{what}");
+    }
+}
+
+/// Places of upstreams change with the routes of all; what is held back goes on to the upstreams that it went to.
+#[test]
+fn what_is_held_back_goes_where_it_went() {
+    let gateway = |name: &str, port: u16| {
+        format!(
+            "kind: Gateway\nmetadata: {{namespace: app, name: {name}.x}}\nspec: {{gatewayClassName: weir, listeners: [{{name: http, port: {port}, protocol: HTTP}}]}}\n---\n\
+             kind: Service\nmetadata: {{namespace: app, name: of-{name}}}\nspec: {{ports: [{{port: 80}}]}}\n---\n\
+             kind: HTTPRoute\nmetadata: {{namespace: app, name: {name}}}\nspec: {{parentRefs: [{{name: {name}.x}}], rules: [{{backendRefs: [{{name: of-{name}, port: 80}}]}}]}}\n"
+        )
+    };
+    let class = "kind: GatewayClass\nmetadata: {name: weir}\nspec: {controllerName: weir.dev/gateway}\n";
+    let objects = format!("{class}---\n{}---\n{}", gateway("one", 80), gateway("two", 81));
+    let (mut translator, before) = translated(&objects);
+    let before = before.config.unwrap();
+    translator.delete(ObjectKind::HttpRoute, &weir_gateway::ObjectKey::new("app", "one"));
+    let after = translator.translate(NOW).config.unwrap();
+    assert_eq!(after.upstreams.len(), 1);
+    let leads = |config: &weir_config::Config, listener: &str| -> Vec<String> {
+        let listener = config.listeners.iter().find(|known| *known.name == *listener).unwrap();
+        let upstreams = listener.routes.iter().flat_map(|route| route.action.upstreams());
+        upstreams.map(|index| config.upstream(index).name.to_string()).collect()
+    };
+    let (one, two) = ("app.one.x.80", "app.two.x.81");
+    for held in ["one.x", "two.x"] {
+        let held = ListenerOwner::Gateway(weir_gateway::ObjectKey::new("app", held));
+        assert_eq!(ListenerOwner::of_name(if held.to_string().contains("one") { one } else { two }), held);
+        let made = hold_back(&after, Some(&before), |owner| *owner == held);
+        assert_eq!(leads(&made, two), ["app.of-two.80"], "{held}");
+        let of_one: &[&str] = if held.to_string().contains("one") { &["app.of-one.80"] } else { &[] };
+        assert_eq!(leads(&made, one), of_one, "{held}");
+    }
+    // One that was never applied has no listeners.
+    let held = ListenerOwner::of_name(one);
+    let made = hold_back(&after, None, |owner| *owner == held);
+    assert_eq!(made.listeners.len(), 1);
+    assert_eq!(leads(&made, two), ["app.of-two.80"]);
+    assert_eq!(ListenerOwner::of_name("ingress-https"), ListenerOwner::Ingresses);
 }

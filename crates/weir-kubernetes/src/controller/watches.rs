@@ -89,6 +89,8 @@ fn events<K: Resource + Send + 'static>(
 ) -> BoxStream<'static, WatchedEvent> {
     let mut known: HashSet<ObjectKey> = HashSet::new();
     let mut listed: HashSet<ObjectKey> = HashSet::new();
+    // What was said last of a watch that does not work: it is tried again and again.
+    let mut told: Option<String> = None;
     let translated = source.default_backoff().map(move |event| match event {
         Ok(Event::Init) => {
             listed.clear();
@@ -99,6 +101,7 @@ fn events<K: Resource + Send + 'static>(
             vec![present(&object)]
         }
         Ok(Event::InitDone) => {
+            told = None;
             let before = std::mem::replace(&mut known, std::mem::take(&mut listed));
             let absent = before.into_iter().filter(|key| !known.contains(key)).map(|key| Ok(gone(key)));
             absent.chain([Ok(ClusterEvent::Listed(list))]).collect()
@@ -113,10 +116,12 @@ fn events<K: Resource + Send + 'static>(
             vec![Ok(gone(key))]
         }
         Err(error) => {
-            let failed = Err(format!("the watch of {list:?} does not work: {error}"));
+            let why = format!("the watch of {list:?} does not work: {error}");
+            let failed = (told.as_ref() != Some(&why)).then(|| Err(why.clone()));
+            told = Some(why);
             // Clusters with older definitions have no sets: Gateways do not wait for them.
             let is_optional = list == WatchedList::ListenerSets;
-            std::iter::once(failed).chain(is_optional.then_some(Ok(ClusterEvent::Listed(list)))).collect()
+            failed.into_iter().chain(is_optional.then_some(Ok(ClusterEvent::Listed(list)))).collect()
         }
     });
     translated.flat_map(futures_util::stream::iter).boxed()

@@ -34,6 +34,8 @@ struct Cluster {
     /// Method and path of each write, with the status that was answered.
     writes: Vec<(String, u16)>,
     lists: usize,
+    /// The kinds whose lists were asked for.
+    listed: BTreeSet<String>,
     connections: Vec<TcpStream>,
 }
 
@@ -169,6 +171,11 @@ impl ApiServer {
         self.lock().writes.iter().filter(|(path, _)| path.contains(part)).cloned().collect()
     }
 
+    /// The kinds that were listed.
+    pub(crate) fn listed(&self) -> BTreeSet<String> {
+        self.lock().listed.clone()
+    }
+
     /// Waits until so many lists were asked for.
     pub(crate) fn wait_for_lists(&self, count: usize) {
         self.wait("lists", |cluster| cluster.lists >= count);
@@ -200,7 +207,10 @@ impl ApiServer {
     }
 
     fn list(&self, place: &ObjectPlace) -> (u16, Value) {
-        self.edit(|cluster| cluster.lists += 1);
+        self.edit(|cluster| {
+            cluster.lists += 1;
+            cluster.listed.insert(place.0.clone());
+        });
         self.wait("a held list is answered", |cluster| !cluster.held.contains(&place.0));
         let cluster = self.lock();
         if cluster.absent.contains(&place.0) {

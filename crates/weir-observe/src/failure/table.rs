@@ -428,7 +428,7 @@ rows! {
         "The server reset the connection without a response while the request was being sent.",
         "Check the log and the body limit of the server.";
     "stale-connection": StaleConnection, Server, [Send Response], answer 502, UNREACHED,
-        "The server closed a pooled connection as it was reused, and the request cannot be retried: its method is not idempotent, or its body is no longer buffered.",
+        "The server closed a pooled connection as it was reused, and the request cannot be retried: its method is not idempotent and the server may have read it, or its body is no longer buffered.",
         "Set `upstream.NAME.timeouts.idle` below the keep-alive time of the server. If the connection was idle for moments only, the server closes connections without announcing it, for example after a body that it did not read: configure it to send `Connection: close`.";
 
     // Waiting for the response.

@@ -50,20 +50,24 @@ pub struct Overview {
     pub page: PageOverview,
 }
 
-/// A store whose keys hold routes.
+/// Where routes come from besides the file: a store whose keys hold them, or the API server of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RoutesFromOverview {
-    /// Its name in the config.
+    /// Its name in the config; `kubernetes`.
     pub name: String,
     /// In words, such as `etcd /weir/routes/`.
     pub store: String,
-    /// When it last named its keys, in milliseconds since 1970; `None`: not yet.
+    /// When it last said something, in milliseconds since 1970; `None`: not yet.
     pub said_at_ms: Option<u64>,
-    /// What is wrong with it now: the fragments are those that it had last.
+    /// Since when it does not answer, in milliseconds since 1970; `None`: it answers, or this is not known.
+    pub lost_at_ms: Option<u64>,
+    /// What is wrong with it now: what it said last is in use.
     pub problem: Option<String>,
+    /// What it does not have although it could be of use.
+    pub missing: Vec<String>,
     /// The keys in use.
     pub keys: Vec<String>,
-    /// The keys with a mistake, which change nothing.
+    /// The keys with a mistake, and the objects that cannot be applied, which change nothing.
     pub refused: Vec<RefusedFragment>,
 }
 

@@ -8,7 +8,8 @@ use crate::memory::{CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats
 use crate::overview::{
     CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
     NamedCount, PageOverview, PanicOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory,
-    RefusedKey, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    RefusedFragment, RefusedKey, RouteOverview, RoutesFromOverview, ServerOverview, ServerStatus,
+    UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 
@@ -60,7 +61,19 @@ fn overview(name: &str, servers: usize) -> Overview {
         count: 1234,
     }];
     Overview {
-        routes_from: Vec::new(),
+        routes_from: vec![RoutesFromOverview {
+            name: "kubernetes".to_owned(),
+            store: "the API server of Kubernetes".to_owned(),
+            said_at_ms: Some(910_000),
+            lost_at_ms: Some(940_000),
+            problem: Some("it refuses connections".to_owned()),
+            missing: vec!["it does not know the kind `TLSRoute`".to_owned()],
+            keys: Vec::new(),
+            refused: vec![RefusedFragment {
+                key: "Gateway infra/<web>".to_owned(),
+                errors: vec!["port 80 is taken".to_owned()],
+            }],
+        }],
         page: Default::default(),
         process: ProcessOverview {
             version: "1.2.3",

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{format, live};
 use crate::admin::{AdminRefusal, AdminStats};
 use crate::memory::MemoryStats;
-use crate::overview::{Overview, WorkerOverview};
+use crate::overview::{Overview, RoutesFromOverview, WorkerOverview};
 
 /// One figure with its name above and something small below.
 fn tile(id: &str, name: &str, value: &str, below: &str) -> Markup {
@@ -192,15 +192,30 @@ pub(super) fn config(overview: &Overview, text: &str) -> Markup {
             }
             @if !config.last_succeeded { p.warning { "The last reload failed: the previous config is still in use. The log has the reason." } }
             @for source in &overview.routes_from {
-                p.note {
-                    "Routes from " b { (source.store) } " (" (source.name) "): " (format::count(source.keys.len() as u64)) " keys in use. "
-                    @if let Some(problem) = &source.problem { (problem) }
-                }
+                (routes_from(source, overview.process.at_ms))
                 @for refused in &source.refused {
                     p.warning { "The key " (refused.key) " was refused: " (refused.errors.join("; ")) }
                 }
             }
             details { summary { "All keys and values, without secrets" } pre tabindex="0" { code { (text) } } }
         }
+    }
+}
+
+/// A source of routes.
+fn routes_from(source: &RoutesFromOverview, at_ms: u64) -> Markup {
+    let ago = |then: u64| format::lasting(at_ms.saturating_sub(then));
+    html! {
+        p.note {
+            "Routes from " b { (source.store) } " (" (source.name) "): "
+            @if !source.keys.is_empty() { (format::count(source.keys.len() as u64)) " keys in use, " }
+            @match source.said_at_ms {
+                Some(said_at) => { "last heard " (ago(said_at)) " ago. " }
+                None => { "not heard yet. " }
+            }
+            @if let Some(lost_at) = source.lost_at_ms { "Lost for " (ago(lost_at)) ": what it said last is in use. " }
+            @if let Some(problem) = &source.problem { (problem) }
+        }
+        @for missing in &source.missing { p.note { (missing) } }
     }
 }

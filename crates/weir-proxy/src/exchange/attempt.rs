@@ -17,7 +17,7 @@ use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
 use super::template::TemplateValues;
-use super::{Exchange, cgi, choose, connect, fields, grpc, grpc_web, private};
+use super::{Exchange, cgi, choose, connect, fields, grpc, grpc_web, private, unread};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -29,7 +29,9 @@ use crate::state::faults::{self, FaultPoint};
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed};
+use crate::upstream::stream::{
+    HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed, UnreadRequest,
+};
 use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -108,6 +110,10 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
             }
             Err((failure, origin)) => {
                 exchange.record.sent_to_server += server.sent();
+                if attempt.reused && server.unread() != UnreadRequest::Unknown {
+                    // On the heap, since it is rare and would make every exchange larger.
+                    attempt.unread = Box::pin(unread::is_certain(client, &server)).await;
+                }
                 servers.drop_stream(server);
                 let failed = attempt.failed(failure, origin);
                 record_outcome(*plans, local, failed.server, classify_failure(&failed), began);
@@ -203,6 +209,7 @@ struct Attempt {
     slot: Slot,
     sent_any: bool,
     received_any: bool,
+    unread: bool,
     reused: bool,
     /// Why the request could not be sent whole.
     send_failed: Option<Failure>,
@@ -210,14 +217,14 @@ struct Attempt {
 
 impl Attempt {
     fn new(slot: Slot) -> Self {
-        Self { slot, sent_any: false, received_any: false, reused: false, send_failed: None }
+        Self { slot, sent_any: false, received_any: false, unread: false, reused: false, send_failed: None }
     }
 
     fn failed(self, failure: Failure, origin: FailureOrigin) -> AttemptFailure {
-        let (sent_any, received_any, reused) = (self.sent_any, self.received_any, self.reused);
+        let Self { sent_any, received_any, unread, reused, .. } = self;
         let server = self.slot.server;
         let mut failed =
-            AttemptFailure { failure, server, origin, sent_any, received_any, reused, slot: None };
+            AttemptFailure { failure, server, origin, sent_any, received_any, unread, reused, slot: None };
         failed.slot = Some(self.slot).filter(|_| failed.is_of_connection());
         failed
     }

@@ -129,6 +129,7 @@ fn not_connected(
         origin,
         sent_any: false,
         received_any: false,
+        unread: false,
         reused: false,
         slot: None,
     }

@@ -29,6 +29,7 @@ pub(crate) mod tcp;
 mod queue;
 mod request_buffering;
 pub(crate) mod attempt;
+mod unread;
 mod connect;
 mod choose;
 pub(crate) mod retry;

@@ -82,6 +82,8 @@ pub(crate) struct AttemptFailure {
     pub(crate) origin: FailureOrigin,
     pub(crate) sent_any: bool,
     pub(crate) received_any: bool,
+    /// Whether the server had closed the connection before a byte of the request reached its machine.
+    pub(crate) unread: bool,
     pub(crate) reused: bool,
     /// Its slot, kept if the request may go to the same server again.
     pub(crate) slot: Option<Slot>,

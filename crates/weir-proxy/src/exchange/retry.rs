@@ -15,16 +15,24 @@ use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::slot::Slot;
 use crate::upstream::stream::ServerStream;
 
+/// What is kept of the body of a request that goes again only if no byte of it has arrived: about as much as is on its way before the first
+/// acknowledgement.
+const UNREAD_BODY_MAX: usize = 16 * 1024;
+
 /// Counts the request towards the budget, and keeps its body from now on if it may be sent again after it has reached a
 /// server.
 pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let plan = plans.upstream;
     plans.config.count_towards_retries(plans.upstream_index, client.now);
+    if exchange.request.body() == BodyLength::None {
+        return;
+    }
+    let may_go_again = plans.retry().attempts_max > 1;
     // What a server leaves unprocessed on a shared connection may go again, whatever it is.
-    let may_go_again =
-        plan.shares_connections() || plans.retry().attempts_max > 1 && plan.may_repeat(exchange);
-    if exchange.request.body() != BodyLength::None && may_go_again {
+    if plan.shares_connections() || may_go_again && plan.may_repeat(exchange) {
         exchange.replay_buffer.begin(plan.retry_body_max);
+    } else if may_go_again {
+        exchange.replay_buffer.begin(plan.retry_body_max.min(UNREAD_BODY_MAX));
     }
 }
 
@@ -59,6 +67,7 @@ pub(crate) fn instead<T: ServerStream>(
         origin: FailureOrigin::Server(cause),
         sent_any: serving.sent_any,
         received_any: true,
+        unread: false,
         reused: exchange.record.reused,
         // That of the response, until it is gone.
         slot: None,
@@ -109,6 +118,7 @@ pub(crate) fn again(
         body_replayable: exchange.replay_buffer.is_whole(),
         other_server: history.leaves_other(plan, failed.server),
         untried_server: history.leaves_untried(plan, failed.server),
+        was_unread: failed.unread,
         was_refused: failed.failure.cause == Cause::Refused,
         attempts: exchange.record.attempts - history.refused - history.unreached,
         refused: history.refused,

@@ -160,6 +160,17 @@ impl Connection {
         }
     }
 
+    /// Whether none of the last `written` bytes have reached the peer's system, as far as is known by now. Of TLS, whose records hold more
+    /// bytes than were written, it is not known.
+    pub(crate) fn has_delivered_none(&self, written: u64) -> bool {
+        self.tls.is_none() && written > 0 && self.socket.unacknowledged() as u64 >= written
+    }
+
+    /// Whether the peer has reset the connection, as far as is known by now.
+    pub(crate) fn is_reset(&self) -> bool {
+        self.socket.is_reset()
+    }
+
     /// Ends our direction of the stream behind all that was written, without `close_notify`, so that a peer with TLS detects the truncation.
     pub(crate) fn poll_cut_short(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.has_unsent() {

@@ -433,6 +433,11 @@ impl Socket {
         self.fd().map_or(0, |fd| sys::unacknowledged(fd).unwrap_or(0))
     }
 
+    /// Whether the peer has reset the connection, as far as the kernel knows by now. A Unix socket has no such state.
+    pub(crate) fn is_reset(&self) -> bool {
+        self.fd().is_ok_and(|fd| sys::is_reset(fd).unwrap_or(false))
+    }
+
     /// Ends our direction of the stream (FIN); errors mean that the peer is gone already.
     pub(crate) fn shutdown_write(&self) {
         if let Ok(fd) = self.fd() {

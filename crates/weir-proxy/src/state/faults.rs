@@ -1,5 +1,6 @@
 //! Faults on demand, for tests of what becomes of a defect of Weir itself: a panic in an exchange, one in the event loop of a worker, one in a
-//! thread or task of the control plane, a worker that stands still.
+//! thread or task of the control plane, a worker that stands still; and of a race that no test can win otherwise: a server that closes a
+//! connection just when it is used again.
 //!
 //! Compiled with debug assertions only, so never in a release or a package, and without effect there but with `WEIR_FAULTS` in the
 //! environment. A request orders a fault by the field `weir-fault`; the value is the name of the point, or of the fault.
@@ -42,7 +43,7 @@ pub enum ControlFault {
 mod ordered {
     use std::rc::Rc;
     use std::sync::LazyLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::time::Duration;
 
     use weir_http::RequestHead;
@@ -78,6 +79,13 @@ mod ordered {
         })
     }
 
+    /// Whether the next kept connection is used whatever has become of it.
+    static BLIND_ORDERED: AtomicBool = AtomicBool::new(false);
+
+    pub(super) fn skips_check() -> bool {
+        BLIND_ORDERED.swap(false, Ordering::Relaxed)
+    }
+
     pub(super) fn strike(crash: &Rc<CrashState>, request: &RequestHead, text: &[u8], at: FaultPoint) {
         if !*IS_ARMED {
             return;
@@ -90,6 +98,7 @@ mod ordered {
             (b"crash", FaultPoint::Route) => {
                 drop(crash.spawn(async { panic!("a crash of the worker was ordered") }));
             }
+            (b"blind-reuse", FaultPoint::Queue) => BLIND_ORDERED.store(true, Ordering::Relaxed),
             (b"hang", FaultPoint::Route) => clock::pause(Duration::MAX),
             (name, FaultPoint::Route) => {
                 if let Some(fault) = control_fault(name) {
@@ -106,6 +115,15 @@ mod ordered {
 pub fn strike_control(fault: ControlFault) {
     #[cfg(debug_assertions)]
     ordered::strike_control(fault);
+}
+
+/// Whether a request has ordered that its kept connection is not checked, as if the server closed it right behind the check.
+#[inline(always)]
+pub(crate) fn skips_check() -> bool {
+    #[cfg(debug_assertions)]
+    return ordered::skips_check();
+    #[cfg(not(debug_assertions))]
+    false
 }
 
 /// Strikes the exchange of a request that has ordered a fault here.

@@ -19,7 +19,9 @@ use weir_observe::{Cause, Failure};
 use super::handshake::{self, ConnectionSetup};
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
-use super::stream::{Destination, HeadError, KeepAlive, OutgoingFields, RequestLine, ServerStream, Servers};
+use super::stream::{
+    Destination, HeadError, KeepAlive, OutgoingFields, RequestLine, ServerStream, Servers, UnreadRequest,
+};
 use super::tunnel::ServerEnd;
 use super::websocket::WebsocketKey;
 use crate::net::buffer::BufferStock;
@@ -45,6 +47,8 @@ struct Http1ServerStreamState {
     /// Bytes of the head of the response at the front of the input, once it is complete.
     head_len: usize,
     received_any: bool,
+    /// Whether the server has closed the connection in the place of a response.
+    ended: bool,
     /// Whether the server keeps the connection open after this response, and for how long if it says so.
     keeps_alive: bool,
     announced: KeepAlive,
@@ -60,6 +64,7 @@ impl Http1ServerStreamState {
             body: Incoming::nothing(),
             head_len: 0,
             received_any: false,
+            ended: false,
             keeps_alive: false,
             announced: None,
             websocket_key: None,
@@ -72,7 +77,7 @@ impl Http1ServerStreamState {
         self.parser.reset();
         self.body.begin_nothing();
         (self.head_len, self.received_any, self.keeps_alive, self.announced) = (0, false, false, None);
-        self.websocket_key = None;
+        (self.ended, self.websocket_key) = (false, None);
     }
 }
 
@@ -273,6 +278,20 @@ impl ServerStream for Http1ServerStream {
         self.state.received_any
     }
 
+    /// The end of the server's bytes acknowledges what had arrived before it, which is none of the request: the server had closed its
+    /// direction already. That it had closed the other one as well, so that it cannot read the request, shows in the reset that answers it.
+    /// A reset in the place of the end acknowledges nothing that the kernel would tell: the server may have read the request.
+    fn unread(&self) -> UnreadRequest {
+        let connection = &self.server.connection;
+        if !self.state.ended || !connection.has_delivered_none(self.state.request.sent) {
+            UnreadRequest::Unknown
+        } else if connection.is_reset() {
+            UnreadRequest::Certain
+        } else {
+            UnreadRequest::Likely
+        }
+    }
+
     #[inline(always)]
     fn poll_head(
         &mut self,
@@ -294,7 +313,10 @@ impl ServerStream for Http1ServerStream {
                 }
             }
             match ready!(connection.poll_fill(cx, stock)) {
-                Ok(0) => return Poll::Ready(Err(HeadError::Closed)),
+                Ok(0) => {
+                    self.state.ended = !self.state.received_any;
+                    return Poll::Ready(Err(HeadError::Closed));
+                }
                 Ok(_) => self.state.received_any = true,
                 Err(error) => return Poll::Ready(Err(HeadError::Io(error))),
             }

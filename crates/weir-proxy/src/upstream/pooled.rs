@@ -12,7 +12,9 @@ use super::http1::{Http1ServerStream, Http1Servers};
 use super::http2::{Http2Opened, Http2ServerStream, Http2Servers, StreamTicket};
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
-use super::stream::{Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers};
+use super::stream::{
+    Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers, UnreadRequest,
+};
 use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
@@ -234,6 +236,10 @@ impl ServerStream for PooledStream {
     #[inline(always)]
     fn received_any(&self) -> bool {
         of_stream!(self, stream => stream.received_any())
+    }
+
+    fn unread(&self) -> UnreadRequest {
+        of_stream!(self, stream => stream.unread())
     }
 
     #[inline(always)]

@@ -98,6 +98,17 @@ pub(crate) trait Servers: 'static {
     fn drop_stream(&mut self, stream: Self::Stream);
 }
 
+/// Whether a server had closed the connection before a byte of the request reached its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnreadRequest {
+    /// It may have read the request.
+    Unknown,
+    /// It had ended its direction, and nothing has arrived yet that says whether the other one is closed.
+    Likely,
+    /// It can not have read it.
+    Certain,
+}
+
 /// One request and its response.
 pub(crate) trait ServerStream {
     /// When its connection was opened, and how many exchanges that had carried before.
@@ -122,6 +133,11 @@ pub(crate) trait ServerStream {
 
     /// Whether anything was received.
     fn received_any(&self) -> bool;
+
+    /// What is known by now of a request whose server has closed the connection.
+    fn unread(&self) -> UnreadRequest {
+        UnreadRequest::Unknown
+    }
 
     /// Reads on until the head of a response is complete and in `response`.
     fn poll_head(

@@ -338,6 +338,7 @@ impl Simulation<'_> {
             other_server,
             // Passing over servers that refuse is not simulated.
             untried_server: false,
+            was_unread: false,
             was_refused: false,
             attempts: exchange.attempts,
             refused: 0,

@@ -13,6 +13,7 @@ const BROKEN_GET: FailedAttempt = FailedAttempt {
     body_replayable: true,
     other_server: true,
     untried_server: true,
+    was_unread: false,
     was_refused: false,
     attempts: 1,
     refused: 0,
@@ -42,6 +43,7 @@ fn the_default_policy_case_by_case() {
     let unsent = |failed| FailedAttempt { sent_any: false, ..failed };
     let refused = |failed| FailedAttempt { cause: RetryCause::Connect, sent_any: false, ..failed };
     let reused = |failed| FailedAttempt { reused_connection: true, ..failed };
+    let unread = |failed| FailedAttempt { was_unread: true, ..failed };
     let give_up = RetryDecision::GiveUp;
     for (case, failed, expected) in [
         ("GET, refused", refused(get), OTHER_FIRST),
@@ -52,6 +54,22 @@ fn the_default_policy_case_by_case() {
         ("GET, stale connection", reused(get), SAME),
         ("POST, stale connection", reused(post), give_up(RetryRefusal::NotIdempotent)),
         ("POST, stale connection found before a byte was sent", reused(unsent(post)), SAME),
+        ("POST, stale connection that was closed before a byte arrived", unread(reused(post)), SAME),
+        (
+            "POST, the same with a body that is gone",
+            FailedAttempt { body_replayable: false, ..unread(reused(post)) },
+            give_up(RetryRefusal::BodyNotReplayable),
+        ),
+        (
+            "POST, closed before a byte arrived, new connection",
+            unread(post),
+            give_up(RetryRefusal::NotIdempotent),
+        ),
+        (
+            "POST, the same for the second time in an attempt",
+            FailedAttempt { stale_connections: 1, ..unread(reused(post)) },
+            give_up(RetryRefusal::NotIdempotent),
+        ),
         (
             "GET, kept connection broke in the head",
             FailedAttempt { received_any: true, ..reused(get) },
@@ -272,6 +290,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
             failed.repeatable
                 || !failed.sent_any
                 || failed.cause.is_unprocessed()
+                || failed.was_unread && failed.reused_connection && !failed.received_any
                 || failed.cause == RetryCause::GrpcStatus(14),
             "an effect could happen twice: {failed:?}"
         );
@@ -321,6 +340,7 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
                     body_replayable: flags & 32 != 0,
                     other_server: flags & 64 != 0,
                     untried_server: flags & 64 != 0,
+                    was_unread: flags & 128 != 0,
                     was_refused: flags & 1 == 0,
                     attempts,
                     refused: stale_connections * 16,

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use weir_config::{CheckedConfig, Config, Diagnostics};
-use weir_control::{Proxy, ServerChanges};
+use weir_control::{Proxy, ServerChanges, StartError};
 use weir_kubernetes::{
-    ElectionSettings, GatewaySettings, IngressSettings, KubernetesChange, KubernetesSource, KubernetesUpdate,
-    ObjectKey, SourceSettings, UpdateSender,
+    ChangeRefusal, ClusterReport, ElectionSettings, GatewaySettings, IngressSettings, KubernetesChange,
+    KubernetesSource, KubernetesUpdate, ObjectKey, SourceSettings, UpdateSender,
 };
+use weir_observe::overview::{RefusedFragment, RoutesFromOverview};
 
 use super::{KubernetesArguments, LeaseChoice, ServedObjects};
 use crate::error::CommandError;
@@ -169,7 +170,12 @@ fn apply(update: KubernetesUpdate, proxy: &mut Proxy) -> bool {
         KubernetesChange::Servers(sets) => {
             let changes =
                 sets.into_iter().map(|(upstream, servers)| ServerChanges { upstream, servers }).collect();
-            proxy.set_servers(changes).map(drop).map_err(|error| error.to_string())
+            proxy.set_servers(changes).map(drop).map_err(|error| ChangeRefusal::new(error.to_string()))
+        }
+        KubernetesChange::Report(report) => {
+            // Routes are awaited still.
+            proxy.show_routes_from(vec![shown(*report)]);
+            return false;
         }
     };
     let is_applied = result.is_ok();
@@ -177,7 +183,25 @@ fn apply(update: KubernetesUpdate, proxy: &mut Proxy) -> bool {
     is_applied
 }
 
-fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), String> {
+/// The state of the source, for the page, metrics and `/api/overview`.
+fn shown(report: ClusterReport) -> RoutesFromOverview {
+    let millis = |at: Option<i64>| at.and_then(|at| u64::try_from(at).ok());
+    let refused = |key: String, why: Box<str>| RefusedFragment { key, errors: vec![why.into()] };
+    let whole = report.refusal.into_iter().map(|why| refused("of all objects".to_owned(), why));
+    let held = report.held_back.into_iter().map(|(owner, why)| refused(owner.into(), why));
+    RoutesFromOverview {
+        name: "kubernetes".to_owned(),
+        store: "the API server of Kubernetes".to_owned(),
+        said_at_ms: millis(report.heard_at_ms),
+        lost_at_ms: millis(report.lost_at_ms),
+        problem: report.problem.map(Into::into),
+        missing: report.absent.into_iter().map(Into::into).collect(),
+        keys: Vec::new(),
+        refused: whole.chain(held).collect(),
+    }
+}
+
+fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), ChangeRefusal> {
     let before = proxy.bound_listeners();
     match proxy.reload(config) {
         Ok(reloaded) => {
@@ -193,11 +217,12 @@ fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), String> {
         Err(error) => {
             let help = start::help(&error, Origin::Kubernetes).map(|help| format!(" ({help})"));
             let why = format!("{error}{}", help.unwrap_or_default());
-            tracing::error!(
-                why,
-                "the routes of Kubernetes could not be applied: those of before stay in use"
-            );
-            Err(why)
+            let listener = match &error {
+                StartError::Bind { listener, .. } => Some(listener.clone()),
+                _ => None,
+            };
+            tracing::debug!(why, "a configuration of Kubernetes was refused");
+            Err(ChangeRefusal { why, listener })
         }
     }
 }

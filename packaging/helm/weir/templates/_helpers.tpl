@@ -14,3 +14,16 @@ app.kubernetes.io/name: weir
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: controller
 {{- end }}
+
+{{- define "weir.ingressLabels" -}}
+app.kubernetes.io/name: weir
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: ingress
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "weir.ingressSelector" -}}
+app.kubernetes.io/name: weir
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: ingress
+{{- end }}

@@ -98,10 +98,14 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, stats| samples.value(stats.reload.snapshots);
     "weir_config_fragments" Gauge Process, "Keys of stores (`routes_from`) that are part of the config in use.",
         |samples, stats| samples.value(stats.reload.fragments);
-    "weir_config_fragments_refused" Gauge Process, "Keys of stores (`routes_from`) with a mistake, which change nothing.",
+    "weir_config_fragments_refused" Gauge Process, "Keys of stores (`routes_from`) with a mistake, and Gateways of Kubernetes that are held back, which change nothing.",
         |samples, stats| samples.value(stats.reload.fragments_refused);
-    "weir_config_route_stores_stale" Gauge Process, "Stores of routes (`routes_from`) that do not answer, so that the last known fragments are in use.",
+    "weir_config_route_stores_stale" Gauge Process, "Sources of routes (`routes_from`, the API server of Kubernetes) that do not answer, so that the last known routes are in use.",
         |samples, stats| samples.value(stats.reload.route_stores_stale);
+    "weir_config_route_stores_said_timestamp_seconds" Gauge Process, "When the source of routes that has been silent longest last said something, in seconds since 1970.",
+        |samples, stats| stats.reload.routes_said_seconds.into_iter().for_each(|at| samples.value(at));
+    "weir_config_route_stores_lost_timestamp_seconds" Gauge Process, "Since when the first source of routes that does not answer is lost, in seconds since 1970; absent while all answer.",
+        |samples, stats| stats.reload.routes_lost_seconds.into_iter().for_each(|at| samples.value(at));
 
     "weir_admin_requests_total" Counter Process, "Requests to the admin listener that succeeded.",
         |samples, stats| samples.value(stats.admin.requests);

@@ -193,6 +193,8 @@ fn small_fixture() -> Fixture {
     }
     server.connect_time.record(200);
     let mut fixture = Fixture::of(&[shard], &["web"], &[("api", &["10.0.0.1:80"])]);
+    let reload = &mut fixture.general.reload;
+    (reload.routes_said_seconds, reload.routes_lost_seconds) = (Some(1_700_000_100), Some(1_700_000_200));
     let server = &mut fixture.upstreams[0].servers[0];
     (server.is_down, server.ejections) = (true, vec![("trial", 2)]);
     server.probes = Some(golden::used_probes());
@@ -480,7 +482,7 @@ fn families_are_filtered_by_the_beginning_of_their_names() {
     let filter = FamilyFilter::by_prefix(wanted).expect("there are such");
     let families = read(&filtered(&small_fixture(), &filter));
     let names: Vec<&str> = families.iter().map(|family| &*family.name).collect();
-    assert_eq!(names.len(), 6, "{names:?}");
+    assert_eq!(names.len(), 11, "{names:?}");
     assert_eq!(names.last(), Some(&"weir_server_up"));
     let vain = FamilyFilter::by_prefix(vec!["weir_".to_owned(), "weir_x".to_owned()]);
     assert_eq!(vain, Err(NoSuchFamily("weir_x".to_owned())));

@@ -82,6 +82,21 @@ fn set_option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: 
 /// # Errors
 /// Those of `getsockopt(2)`, as on a socket of another protocol.
 pub(crate) fn backlog(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    // Of a listening socket the kernel gives the length of the queue here (`tcp_get_info`).
+    Ok(tcp_info(fd)?.tcpi_unacked as usize)
+}
+
+/// Whether the kernel has given up a connection: its peer has reset it.
+///
+/// # Errors
+/// Those of `getsockopt(2)`, as on a socket of another protocol.
+pub(crate) fn is_reset(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    /// `TCP_CLOSE` of the kernel, the same on every architecture.
+    const CLOSED: u8 = 7;
+    Ok(tcp_info(fd)?.tcpi_state == CLOSED)
+}
+
+fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     // SAFETY: all fields are integers, for which zeros are valid.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -96,8 +111,7 @@ pub(crate) fn backlog(fd: BorrowedFd<'_>) -> io::Result<usize> {
             &raw mut size,
         )
     };
-    // Of a listening socket the kernel gives the length of the queue here (`tcp_get_info`).
-    if outcome == 0 { Ok(info.tcpi_unacked as usize) } else { Err(io::Error::last_os_error()) }
+    if outcome == 0 { Ok(info) } else { Err(io::Error::last_os_error()) }
 }
 
 /// How many bytes that were written to a TCP socket its peer has not acknowledged (tcp(7), `SIOCOUTQ`).
@@ -170,6 +184,37 @@ mod tests {
         let (mut unix, _peer) = std::os::unix::net::UnixStream::pair().expect("sockets can be made");
         unix.write_all(b"unread").expect("there is room");
         assert!(unacknowledged(unix.as_fd()).is_err());
+    }
+
+    #[test]
+    fn what_a_closed_peer_did_not_get_stays_unacknowledged() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        for half in [false, true] {
+            let mut sender = std::net::TcpStream::connect(address).expect("the kernel accepts");
+            let (mut receiver, _) = listener.accept().expect("one waits");
+            receiver.write_all(b"x").expect("there is room");
+            sender.read_exact(&mut [0]).expect("it comes");
+            let how = if half { std::net::Shutdown::Write } else { std::net::Shutdown::Both };
+            receiver.shutdown(how).expect("it is open");
+            while sender.peek(&mut [0]).expect("the end comes without an error") != 0 {}
+            assert!(!is_reset(sender.as_fd()).expect("TCP tells"));
+            sender.write_all(b"request").expect("the kernel takes it");
+            assert_eq!(sender.read(&mut [0]).expect("the end comes first"), 0);
+            if half {
+                // It may still be read.
+                receiver.read_exact(&mut [0; 7]).expect("it comes");
+                while unacknowledged(sender.as_fd()).expect("TCP tells") > 0 {
+                    std::thread::yield_now();
+                }
+                assert!(!is_reset(sender.as_fd()).expect("TCP tells"));
+                continue;
+            }
+            while !is_reset(sender.as_fd()).expect("TCP tells") {
+                std::thread::yield_now();
+            }
+            assert_eq!(unacknowledged(sender.as_fd()).expect("TCP tells"), 7);
+        }
     }
 
     #[test]

@@ -394,6 +394,11 @@ impl Connection {
         self.wire.stream().shut(Shutdown::Write);
     }
 
+    /// Ends both directions, so that what comes from now on is answered with RST.
+    pub(crate) fn close(&mut self) {
+        self.wire.stream().shut(Shutdown::Both);
+    }
+
     /// Makes the end of the script abort the connection with RST.
     pub(crate) fn reset(&mut self) {
         self.wire.stream().reset_on_close();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use self::api_server::ApiServer;
 use crate::harness::reserved_address::ReservedAddress;
-use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
+use crate::harness::{Client, Origin, Response, Weir, eventually, temporary_folder};
 
 /// How many kinds are watched.
 const KINDS: usize = 13;
@@ -31,9 +31,13 @@ fn route(path: &str) -> Value {
 }
 
 fn slice(server: SocketAddr) -> Value {
+    slice_of("app", server)
+}
+
+fn slice_of(service: &str, server: SocketAddr) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": { "name": "app-1", "namespace": "infra", "labels": { "kubernetes.io/service-name": "app" } },
+        "metadata": { "name": format!("{service}-1"), "namespace": "infra", "labels": { "kubernetes.io/service-name": service } },
         "endpoints": [{ "addresses": [server.ip().to_string()], "conditions": { "ready": true } }],
         "ports": [{ "name": "http", "port": server.port() }],
     })
@@ -141,4 +145,183 @@ fn listeners_have_no_place_in_the_base() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("`upstream` has no place in the config of `weir serve --kubernetes`"), "{text}");
+}
+
+/// `weir serve --kubernetes` on what a scripted API server has, with an admin listener and more arguments.
+fn serve(api: &ApiServer, admin: SocketAddr, more: &[&str]) -> Weir {
+    let folder = temporary_folder();
+    let kubeconfig = api.kubeconfig(folder.path());
+    let base = folder.path().join("base.toml");
+    std::fs::write(&base, format!("admin.address = \"{admin}\"\n")).expect("the folder can be written");
+    let path = |path: &std::path::Path| path.to_str().expect("temporary paths are UTF-8").to_owned();
+    let (kubeconfig, base) = (path(&kubeconfig), path(&base));
+    let mut arguments = vec!["serve", "--kubeconfig", &kubeconfig, "--bind", "127.0.0.1"];
+    arguments.extend(["--gateway-address", "192.0.2.1"]);
+    arguments.extend(more);
+    arguments.push(&base);
+    Weir::start_with(folder, &arguments, "--kubernetes")
+}
+
+fn overview(admin: SocketAddr) -> Value {
+    serde_json::from_str(&Client::get_by_address(admin, "/api/overview").text()).expect("it is JSON")
+}
+
+/// The port of one Gateway is taken by another program: its status says so, all others are served, and it is opened as soon as the port is free.
+#[test]
+fn a_gateway_that_cannot_be_opened_holds_back_no_other() {
+    let origin = Origin::serving("app");
+    let (web, admin) = (ReservedAddress::new(), ReservedAddress::new());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("it is bound").port();
+    let api = cluster(web.address().port(), &origin);
+    let listeners = json!([{ "name": "http", "port": port, "protocol": "HTTP" }]);
+    let other = json!({ "gatewayClassName": "weir", "listeners": listeners });
+    api.apply("gateways", object("Gateway", "other", &other));
+    let weir = serve(&api, admin.address(), &["--kubernetes"]);
+    eventually("the other Gateway is served", || status_at(admin.address(), "/ready") == 200);
+    assert_eq!(Client::connect(web.address()).fetch("/").text(), "app");
+    let refused = |gateway: &Value| {
+        let conditions = gateway["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| {
+            all.iter().any(|it| {
+                it["type"] == "Programmed"
+                    && it["status"] == "False"
+                    && it["message"].as_str().is_some_and(|why| why.contains("cannot use"))
+            })
+        })
+    };
+    api.wait_for("gateways", "infra", "other", refused);
+    api.wait_for("gateways", "infra", "web", |gateway| gateway["status"].is_object() && !refused(gateway));
+    eventually("reports say so", || {
+        let source = &overview(admin.address())["routes_from"][0];
+        source["refused"][0]["key"] == "Gateway infra/other" && source["name"] == "kubernetes"
+    });
+    weir.line(&["routes of Kubernetes are held back", "Gateway infra/other", "cannot use"]);
+    // The others change meanwhile.
+    api.apply("httproutes", route("/only"));
+    eventually("the route takes effect", || status_at(web.address(), "/") == 404);
+    drop(taken);
+    let freed = SocketAddr::from(([127, 0, 0, 1], port));
+    eventually("the port is used", || std::net::TcpStream::connect(freed).is_ok());
+    assert_eq!(status_at(freed, "/"), 404);
+    // An outage is told where sources of servers are.
+    api.set_down(true);
+    eventually("the outage is told", || {
+        let source = &overview(admin.address())["routes_from"][0];
+        source["lost_at_ms"].is_u64() && source["problem"].is_string()
+    });
+    let metrics = Client::get_by_address(admin.address(), "/metrics").text();
+    assert!(metrics.contains("weir_config_route_stores_stale 1"), "{metrics}");
+    assert!(metrics.contains("weir_config_route_stores_lost_timestamp_seconds 1"), "{metrics}");
+    api.set_down(false);
+    eventually("its end, too", || overview(admin.address())["routes_from"][0]["lost_at_ms"].is_null());
+}
+
+fn ingress(name: &str, host: &str, (path, service): (&str, &str), annotations: &[(&str, &str)]) -> Value {
+    let annotations: serde_json::Map<String, Value> = (annotations.iter())
+        .map(|(name, value)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value)))
+        .collect();
+    let backend = json!({ "service": { "name": service, "port": { "number": 80 } } });
+    let paths = json!([{ "path": path, "pathType": "ImplementationSpecific", "backend": backend }]);
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": { "name": name, "namespace": "infra", "annotations": annotations, "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": { "ingressClassName": "weir", "rules": [{ "host": host, "http": { "paths": paths } }] },
+    })
+}
+
+fn response_to(address: SocketAddr, host: &str, target: &str, fields: &str) -> Response {
+    Client::exchange(address, &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"))
+}
+
+const INGRESS_MANIFEST: &str = include_str!("../../../../../packaging/kubernetes/ingress.yaml");
+
+/// The arguments of the packaged Deployment for Ingresses, behind `serve`.
+fn packaged_arguments() -> Vec<String> {
+    let (_before, arguments) = INGRESS_MANIFEST.split_once("            - serve\n").expect("it serves");
+    let arguments =
+        arguments.lines().map_while(|line| line.strip_prefix("            - ")).map(str::to_owned);
+    arguments.collect()
+}
+
+/// With the arguments and the rights of the packaged Deployment: annotations of ingress-nginx, from the object to the request that a server gets.
+#[test]
+fn ingresses_are_served_as_by_ingress_nginx() {
+    let (app, new) = (Origin::serving("app"), Origin::serving("new"));
+    let (web, admin) = (ReservedAddress::new(), ReservedAddress::new());
+    let api = ApiServer::start();
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "infra" } });
+    api.apply("namespaces", namespace);
+    let class = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": { "name": "weir" },
+        "spec": { "controller": "weir.dev/ingress" },
+    });
+    api.apply("ingressclasses", class);
+    for (service, origin) in [("app", &app), ("new", &new)] {
+        let ports = json!({ "ports": [{ "name": "http", "port": 80 }] });
+        api.apply("services", object("Service", service, &ports));
+        api.apply("endpointslices", slice_of(service, origin.address()));
+    }
+    // `ann` with the password `secret`.
+    let users = "ann:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\n";
+    let data = json!({ "auth": data_encoding::BASE64.encode(users.as_bytes()) });
+    api.apply("secrets", json!({ "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": { "name": "users", "namespace": "infra" }, "data": data }));
+    let canary = [("canary", "true"), ("canary-by-header", "x-canary")];
+    let auth = [("auth-type", "basic"), ("auth-secret", "users"), ("auth-realm", "staff")];
+    let limits = [("limit-rps", "1"), ("limit-burst-multiplier", "2")];
+    for ingress in [
+        ingress("rewrite", "a.test", ("/api(/|$)(.*)", "app"), &[("rewrite-target", "/$2")]),
+        ingress("main", "b.test", ("/", "app"), &[]),
+        ingress("canary", "b.test", ("/", "new"), &canary),
+        ingress("auth", "c.test", ("/", "app"), &auth),
+        ingress("limits", "d.test", ("/", "app"), &limits),
+    ] {
+        api.apply("ingresses", ingress);
+    }
+    let port = web.address().port().to_string();
+    let packaged = packaged_arguments();
+    let mut arguments: Vec<&str> = packaged.iter().map(|argument| &**argument).collect();
+    arguments.extend(["--ingress-http-port", &port]);
+    let _weir = serve(&api, admin.address(), &arguments);
+    eventually("it is ready", || status_at(admin.address(), "/ready") == 200);
+    // The rights of the packaged account are those for all that is read.
+    let readable: Vec<&str> = (INGRESS_MANIFEST.split("\n  - apiGroups: "))
+        .filter(|rule| rule.contains("verbs: [get, list, watch]"))
+        .flat_map(|rule| rule.split_once("resources: [").expect("each rule has some").1.split(']').next())
+        .flat_map(|resources| resources.split(", "))
+        .collect();
+    let listed = api.listed();
+    assert!(
+        listed.len() >= 6 && listed.iter().all(|kind| readable.contains(&&**kind)),
+        "{listed:?} {readable:?}"
+    );
+    assert!(readable.iter().all(|kind| listed.contains(*kind)), "{listed:?} {readable:?}");
+    let web = web.address();
+
+    assert_eq!(response_to(web, "a.test", "/API/v1/users?x=1", "").status, 200);
+    assert_eq!(app.last_request().target(), "/v1/users?x=1");
+    assert_eq!(response_to(web, "a.test", "/other", "").status, 404);
+    assert_eq!(response_to(web, "elsewhere.test", "/", "").status, 404);
+
+    assert_eq!(response_to(web, "b.test", "/", "").text(), "app");
+    assert_eq!(response_to(web, "b.test", "/", "X-Canary: always\r\n").text(), "new");
+    assert_eq!(response_to(web, "b.test", "/", "X-Canary: never\r\n").text(), "app");
+
+    let refused = response_to(web, "c.test", "/", "");
+    assert_eq!(refused.status, 401);
+    assert!(refused.field("www-authenticate").is_some_and(|value| value.contains("staff")), "{refused:?}");
+    let basic =
+        |user: &str| format!("Authorization: Basic {}\r\n", data_encoding::BASE64.encode(user.as_bytes()));
+    assert_eq!(response_to(web, "c.test", "/", &basic("ann:wrong")).status, 401);
+    assert_eq!(response_to(web, "c.test", "/", &basic("ann:secret")).status, 200);
+
+    let statuses: Vec<u16> = (0..40).map(|_| response_to(web, "d.test", "/", "").status).collect();
+    assert!(statuses.contains(&429) && statuses[0] == 200, "{statuses:?}");
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+
+    // What changes takes effect, and what is gone is not served.
+    api.apply("ingresses", ingress("main", "b.test", ("/", "new"), &[]));
+    eventually("the other service is used", || response_to(web, "b.test", "/", "").text() == "new");
+    api.delete("ingresses", "infra", "auth");
+    eventually("it is gone", || response_to(web, "c.test", "/", "").status == 404);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::harness::{Client, Gate, Origin, Weir, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, config_with, origin::ok};
 
 /// The server closes the idle connection and the FIN has arrived: whatever the method, the next request goes elsewhere.
 #[test]
@@ -30,6 +30,39 @@ fn a_connection_closed_while_idle_is_not_used() {
         (origin.targets(), origin.connections()),
         (vec!["/first".to_owned(), "/second".to_owned()], 2)
     );
+}
+
+/// The server closes the idle connection between the check of it and the request, which never arrives: no byte of it was acknowledged, so it
+/// goes again whatever its method.
+#[cfg(debug_assertions)]
+#[test]
+fn a_request_that_a_closing_server_never_got_goes_again() {
+    let closed = Gate::new();
+    let gate = closed.clone();
+    let origin = Origin::start(move |conn| {
+        conn.request()?;
+        conn.send(ok("fine"))?;
+        if conn.index % 2 == 0 {
+            // Both directions: what comes now, its system refuses.
+            conn.close();
+            gate.open();
+        }
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::start_faulty(&config_with(&[origin.named("a")], "process.workers = 1\n"));
+    let mut client = Client::connect(weir.web());
+    assert_eq!(client.fetch("/first").status, 200);
+    closed.wait("the server has closed its idle connection");
+    client.send(
+        "POST /second HTTP/1.1\r\nHost: a.test\r\nweir-fault: blind-reuse\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    assert_eq!(client.response().status, 200);
+    assert_eq!(
+        (origin.targets(), origin.connections()),
+        (vec!["/first".to_owned(), "/second".to_owned()], 2)
+    );
+    assert_eq!(weir.metrics().sum("weir_server_stale_reuses_total", &[]), 1.0);
 }
 
 /// The idle connection is closed as soon as the server closes it, not when it is needed next.
