@@ -25,6 +25,7 @@ const HAS_KUBERNETES: bool = cfg!(feature = "kubernetes");
 const HAS_PROFILER: bool = cfg!(feature = "profiler");
 const HAS_TOP: bool = cfg!(feature = "top");
 const HAS_TRACES: bool = cfg!(feature = "traces");
+const HAS_XDS: bool = cfg!(feature = "xds");
 
 #[test]
 fn the_version_lists_the_features() {
@@ -33,6 +34,7 @@ fn the_version_lists_the_features() {
         ("profiler", HAS_PROFILER),
         ("top", HAS_TOP),
         ("traces", HAS_TRACES),
+        ("xds", HAS_XDS),
     ];
     let mut expected = run(&["-V"]).stdout;
     for (title, has) in [("features", true), ("left out", false)] {
