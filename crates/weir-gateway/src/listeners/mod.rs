@@ -95,16 +95,16 @@ impl GatewayPlan {
     }
 }
 
-/// The object that has a listener.
+/// The object that holds a listener.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ListenerOwner<'a> {
+pub(crate) struct ListenerHolder<'a> {
     pub(crate) kind: &'static str,
     pub(crate) namespace: &'a str,
     /// The set by its place; `None`: the Gateway itself.
     pub(crate) set: Option<usize>,
 }
 
-impl<'a> ListenerOwner<'a> {
+impl<'a> ListenerHolder<'a> {
     pub(crate) fn gateway(gateway: &'a Gateway) -> Self {
         Self { kind: Gateway::KIND, namespace: &gateway.metadata.namespace, set: None }
     }
@@ -181,10 +181,10 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
 fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewaySettings) -> GatewayPlan {
     let sets = sets::of_gateway(gateway, store);
     let plan = |owner, listener: &GatewayListener| plan_listener(gateway, owner, listener, store);
-    let own = ListenerOwner::gateway(gateway);
+    let own = ListenerHolder::gateway(gateway);
     let mut listeners: Vec<_> = gateway.spec.listeners.iter().map(|listener| plan(own, listener)).collect();
     for (place, of_set) in sets.iter().enumerate().filter(|(_, set)| set.allowed.is_ok()) {
-        let owner = ListenerOwner::set(place, &of_set.set);
+        let owner = ListenerHolder::set(place, &of_set.set);
         listeners.extend(of_set.set.spec.listeners.iter().map(|listener| plan(owner, listener)));
     }
     let admin_port = settings.base.admin.address.map(|address| address.port());
@@ -240,7 +240,7 @@ fn check_parameters(
 
 fn plan_listener(
     gateway: &Gateway,
-    owner: ListenerOwner<'_>,
+    owner: ListenerHolder<'_>,
     written: &GatewayListener,
     store: &ObjectStore,
 ) -> GatewayListenerPlan {

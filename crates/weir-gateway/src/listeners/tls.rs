@@ -14,11 +14,11 @@ use crate::policies::load_authorities;
 use crate::refusal::Refusal;
 use crate::store::{ObjectKey, ObjectStore};
 
-use super::{GatewayListenerPlan, ListenerOwner};
+use super::{GatewayListenerPlan, ListenerHolder};
 
 pub(crate) fn load_certificates(
     plan: &mut GatewayListenerPlan,
-    owner: ListenerOwner<'_>,
+    owner: ListenerHolder<'_>,
     written: &GatewayListener,
     store: &ObjectStore,
 ) {
@@ -49,7 +49,7 @@ pub(crate) fn certificate_for_servers(
     let loaded = load_certificate(
         "tls.backend.clientCertificateRef",
         reference,
-        ListenerOwner::gateway(gateway),
+        ListenerHolder::gateway(gateway),
         store,
     );
     Some(loaded.map_err(|refusal| match refusal.reason {
@@ -61,10 +61,10 @@ pub(crate) fn certificate_for_servers(
 fn load_certificate(
     field: &str,
     reference: &SecretReference,
-    owner: ListenerOwner<'_>,
+    owner: ListenerHolder<'_>,
     store: &ObjectStore,
 ) -> Result<Arc<LoadedCertificate>, Refusal> {
-    let ListenerOwner { kind: owner_kind, namespace, .. } = owner;
+    let ListenerHolder { kind: owner_kind, namespace, .. } = owner;
     let group = reference.group.as_deref().unwrap_or_default();
     let kind = reference.kind.as_deref().unwrap_or("Secret");
     let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
