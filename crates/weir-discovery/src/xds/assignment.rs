@@ -153,7 +153,7 @@ fn server_of(
                 server.metadata.insert(key.into(), part.as_str().into());
             }
         }
-        server.zone = Some(locality.zone.as_str().into()).filter(|zone: &Box<str>| !zone.is_empty());
+        server.zone = Some(locality.zone.as_str()).filter(|zone| !zone.is_empty()).map(Box::from);
     }
     if !described.hostname.is_empty() {
         server.metadata.insert("hostname".into(), described.hostname.as_str().into());

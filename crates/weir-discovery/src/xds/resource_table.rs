@@ -242,13 +242,13 @@ impl<T> ResourceTable<T> {
 
     /// The resources whose time is over: they have ended, or were not answered.
     pub(super) fn expire(&mut self, now: Instant, answer_timeout: Duration) -> Vec<Box<str>> {
-        let is_over = |name: &&Box<str>| {
+        let is_over = |name: &str| {
             self.resources
-                .get(*name)
+                .get(name)
                 .and_then(|resource| end_of(resource, answer_timeout))
                 .is_none_or(|at| at <= now)
         };
-        let over: Vec<Box<str>> = self.timed.iter().filter(is_over).cloned().collect();
+        let over: Vec<Box<str>> = self.timed.iter().filter(|name| is_over(name)).cloned().collect();
         for name in &over {
             self.timed.remove(name);
             match self.resources.get_mut(name) {
