@@ -310,8 +310,9 @@ mod tests {
         // The other end of the last one sends a byte, unless it is closed already, so it cannot be used again.
         let _closed = std::io::Write::write_all(theirs.last_mut().unwrap(), b"!");
         let before = idle.len();
-        let taken = idle.take(now, true);
-        (before, taken.is_some() && idle.len() + 2 == before)
+        // Where one is found closed, a request that must not be sent twice gets none of the others; the next request does.
+        let (refused, taken) = (idle.take(now, true), idle.take(now, true));
+        (before, refused.is_none() && taken.is_some() && idle.len() + 2 == before)
     }
 
     #[test]
