@@ -15,7 +15,11 @@ impl XdsClient {
     }
 
     /// Says that there is no client: what is read from a file was checked before, a `Config` made otherwise was not.
-    #[expect(clippy::unused_self, reason = "the same calls as with the feature")]
+    #[expect(
+        clippy::unused_self,
+        clippy::needless_pass_by_value,
+        reason = "the same calls as with the feature"
+    )]
     pub(crate) fn follow(&self, follows: FollowedResource, reporter: Reporter) -> JoinHandle<()> {
         let name = match follows {
             FollowedResource::Cluster(name) | FollowedResource::Assignment(name) => name,
