@@ -96,6 +96,7 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
     let mut writes: JoinSet<WriteOutcome> = JoinSet::new();
     let mut backoff = WatchBackoff::default();
     let mut refused = RefusedStatuses::default();
+    let mut next_write = Instant::now();
     loop {
         tokio::select! {
             biased;
@@ -129,7 +130,8 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
                 }
                 Err(error) => tracing::error!(%error, "the write of a status ended early"),
             },
-            () = tokio::time::sleep(WRITE_PAUSE), if !(queue.is_empty() && events.is_empty()) && writes.len() < WRITES_MAX => {
+            () = tokio::time::sleep_until(next_write), if !(queue.is_empty() && events.is_empty()) && writes.len() < WRITES_MAX => {
+                next_write = Instant::now() + WRITE_PAUSE;
                 if let Some((_, update)) = queue.pop_first() {
                     refused.statuses.remove(&(update.kind, update.key.clone()));
                     writes.spawn(write(client.clone(), update));
