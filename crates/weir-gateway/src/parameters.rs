@@ -136,7 +136,7 @@ impl GatewayParameters {
     }
 }
 
-/// A base of the configuration, if it has no errors: a pod that cannot start would tell nobody why.
+/// A base of the configuration, if it has no errors: a pod that cannot start could not say why.
 fn read_config(text: &str) -> Result<Box<str>, String> {
     // What the environment of a pod has; the values are its own.
     let environment = |name: &str| match name {

@@ -298,7 +298,7 @@ impl RetryPolicy {
         lonely.then_some(RetryRefusal::NoOtherServer)
     }
 
-    /// Whether the request goes on to a server that it has not tried, and this was no attempt: nobody was reached. After a rollout or a scaling
+    /// Whether the request goes on to a server that it has not tried, and this was no attempt: no server was reached. After a rollout or a scaling
     /// down, any number of servers may be gone that their source still names.
     pub fn passes_over(&self, failed: &FailedAttempt) -> bool {
         let is_within =

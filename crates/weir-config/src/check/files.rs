@@ -175,7 +175,7 @@ impl<'a> Files<'a> {
         diagnostics.retain(|diagnostic| !refused.contains(&diagnostic.span));
         for span in refused.iter() {
             let message = "a fragment cannot name a file of this machine";
-            let help = "whoever may write the key need not be the one who runs Weir: this part belongs into the config file";
+            let help = "a user who may write the key need not be the one who runs Weir: this part belongs into the config file";
             diagnostics.push(Diagnostic::new(DiagnosticKind::NotSupported, *span, message).help(help));
         }
     }

@@ -1,5 +1,5 @@
 //! Fragments: texts from a store that are read as if the file included them, with less that they may hold: routes of listeners that the file
-//! has, and upstreams. A fragment names no file of this machine, no socket and no environment variable: whoever may write a key of the store
+//! has, and upstreams. A fragment names no file of this machine, no socket and no environment variable: a user who may write a key of the store
 //! need not be the one who runs Weir.
 
 use super::document::parse_document;

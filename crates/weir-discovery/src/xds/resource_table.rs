@@ -27,7 +27,7 @@ pub(super) enum Known<T> {
     Value(T),
 }
 
-/// A resource that somebody uses.
+/// A resource that an upstream uses.
 #[derive(Debug)]
 pub(super) struct TrackedResource<T> {
     pub(super) known: Known<T>,

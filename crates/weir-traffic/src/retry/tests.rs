@@ -183,7 +183,7 @@ fn servers_that_nothing_reaches_are_passed_over() {
     let refused =
         FailedAttempt { cause: RetryCause::Connect, sent_any: false, was_refused: true, ..BROKEN_GET };
     let exhausted = RetryDecision::GiveUp(RetryRefusal::AttemptsExhausted);
-    // A POST, too: it has reached nobody.
+    // A POST, too: it has reached no server.
     let often = FailedAttempt { attempts: 2, refused: 30, repeatable: false, ..refused };
     assert_eq!(policy.judge(&often, || panic!("it is free")), OTHER_FIRST);
     assert!(policy.passes_over(&often));

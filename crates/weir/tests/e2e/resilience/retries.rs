@@ -295,7 +295,7 @@ fn the_budget_grows_with_the_traffic() {
     assert!(refused(&weir, "budget-exhausted") >= 1.0, "but no more than it is worth");
 }
 
-/// After a rollout, a source may still name servers that are gone. A POST that meets one after the other of them has reached nobody, so that it
+/// After a rollout, a source may still name servers that are gone. A POST that meets one after the other of them has reached no server, so that it
 /// goes on, and each is met about once.
 #[test]
 fn servers_that_refuse_are_passed_over_without_using_up_attempts() {
