@@ -294,7 +294,7 @@ async fn a_new_stream_continues_where_the_last_one_broke() {
     stream.say("n1", "8", &[2]);
     upstream.until_ports(&[2]).await;
     stream.end("14", "going%20away");
-    upstream.until_failed("UNAVAILABLE (going away)").await;
+    upstream.until_failed("unavailable (going away)").await;
 
     // It has lost the resource meanwhile.
     let mut stream = control_plane.accept().await;
@@ -325,7 +325,7 @@ async fn a_control_plane_that_misbehaves_is_asked_anew() {
     let control_plane = ControlPlane::new().await;
     let mut upstream = FollowingUpstream::start(control_plane.config());
     control_plane.accept().await.end("16", "no%20token");
-    upstream.until_failed("UNAUTHENTICATED (no token)").await;
+    upstream.until_failed("unauthenticated (no token)").await;
 
     let mut stream = control_plane.accept().await;
     let head = Response::builder()

@@ -12,6 +12,7 @@ use http::{HeaderValue, Request, StatusCode};
 use prost::Message;
 use tokio::task::AbortHandle;
 use weir_config::SourceUrl;
+use weir_http::grpc::{GrpcStatus, read_status_message};
 
 use crate::source_connection::{self, CONNECT_TIME, SourceConnector};
 
@@ -210,57 +211,23 @@ async fn begin(
 
 /// What the status of an ended call says.
 fn ended(fields: Option<&HeaderMap>) -> String {
-    let text = |name: &str| fields?.get(name)?.to_str().ok();
-    let status = text("grpc-status").unwrap_or("none");
-    let name = status.parse().ok().and_then(|status: usize| STATUS_NAMES.get(status));
-    let name = name.map_or_else(|| format!("status {status}"), |name| (*name).to_owned());
-    let message = percent_decoded(text("grpc-message").unwrap_or_default());
+    let value = |name: &str| fields.and_then(|fields| fields.get(name)).map(HeaderValue::as_bytes);
+    let name = match value("grpc-status") {
+        None => "status none".to_owned(),
+        Some(status) => match GrpcStatus::parse_code(status).and_then(GrpcStatus::from_code) {
+            Some(known) => known.name().to_owned(),
+            None => format!("status {}", String::from_utf8_lossy(status)),
+        },
+    };
+    let mut message = Vec::new();
+    read_status_message(&mut message, value("grpc-message").unwrap_or_default());
+    let message: String =
+        String::from_utf8_lossy(&message).chars().filter(|letter| !letter.is_control()).collect();
     if message.is_empty() {
         format!("has ended the stream: {name}")
     } else {
         format!("has ended the stream: {name} ({message})")
     }
-}
-
-/// The names of the statuses of gRPC by number.
-const STATUS_NAMES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
-
-/// A `grpc-message`, whose bytes are percent-encoded.
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let hex = tail.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match hex.filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).chars().filter(|letter| !letter.is_control()).collect()
 }
 
 #[cfg(test)]
@@ -275,8 +242,8 @@ mod tests {
             fields.insert("grpc-message", message.parse().unwrap());
             ended(Some(&fields))
         };
-        assert_eq!(of("16", "no%20token%0a"), "has ended the stream: UNAUTHENTICATED (no token)");
-        assert_eq!(of("0", ""), "has ended the stream: OK");
+        assert_eq!(of("16", "no%20token%0a"), "has ended the stream: unauthenticated (no token)");
+        assert_eq!(of("0", ""), "has ended the stream: ok");
         assert_eq!(of("99", "%zz%"), "has ended the stream: status 99 (%zz%)");
         assert_eq!(ended(None), "has ended the stream: status none");
     }
