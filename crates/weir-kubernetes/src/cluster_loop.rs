@@ -1,7 +1,7 @@
 //! Changes of objects become changes of the proxy, in the order: watch, gather, translate, apply, write statuses.
 //!
-//! Nothing is translated before every kind was listed, so that a restart does not close what only is not known yet. Changes that come
-//! together are translated together. A status is written when the workers have what it says.
+//! Nothing is translated before every kind was listed, so that a restart does not close what only is not known yet. A change after a pause is
+//! translated at once, changes that come in close succession together. A status is written when the workers have what it says.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::update::{KubernetesChange, UpdateSender};
 use crate::watched::names_of;
 use crate::watching::{ObjectMessage, WatchScope};
 
-/// How long changes are gathered at most, and how long after the last one.
+/// How long changes are gathered at most after one that took effect, and how long after the last one.
 const GATHER_TIME: Duration = Duration::from_millis(10);
 const GATHER_QUIET: Duration = Duration::from_millis(2);
 
@@ -37,6 +37,8 @@ pub(crate) struct ClusterLoop {
     statuses: UnboundedSender<StatusMessage>,
     leads: watch::Receiver<bool>,
     ingress_log: IngressLog,
+    /// When something took effect last.
+    effective_at: Option<Instant>,
     /// When Events are written again.
     events_at: Instant,
     bases: UnboundedReceiver<Config>,
@@ -63,6 +65,7 @@ impl ClusterLoop {
             statuses,
             leads,
             ingress_log: IngressLog::default(),
+            effective_at: None,
             events_at: Instant::now() + EVENTS_PAUSE,
             bases,
             applying: ConfigApplication::default(),
@@ -105,17 +108,17 @@ impl ClusterLoop {
         }
     }
 
-    /// Takes what comes within a short time.
+    /// Takes what is there already, and what comes within a short time if something has just taken effect.
     async fn gather(&mut self, messages: &mut Receiver<ObjectMessage>) {
-        let end = Instant::now() + GATHER_TIME;
-        loop {
+        while let Ok(message) = messages.try_recv() {
+            self.take(message);
+        }
+        let Some(end) = self.effective_at.map(|at| at + GATHER_TIME) else { return };
+        while Instant::now() < end {
             let quiet = Instant::now() + GATHER_QUIET;
             match tokio::time::timeout_at(quiet.min(end), messages.recv()).await {
                 Ok(Some(message)) => self.take(message),
                 Ok(None) | Err(_) => return,
-            }
-            if Instant::now() >= end {
-                return;
             }
         }
     }
@@ -170,6 +173,7 @@ impl ClusterLoop {
         match self.applying.next(config) {
             Some(config) => {
                 let refusals = self.applying.apply(config, &mut self.servers, &self.updates).await?;
+                self.effective_at = Some(Instant::now());
                 self.progress.applied(&refusals);
                 are_outdated = self.translator.set_refusals(refusals);
             }
@@ -181,6 +185,7 @@ impl ClusterLoop {
                     tracing::error!(why, "servers could not be changed");
                     self.progress.refused(why);
                 }
+                self.effective_at = Some(Instant::now());
             }
         }
         if *self.leads.borrow() {

@@ -19,30 +19,41 @@ func runRouteChanges(ctx context.Context, in *cluster.Cluster, options Options) 
 	}
 	sending := startLoad(ctx, on.addr, options.PerSecond)
 	asking := newProbe(on.addr)
-	var created, changed, deleted latencies
-	fmt.Println("kind,change,ms")
+	telling, err := on.watchTold(ctx, routeOf("changing", ""))
+	if err != nil {
+		return err
+	}
+	var created, changed, deleted effects
+	fmt.Println("kind,change,written_ms,told_ms,ms")
 	for index := range (options.Changes + 2) / 3 {
 		path := fmt.Sprintf("/change-%d", index)
-		route := markedRoute("changing", path, "first")
-		took, err := asking.awaitEffect(ctx, "", path, "a new route", func() error { return on.applier.Object(ctx, route) },
-			func(got answer) bool { return got.mark == "first" })
-		if err != nil {
-			return err
+		for _, step := range []struct {
+			what   string
+			into   *effects
+			change func() error
+			wanted func(answer) bool
+		}{
+			{"a new route", &created,
+				func() error { return on.applier.Object(ctx, markedRoute("changing", "echo", path, "first")) },
+				func(got answer) bool { return got.mark == "first" }},
+			{"another route", &changed,
+				func() error { return on.applier.Object(ctx, markedRoute("changing", "echo", path, "second")) },
+				func(got answer) bool { return got.mark == "second" }},
+			{"a route that is gone", &deleted,
+				func() error { return on.applier.Delete(ctx, routeOf("changing", "")) },
+				func(got answer) bool { return got.mark == "" && got.status == http.StatusOK }},
+		} {
+			took, err := asking.awaitEffect(ctx, "", path, step.what, step.change, step.wanted)
+			if err != nil {
+				return err
+			}
+			told, err := telling.next(ctx)
+			if err != nil {
+				return err
+			}
+			took.told = told.Sub(took.began)
+			*step.into = append(*step.into, took)
 		}
-		created = append(created, took)
-		route = markedRoute("changing", path, "second")
-		took, err = asking.awaitEffect(ctx, "", path, "another route", func() error { return on.applier.Object(ctx, route) },
-			func(got answer) bool { return got.mark == "second" })
-		if err != nil {
-			return err
-		}
-		changed = append(changed, took)
-		took, err = asking.awaitEffect(ctx, "", path, "a route that is gone", func() error { return on.applier.Delete(ctx, route) },
-			func(got answer) bool { return got.mark == "" && got.status == http.StatusOK })
-		if err != nil {
-			return err
-		}
-		deleted = append(deleted, took)
 	}
 	created.print("created")
 	changed.print("changed")
@@ -71,8 +82,16 @@ func runEndpointChanges(ctx context.Context, in *cluster.Cluster, options Option
 	if err := asking.await(ctx, "", "/pinned", "the pinned route", func(got answer) bool { return got.pod == pods[0].Name }); err != nil {
 		return err
 	}
-	var moved latencies
-	fmt.Println("kind,change,ms")
+	telling, err := on.watchTold(ctx, pinnedSlice())
+	if err != nil {
+		return err
+	}
+	// It tells first of what is there.
+	if _, err := telling.next(ctx); err != nil {
+		return err
+	}
+	var moved effects
+	fmt.Println("kind,change,written_ms,told_ms,ms")
 	for index := range options.Changes {
 		to := pods[(index+1)%2]
 		took, err := asking.awaitEffect(ctx, "", "/pinned", "another endpoint", func() error { return on.pin(ctx, on.applier, to.Status.PodIP) },
@@ -80,6 +99,11 @@ func runEndpointChanges(ctx context.Context, in *cluster.Cluster, options Option
 		if err != nil {
 			return err
 		}
+		told, err := telling.next(ctx)
+		if err != nil {
+			return err
+		}
+		took.told = told.Sub(took.began)
 		moved = append(moved, took)
 	}
 	moved.print("endpoint")

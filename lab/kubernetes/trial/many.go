@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,12 +11,16 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"weir.dev/lab/kubernetes/cluster"
 )
 
 // writers write objects at once.
 const writers = 16
+
+// manyMark is in the responses of the routes that are made here.
+const manyMark = "one of many"
 
 func hostOf(index int) string { return fmt.Sprintf("route-%05d.example", index) }
 
@@ -48,7 +51,9 @@ func (of *site) addRoutes(ctx context.Context, from, to, services int) error {
 	if err := of.createServices(ctx, services); err != nil {
 		return err
 	}
-	watching, err := of.watchAccepted(ctx, from, to)
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	watching, err := of.watchAccepted(watched, from, to)
 	if err != nil {
 		return err
 	}
@@ -69,7 +74,8 @@ func (of *site) createServices(ctx context.Context, services int) error {
 
 func (of *site) createRoutes(ctx context.Context, from, to, services int) error {
 	return atOnce(from, to, func(index int) error {
-		route := routeOf(fmt.Sprintf("route-%05d", index), fmt.Sprintf("service-%d", index%max(1, services)))
+		// The mark tells its responses from those of the route of all hosts.
+		route := markedRoute(fmt.Sprintf("route-%05d", index), fmt.Sprintf("service-%d", index%max(1, services)), "/", manyMark)
 		_ = unstructured.SetNestedStringSlice(route.Object, []string{hostOf(index)}, "spec", "hostnames")
 		return of.applier.Create(ctx, route)
 	})
@@ -79,7 +85,7 @@ func (of *site) createRoutes(ctx context.Context, from, to, services int) error 
 func (of *site) awaitRoutes(ctx context.Context, from, to int) error {
 	return atOnce(from, to, func(index int) error {
 		asking := of.probes[index%writers]
-		return asking.await(ctx, hostOf(index), "/", hostOf(index), func(got answer) bool { return got.status == http.StatusOK })
+		return asking.await(ctx, hostOf(index), "/", hostOf(index), func(got answer) bool { return got.mark == manyMark })
 	})
 }
 
@@ -89,6 +95,7 @@ type acceptedWatch struct {
 	accepted map[string]bool
 }
 
+// watchAccepted begins before the routes are written.
 func (of *site) watchAccepted(ctx context.Context, from, to int) (*acceptedWatch, error) {
 	events, err := of.applier.Watch(ctx, routeOf("", ""))
 	if err != nil {
@@ -96,20 +103,33 @@ func (of *site) watchAccepted(ctx context.Context, from, to int) (*acceptedWatch
 	}
 	watching := &acceptedWatch{accepted: map[string]bool{}}
 	go func() {
-		for event := range events.ResultChan() {
-			route, ok := event.Object.(*unstructured.Unstructured)
-			if !ok || !isAccepted(route) {
-				continue
-			}
-			number, err := strconv.Atoi(strings.TrimPrefix(route.GetName(), "route-"))
-			if err == nil && number >= from && number < to {
-				watching.mutex.Lock()
-				watching.accepted[route.GetName()] = true
-				watching.mutex.Unlock()
+		for ctx.Err() == nil {
+			watching.follow(events, from, to)
+			// The API server ends the watch of a client that is slow. A new one begins with all objects.
+			events, err = of.applier.Watch(ctx, routeOf("", ""))
+			for err != nil && pause(ctx, 100*time.Millisecond) == nil {
+				events, err = of.applier.Watch(ctx, routeOf("", ""))
 			}
 		}
 	}()
 	return watching, nil
+}
+
+// follow takes events until there are no more.
+func (of *acceptedWatch) follow(events watch.Interface, from, to int) {
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		route, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || !isAccepted(route) {
+			continue
+		}
+		number, err := strconv.Atoi(strings.TrimPrefix(route.GetName(), "route-"))
+		if err == nil && number >= from && number < to {
+			of.mutex.Lock()
+			of.accepted[route.GetName()] = true
+			of.mutex.Unlock()
+		}
+	}
 }
 
 func (of *acceptedWatch) await(ctx context.Context, wanted int) error {
@@ -157,7 +177,9 @@ func runAttach(ctx context.Context, in *cluster.Cluster, options Options) error 
 	var last error
 	for round := range options.Times {
 		from := round * options.Routes
-		watching, err := on.watchAccepted(ctx, from, from+options.Routes)
+		attaching, stop := context.WithCancel(ctx)
+		defer stop()
+		watching, err := on.watchAccepted(attaching, from, from+options.Routes)
 		if err != nil {
 			return err
 		}

@@ -28,11 +28,11 @@ func runOutage(ctx context.Context, in *cluster.Cluster, options Options) error 
 	fmt.Println("time,outage_s,changed_ms,endpoint_ms,deleted_ms,created_ms")
 	for round := range options.Times {
 		leaving, coming := fmt.Sprintf("path-%d", round), fmt.Sprintf("path-%d", round+1)
-		changing := markedRoute("changing", "/changing", fmt.Sprint(round))
+		changing := markedRoute("changing", "echo", "/changing", fmt.Sprint(round))
 		if err := on.applier.Object(ctx, changing); err != nil {
 			return err
 		}
-		if err := on.applier.Object(ctx, markedRoute(leaving, "/"+leaving, "here")); err != nil {
+		if err := on.applier.Object(ctx, markedRoute(leaving, "echo", "/"+leaving, "here")); err != nil {
 			return err
 		}
 		isHere := func(got answer) bool { return got.mark == "here" }
@@ -44,16 +44,16 @@ func runOutage(ctx context.Context, in *cluster.Cluster, options Options) error 
 			return err
 		}
 		err := in.WithOtherServer(func(applier *cluster.Applier) error {
-			if err := applier.Object(ctx, markedRoute("changing", "/changing", fmt.Sprint(round+1))); err != nil {
+			if err := applier.Object(ctx, markedRoute("changing", "echo", "/changing", fmt.Sprint(round+1))); err != nil {
 				return err
 			}
 			if err := on.pin(ctx, applier, to.Status.PodIP); err != nil {
 				return err
 			}
-			if err := applier.Delete(ctx, markedRoute(leaving, "/"+leaving, "here")); err != nil {
+			if err := applier.Delete(ctx, markedRoute(leaving, "echo", "/"+leaving, "here")); err != nil {
 				return err
 			}
-			return applier.Object(ctx, markedRoute(coming, "/"+coming, "here"))
+			return applier.Object(ctx, markedRoute(coming, "echo", "/"+coming, "here"))
 		})
 		if err != nil {
 			return err

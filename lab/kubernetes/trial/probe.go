@@ -68,20 +68,50 @@ func (of *probe) await(ctx context.Context, host, path, what string, wanted func
 	}
 }
 
-// awaitEffect makes a change and returns how long after its beginning it had an effect: the API server's own part is in it.
-func (of *probe) awaitEffect(ctx context.Context, host, path, what string, change func() error, wanted func(answer) bool) (time.Duration, error) {
+// effect is how long after the beginning of a change something had happened.
+type effect struct {
+	began time.Time
+	// written is when the API server had answered.
+	written time.Duration
+	// told is when the API server told a watch of it.
+	told time.Duration
+	// took is when the first response had what was wanted.
+	took time.Duration
+}
+
+// awaitEffect makes a change and waits for its effect: the API server's own part is in it.
+func (of *probe) awaitEffect(ctx context.Context, host, path, what string, change func() error, wanted func(answer) bool) (effect, error) {
 	began := time.Now()
 	written := make(chan error, 1)
-	go func() { written <- change() }()
+	var answered time.Duration
+	go func() {
+		err := change()
+		answered = time.Since(began)
+		written <- err
+	}()
 	err := of.await(ctx, host, path, what, wanted)
 	took := time.Since(began)
 	if writeErr := <-written; writeErr != nil {
-		return 0, fmt.Errorf("%s: %w", what, writeErr)
+		return effect{}, fmt.Errorf("%s: %w", what, writeErr)
 	}
-	return took, err
+	return effect{began: began, written: answered, took: took}, err
 }
 
-// latencies are those of one kind of change.
+// effects are those of one kind of change.
+type effects []effect
+
+// print prints each in turn, and what they come to.
+func (of effects) print(kind string) {
+	var written, told, took latencies
+	for index, each := range of {
+		fmt.Printf("%s,%d,%.1f,%.1f,%.1f\n", kind, index+1, inMillis(each.written), inMillis(each.told), inMillis(each.took))
+		written, told, took = append(written, each.written), append(told, each.told), append(took, each.took)
+	}
+	fmt.Printf("# %s: %d changes, ms to the effect: %s; until the API server answered: %s; until it told a watch: %s\n",
+		kind, len(of), took.summary(), written.summary(), told.summary())
+}
+
+// latencies are those of one kind of event.
 type latencies []time.Duration
 
 // quantile is that of the nearest rank.
@@ -90,12 +120,8 @@ func (of latencies) quantile(part float64) time.Duration {
 	return sorted[max(0, int(math.Ceil(part*float64(len(sorted))))-1)]
 }
 
-// print prints each in turn, and what they come to.
-func (of latencies) print(kind string) {
-	for index, each := range of {
-		fmt.Printf("%s,%d,%.1f\n", kind, index+1, inMillis(each))
-	}
-	fmt.Printf("# %s: %d changes, ms to the effect: p50 %.1f, p90 %.1f, p99 %.1f, longest %.1f\n", kind, len(of),
+func (of latencies) summary() string {
+	return fmt.Sprintf("p50 %.1f, p90 %.1f, p99 %.1f, longest %.1f",
 		inMillis(of.quantile(0.5)), inMillis(of.quantile(0.9)), inMillis(of.quantile(0.99)), inMillis(of.quantile(1)))
 }
 

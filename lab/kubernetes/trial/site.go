@@ -169,6 +169,14 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 `, addr))
 }
 
+// pinnedSlice names the EndpointSlice of that Service.
+func pinnedSlice() *unstructured.Unstructured {
+	slice := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice"}}
+	slice.SetNamespace("trial")
+	slice.SetName("pinned")
+	return slice
+}
+
 // routeOf is a route of everything to a Service.
 func routeOf(name, service string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
@@ -183,9 +191,9 @@ func routeOf(name, service string) *unstructured.Unstructured {
 	}}
 }
 
-// markedRoute is a route for a path whose responses have a mark.
-func markedRoute(name, path, mark string) *unstructured.Unstructured {
-	route := routeOf(name, "echo")
+// markedRoute is a route for a path to a Service whose responses have a mark.
+func markedRoute(name, service, path, mark string) *unstructured.Unstructured {
+	route := routeOf(name, service)
 	rules, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules")
 	rule := rules[0].(map[string]any)
 	rule["matches"] = []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": path}}}
