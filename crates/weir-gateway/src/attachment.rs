@@ -69,6 +69,8 @@ pub(crate) fn attach(route: &CompiledRoute, plans: &[GatewayPlan], store: &Objec
         };
         attachments.push(Attachment { parent, gateway, verdict });
     }
+    // Kept for each route.
+    attachments.shrink_to_fit();
     attachments
 }
 
@@ -96,7 +98,7 @@ fn attach_one(
             format!("no listener allows a {} of the namespace `{}`", route.kind.name(), route.key.namespace);
         return Err(Refusal::new("NotAllowedByListeners", message));
     }
-    let attached: Vec<AttachedListener> = (allowed.iter())
+    let mut attached: Vec<AttachedListener> = (allowed.iter())
         .filter_map(|(index, listener)| {
             let same_port =
                 plan.listeners.iter().filter(|other| other.port == listener.port && other.is_open());
@@ -109,6 +111,7 @@ fn attach_one(
         let message = "no listener that allows the route is for one of its hostnames";
         return Err(Refusal::new("NoMatchingListenerHostname", message));
     }
+    attached.shrink_to_fit();
     Ok(attached)
 }
 

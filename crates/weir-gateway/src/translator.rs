@@ -15,7 +15,7 @@ use crate::api::{ResourceVersion, RouteStatus};
 use crate::assembly::{Assembly, RouteKey, RouteState};
 use crate::attachment::attach;
 use crate::backends::Backend;
-use crate::compile::{self, CompiledRoute, RouteKind};
+use crate::compile::{self, CompiledRoute, RouteKind, SharedParts};
 use crate::ingress::{IngressReport, IngressState};
 use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan};
@@ -33,6 +33,7 @@ pub struct Translator {
     slices: SlicesByService,
     plans: Vec<GatewayPlan>,
     routes: BTreeMap<RouteKey, RouteState>,
+    shared_parts: SharedParts,
     /// The routes that refer to a service.
     users: BTreeMap<ObjectKey, BTreeSet<RouteKey>>,
     assembly: Assembly,
@@ -262,7 +263,8 @@ impl Translator {
                 }
             }
         }
-        let Some(compiled) = self.compile(key) else { return };
+        let Some(mut compiled) = self.compile(key) else { return };
+        self.shared_parts.share(&mut compiled);
         for service in &compiled.services {
             self.users.entry(service.clone()).or_default().insert(key.clone());
         }

@@ -20,9 +20,10 @@ use crate::update::{KubernetesChange, UpdateSender};
 use crate::watched::names_of;
 use crate::watching::{ObjectMessage, WatchScope};
 
-/// How long changes are gathered at most after one that took effect, and how long after the last one.
-const GATHER_TIME: Duration = Duration::from_millis(10);
-const GATHER_QUIET: Duration = Duration::from_millis(2);
+/// How long changes are gathered after one that took effect: so many times as long as that took, within these bounds.
+const GATHER_FACTOR: u32 = 4;
+const GATHER_TIME_MIN: Duration = Duration::from_millis(2);
+const GATHER_TIME_MAX: Duration = Duration::from_millis(10);
 
 /// When Events about Ingresses are written again: the API server forgets one after an hour.
 const EVENTS_PAUSE: Duration = Duration::from_secs(45 * 60);
@@ -37,8 +38,8 @@ pub(crate) struct ClusterLoop {
     statuses: UnboundedSender<StatusMessage>,
     leads: watch::Receiver<bool>,
     ingress_log: IngressLog,
-    /// When something took effect last.
-    effective_at: Option<Instant>,
+    /// Until when changes are gathered, since one has just taken effect.
+    gather_until: Option<Instant>,
     /// When Events are written again.
     events_at: Instant,
     bases: UnboundedReceiver<Config>,
@@ -65,7 +66,7 @@ impl ClusterLoop {
             statuses,
             leads,
             ingress_log: IngressLog::default(),
-            effective_at: None,
+            gather_until: None,
             events_at: Instant::now() + EVENTS_PAUSE,
             bases,
             applying: ConfigApplication::default(),
@@ -113,14 +114,16 @@ impl ClusterLoop {
         while let Ok(message) = messages.try_recv() {
             self.take(message);
         }
-        let Some(end) = self.effective_at.map(|at| at + GATHER_TIME) else { return };
-        while Instant::now() < end {
-            let quiet = Instant::now() + GATHER_QUIET;
-            match tokio::time::timeout_at(quiet.min(end), messages.recv()).await {
-                Ok(Some(message)) => self.take(message),
-                Ok(None) | Err(_) => return,
-            }
+        let Some(end) = self.gather_until.take() else { return };
+        while let Ok(Some(message)) = tokio::time::timeout_at(end, messages.recv()).await {
+            self.take(message);
         }
+    }
+
+    /// Something has taken effect, after it was begun at that time.
+    fn has_taken_effect(&mut self, began: Instant) {
+        let pause = (began.elapsed() * GATHER_FACTOR).clamp(GATHER_TIME_MIN, GATHER_TIME_MAX);
+        self.gather_until = Some(Instant::now() + pause);
     }
 
     fn take(&mut self, message: ObjectMessage) {
@@ -165,6 +168,7 @@ impl ClusterLoop {
 
     /// Translates what has changed, applies it and has statuses written; `None`: there is no owner of the proxy any more.
     async fn turn(&mut self) -> Option<()> {
+        let began = Instant::now();
         let Translation { config, servers, statuses, ingress_reports, .. } =
             self.translator.translate(&now());
         self.ingress_log.take(&ingress_reports);
@@ -173,7 +177,7 @@ impl ClusterLoop {
         match self.applying.next(config) {
             Some(config) => {
                 let refusals = self.applying.apply(config, &mut self.servers, &self.updates).await?;
-                self.effective_at = Some(Instant::now());
+                self.has_taken_effect(began);
                 self.progress.applied(&refusals);
                 are_outdated = self.translator.set_refusals(refusals);
             }
@@ -185,7 +189,7 @@ impl ClusterLoop {
                     tracing::error!(why, "servers could not be changed");
                     self.progress.refused(why);
                 }
-                self.effective_at = Some(Instant::now());
+                self.has_taken_effect(began);
             }
         }
         if *self.leads.borrow() {

@@ -22,8 +22,11 @@ use crate::watched::names_of;
 /// Writes that are under way at once.
 const WRITES_MAX: usize = 8;
 
-/// Between the beginnings of two writes: 500 per second.
-const WRITE_PAUSE: Duration = Duration::from_millis(2);
+/// Between the beginnings of two writes on the average: 1 000 per second.
+const WRITE_PAUSE: Duration = Duration::from_millis(1);
+
+/// What writes that came late may make up for.
+const WRITE_DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// Between two attempts to write statuses that were refused.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
@@ -131,7 +134,7 @@ pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMe
                 Err(error) => tracing::error!(%error, "the write of a status ended early"),
             },
             () = tokio::time::sleep_until(next_write), if !(queue.is_empty() && events.is_empty()) && writes.len() < WRITES_MAX => {
-                next_write = Instant::now() + WRITE_PAUSE;
+                next_write = next_write.max(Instant::now() - WRITE_DELAY_MAX) + WRITE_PAUSE;
                 if let Some((_, update)) = queue.pop_first() {
                     refused.statuses.remove(&(update.kind, update.key.clone()));
                     writes.spawn(write(client.clone(), update));

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -109,6 +110,20 @@ func (applier *Applier) Create(ctx context.Context, object *unstructured.Unstruc
 		return err
 	}
 	_, err = resource.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+	return err
+}
+
+// Patch changes what this object says of one that is there, as `kubectl apply` does by default.
+func (applier *Applier) Patch(ctx context.Context, object *unstructured.Unstructured) error {
+	resource, err := applier.resource(ctx, object)
+	if err != nil {
+		return err
+	}
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	_, err = resource.Patch(ctx, object.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }
 

@@ -34,10 +34,10 @@ func runRouteChanges(ctx context.Context, in *cluster.Cluster, options Options) 
 			wanted func(answer) bool
 		}{
 			{"a new route", &created,
-				func() error { return on.applier.Object(ctx, markedRoute("changing", "echo", path, "first")) },
+				func() error { return on.applier.Create(ctx, markedRoute("changing", "echo", path, "first")) },
 				func(got answer) bool { return got.mark == "first" }},
 			{"another route", &changed,
-				func() error { return on.applier.Object(ctx, markedRoute("changing", "echo", path, "second")) },
+				func() error { return on.applier.Patch(ctx, markedRoute("changing", "echo", path, "second")) },
 				func(got answer) bool { return got.mark == "second" }},
 			{"a route that is gone", &deleted,
 				func() error { return on.applier.Delete(ctx, routeOf("changing", "")) },

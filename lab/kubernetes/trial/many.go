@@ -81,12 +81,16 @@ func (of *site) createRoutes(ctx context.Context, from, to, services int) error 
 	})
 }
 
-// awaitRoutes returns when a request by each route is answered.
+// awaitRoutes returns when a request by each route is answered. It asks for one after the other, not to take the processors from those that
+// write them.
 func (of *site) awaitRoutes(ctx context.Context, from, to int) error {
-	return atOnce(from, to, func(index int) error {
-		asking := of.probes[index%writers]
-		return asking.await(ctx, hostOf(index), "/", hostOf(index), func(got answer) bool { return got.mark == manyMark })
-	})
+	for index := from; index < to; index++ {
+		err := of.probe.await(ctx, hostOf(index), "/", hostOf(index), func(got answer) bool { return got.mark == manyMark })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // acceptedWatch counts the routes of a range that are accepted.

@@ -20,7 +20,7 @@ type site struct {
 	cluster *cluster.Cluster
 	applier *cluster.Applier
 	addr    string
-	probes  [writers]*probe
+	probe   *probe
 }
 
 const siteObjects = `apiVersion: v1
@@ -94,10 +94,8 @@ func newSite(ctx context.Context, in *cluster.Cluster, replicas int) (*site, err
 		}
 		made.addr = made.gatewayAddr(ctx)
 	}
-	for index := range made.probes {
-		made.probes[index] = newProbe(made.addr)
-	}
-	return made, made.probes[0].await(ctx, "", "/", "the Gateway", func(got answer) bool { return got.status == http.StatusOK })
+	made.probe = newProbe(made.addr)
+	return made, made.probe.await(ctx, "", "/", "the Gateway", func(got answer) bool { return got.status == http.StatusOK })
 }
 
 // gatewayAddr is "" until the Gateway is programmed.

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Trials in the Kubernetes of lab/kubernetes. Usage, as root, from the root of the checkout on a quiet machine:
 #   lab/runs/2026-11-27-kubernetes/run.sh [PROGRAM OF WEIR [TRIAL...]]
-# Writes one CSV per trial beside this script, and where it ran into machine.txt. PROGRAMS names a folder with built programs of lab/kubernetes.
+# Writes one CSV per trial and where it ran into the folder OUT, by default that of this script. PROGRAMS names a folder with built programs of lab/kubernetes.
 set -eu
-here=$(dirname "$(readlink -f "$0")")
+here=${OUT:-$(dirname "$(readlink -f "$0")")}
 weir=$(readlink -f "${1:-target/release/weir}"); shift || true
 programs=${PROGRAMS:-$(cargo run --quiet -p xtask -- kubernetes --build | tail -n 1)}
 { date -u +%F; uname -r; nproc; grep -m 1 'model name' /proc/cpuinfo; uptime; "$weir" --version; } > "$here/machine.txt"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// The settings met last.
 #[derive(Debug)]
-pub(crate) struct Interner<T>(Vec<Arc<T>>);
+pub struct Interner<T>(Vec<Arc<T>>);
 
 /// How many are compared with the next ones.
 const KEPT_MAX: usize = 8;
@@ -17,16 +17,26 @@ impl<T> Default for Interner<T> {
 
 impl<T: PartialEq> Interner<T> {
     /// The same settings, kept once where they are equal to some that were met lately.
-    pub(crate) fn intern(&mut self, settings: T) -> Arc<T> {
-        if let Some(known) = self.0.iter().rposition(|known| **known == settings) {
-            let known = self.0.remove(known);
-            self.0.push(Arc::clone(&known));
-            return known;
-        }
+    pub fn intern(&mut self, settings: T) -> Arc<T> {
+        self.known(&settings).unwrap_or_else(|| self.keep(Arc::new(settings)))
+    }
+
+    /// The same for settings that are shared already.
+    pub fn share(&mut self, settings: &mut Arc<T>) {
+        *settings = self.known(settings).unwrap_or_else(|| self.keep(Arc::clone(settings)));
+    }
+
+    fn known(&mut self, settings: &T) -> Option<Arc<T>> {
+        let place = self.0.iter().rposition(|known| **known == *settings)?;
+        let known = self.0.remove(place);
+        self.0.push(Arc::clone(&known));
+        Some(known)
+    }
+
+    fn keep(&mut self, settings: Arc<T>) -> Arc<T> {
         if self.0.len() == KEPT_MAX {
             self.0.remove(0);
         }
-        let settings = Arc::new(settings);
         self.0.push(Arc::clone(&settings));
         settings
     }

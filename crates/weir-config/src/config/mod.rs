@@ -72,7 +72,7 @@ pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpPr
 pub use identity::{ProcessAccount, ProcessIdentity};
 pub use internal::{INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority};
 pub(crate) use internal::{is_internal_address, is_internal_name};
-pub(crate) use interning::Interner;
+pub use interning::Interner;
 pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;
 pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};

@@ -42,7 +42,7 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
         rules,
         accepted,
         resolved,
-        services,
+        services: services.into_iter().collect(),
     }
 }
 

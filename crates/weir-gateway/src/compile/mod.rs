@@ -2,6 +2,7 @@
 //!
 //! What a rule wants and Weir cannot do refuses the whole route with a reason: nothing of a route is ignored.
 
+mod shared_parts;
 mod http;
 mod grpc;
 mod streams;
@@ -12,7 +13,6 @@ mod redirect;
 mod matches;
 mod duration;
 
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -27,6 +27,7 @@ use crate::store::ObjectKey;
 pub(crate) use grpc::compile as compile_grpc;
 pub(crate) use http::compile as compile_http;
 pub(crate) use redirect::RedirectPlan;
+pub(crate) use shared_parts::SharedParts;
 pub(crate) use streams::{compile_tcp, compile_tls};
 
 /// The kinds of routes.
@@ -65,8 +66,8 @@ pub(crate) struct CompiledRoute {
     pub(crate) accepted: Result<(), Refusal>,
     /// Whether all of its references lead somewhere; if not, why the first does not.
     pub(crate) resolved: Result<(), Refusal>,
-    /// The services that it refers to, whether they are there or not.
-    pub(crate) services: BTreeSet<ObjectKey>,
+    /// The services that it refers to, whether they are there or not; each once.
+    pub(crate) services: Box<[ObjectKey]>,
 }
 
 /// Hostnames that Weir can match; the API server lets no others pass.

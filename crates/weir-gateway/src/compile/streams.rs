@@ -1,5 +1,7 @@
 //! TLSRoute and TCPRoute: connections that are forwarded as they are.
 
+use std::collections::BTreeSet;
+
 use weir_config::RouteSettings;
 use weir_traffic::route::RouteMatch;
 
@@ -56,7 +58,7 @@ fn compile(
         _ => Err(Refusal::unsupported("rules: a connection has nothing to tell several rules apart by")),
     };
     let references = written.iter().flat_map(|rule| &rule.backend_refs);
-    let services = references
+    let services: BTreeSet<ObjectKey> = references
         .map(|backend| ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name))
         .collect();
     let rules = check_hostnames(hostnames).and(rules);
@@ -71,7 +73,7 @@ fn compile(
         rules,
         accepted,
         resolved,
-        services,
+        services: services.into_iter().collect(),
     }
 }
 
