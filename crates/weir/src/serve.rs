@@ -3,6 +3,7 @@
 //! The lines `listening listener=NAME address=ADDRESS` and `ready` on standard error are a promise to scripts: after
 //! `ready`, every address takes connections.
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -96,8 +97,11 @@ pub(crate) struct ServeArguments {
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
     // Before any descriptor is opened.
     let inherited = InheritedSockets::take();
+
     let mut predecessor = Predecessor::find()?;
-    let outcome = read_and_serve(arguments, inherited, &mut predecessor);
+    // It is a copy of this process, so it begins before there are threads, signals and sockets, and before the config takes memory.
+    let launcher = start_launcher();
+    let outcome = read_and_serve(arguments, inherited, launcher, &mut predecessor);
     if let (Err(error), Some(predecessor)) = (&outcome, &predecessor) {
         predecessor.tell_failed(error);
     }
@@ -107,20 +111,16 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
 fn read_and_serve(
     arguments: &ServeArguments,
     inherited: InheritedSockets,
+    launcher: io::Result<UpgradeLauncher>,
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
     if let Some(routes) = KubernetesRoutes::prepare(&arguments.kubernetes)? {
         let path = arguments.file.clone();
         let (config, warnings) = routes.read_base(path.as_deref())?;
-        note_and_log(&config, &warnings);
-        return serve(
-            &config,
-            ConfigSource::Kubernetes(Box::new(routes), path),
-            inherited,
-            &watch,
-            predecessor,
-        );
+        let launcher = note_and_log(&config, &warnings, launcher);
+        let source = ConfigSource::Kubernetes(Box::new(routes), path);
+        return serve(&config, source, inherited, (&watch, launcher), predecessor);
     }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments
@@ -128,20 +128,29 @@ fn read_and_serve(
         .as_deref()
         .map(|file| ConfigFile::with_check(file, features::check).restoring(route_fragments::restore));
     let (config, warnings) = load(arguments, file.as_mut())?;
-    note_and_log(&config, &warnings);
+    let launcher = note_and_log(&config, &warnings, launcher);
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
     let source = file.map_or(ConfigSource::Arguments, |file| ConfigSource::File(Box::new(file)));
-    serve(&config, source, inherited, &watch, predecessor)
+    serve(&config, source, inherited, (&watch, launcher), predecessor)
 }
 
-/// Shows the warnings of a config, and begins to log as it says.
-fn note_and_log(config: &Config, warnings: &Diagnostics) {
+/// Shows the warnings of a config, and begins to log as it says: why there will be no upgrades, at first.
+fn note_and_log(
+    config: &Config,
+    warnings: &Diagnostics,
+    launcher: io::Result<UpgradeLauncher>,
+) -> Option<UpgradeLauncher> {
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
     log::start(&config.log);
+    launcher
+        .inspect_err(
+            |error| tracing::warn!(%error, "upgrades are not possible: no process can be started for them"),
+        )
+        .ok()
 }
 
 /// Where the config comes from.
@@ -180,11 +189,11 @@ fn serve(
     config: &Config,
     mut source: ConfigSource,
     inherited: InheritedSockets,
-    watch: &ConfigWatch,
+    (watch, launcher): (&ConfigWatch, Option<UpgradeLauncher>),
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
-    // It is a copy of this process, so it begins before there are threads, signals and sockets.
-    let (launcher, watcher) = (start_launcher(), NodeWatcher::start(config)?);
+    // It is a copy of this process, too.
+    let watcher = NodeWatcher::start(config)?;
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = source.origin();
     let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;
@@ -254,17 +263,9 @@ fn await_sources(proxy: &mut Proxy, source: &mut ConfigSource, events: &ServeEve
 }
 
 /// Starts the process that starts programs for this one. Without it there are no upgrades.
-fn start_launcher() -> Option<UpgradeLauncher> {
-    let program = std::env::current_exe();
-    let launcher = program.and_then(|program| {
-        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-        UpgradeLauncher::start(program, &arguments)
-    });
-    launcher
-        .inspect_err(
-            |error| tracing::warn!(%error, "upgrades are not possible: no process can be started for them"),
-        )
-        .ok()
+fn start_launcher() -> io::Result<UpgradeLauncher> {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    UpgradeLauncher::start(std::env::current_exe()?, &arguments)
 }
 
 /// The process from `ready` on.
