@@ -24,6 +24,8 @@ pub struct FragmentSet {
     pub problem: Option<Box<str>>,
     /// When it was said.
     pub at: SystemTime,
+    /// Since when the store does not answer; `None`: it answers, be it with what is not believed yet.
+    pub lost_at: Option<SystemTime>,
 }
 
 /// One store.
@@ -35,6 +37,7 @@ pub(crate) struct BelievedStore {
     empty_at: Option<Instant>,
     /// Whether keys were passed on last, and with what problem.
     last: Option<(bool, Option<Box<str>>)>,
+    lost_at: Option<SystemTime>,
     output: UnboundedSender<FragmentSet>,
 }
 
@@ -46,7 +49,7 @@ impl BelievedStore {
         had_keys: bool,
         output: UnboundedSender<FragmentSet>,
     ) -> Self {
-        Self { source, empty_grace, had_keys, empty_at: None, last: None, output }
+        Self { source, empty_grace, had_keys, empty_at: None, last: None, lost_at: None, output }
     }
 
     /// Starts the task that asks by `follow`; `what` names it in the log. What is made anew after a panic asks for everything anew.
@@ -69,7 +72,7 @@ impl BelievedStore {
             };
             let tell = || {
                 if let Ok(mut store) = store.try_lock() {
-                    store.pass_on(None, Some(TASK_PANICKED.into()));
+                    store.hear(Err(TASK_PANICKED.into()));
                 }
             };
             weir_tasks::keep_telling(what, make, tell).await;
@@ -95,6 +98,7 @@ impl BelievedStore {
 
     /// Whether there is a receiver.
     fn hear(&mut self, report: Result<OfferedFragments, Box<str>>) -> bool {
+        self.lost_at = report.is_err().then(|| self.lost_at.unwrap_or_else(clock::date));
         match report {
             Err(problem) => {
                 self.empty_at = None;
@@ -119,7 +123,8 @@ impl BelievedStore {
         let next = (fragments.is_some(), problem.clone());
         let is_again = fragments.is_none() && self.last.as_ref() == Some(&next);
         self.last = Some(next);
-        let set = FragmentSet { source: self.source.clone(), fragments, problem, at: clock::date() };
+        let (source, at) = (self.source.clone(), clock::date());
+        let set = FragmentSet { source, fragments, problem, at, lost_at: self.lost_at };
         is_again || self.output.send(set).is_ok()
     }
 }
@@ -148,13 +153,18 @@ mod tests {
         reporter.said(keys());
         reporter.failed("away");
         reporter.failed("away");
+        reporter.failed("still away");
         reporter.said(OfferedFragments::new());
         let first = sets.recv().await.unwrap();
-        assert_eq!((first.fragments, first.problem), (Some(keys()), None));
+        assert_eq!((first.fragments, first.problem, first.lost_at), (Some(keys()), None, None));
         let away = sets.recv().await.unwrap();
         assert_eq!((away.fragments, away.problem.as_deref()), (None, Some("away")), "said once");
+        let still_away = sets.recv().await.unwrap();
+        assert_eq!(still_away.problem.as_deref(), Some("still away"));
+        assert!(away.lost_at.is_some() && still_away.lost_at == away.lost_at, "since the first failure");
         let doubted = sets.recv().await.unwrap();
         assert!(doubted.fragments.is_none() && doubted.problem.unwrap().contains("believed after"));
+        assert_eq!(doubted.lost_at, None, "it answers");
         assert_eq!(sets.recv().await.unwrap().fragments, Some(OfferedFragments::new()));
         task.abort();
     }
@@ -182,6 +192,7 @@ mod tests {
         assert_eq!((first.fragments, first.problem), (Some(keys()), None));
         let panicked = sets.recv().await.unwrap();
         assert_eq!((panicked.fragments, panicked.problem.as_deref()), (None, Some(TASK_PANICKED)));
+        assert!(panicked.lost_at.is_some());
         let doubted = sets.recv().await.unwrap();
         assert!(doubted.fragments.is_none() && doubted.problem.unwrap().contains("believed after 30 s"));
         task.abort();

@@ -89,6 +89,11 @@ fn answer(weir: &Weir, target: &str) -> String {
     Client::connect(weir.web()).fetch(target).text()
 }
 
+/// Since when the store does not answer.
+fn lost_at(weir: &Weir) -> Value {
+    weir.admin_json("/api/overview")["routes_from"][0]["lost_at_ms"].clone()
+}
+
 #[test]
 fn a_route_appears_changes_is_refused_and_disappears() {
     let etcd = Etcd::start();
@@ -119,11 +124,19 @@ fn a_route_appears_changes_is_refused_and_disappears() {
     assert_eq!((answer(&weir, "/shop"), answer(&weir, "/sound")), ("other".to_owned(), "shop".to_owned()));
     etcd.delete("/weir/routes/sound");
     eventually("the route is gone", || answer(&weir, "/sound") == "app");
-    drop((weir, etcd));
+    assert!(lost_at(&weir).is_null(), "the store answers");
+    drop(etcd);
+    eventually("the store is known to be lost", || lost_at(&weir).is_u64());
+    assert!(weir.metrics().sum("weir_config_route_stores_lost_timestamp_seconds", &[]) > 0.0);
+    assert!(
+        Client::get_by_address(weir.address("admin"), "/").text().contains("what it said last is in use")
+    );
+    drop(weir);
     assert!(fs::read_to_string(&state).expect("the state is stored").contains("/weir/routes/shop"));
     let weir = Weir::start(&text);
     assert_eq!(answer(&weir, "/shop"), "other", "the store is away");
     assert_eq!(weir.metrics().sum("weir_config_route_stores_stale", &[]), 1.0);
+    assert!(lost_at(&weir).is_u64(), "it was not there at the start");
 }
 
 /// Panics of the tasks that follow the store and hand over what it says; the second round proves that they went on after the first.
