@@ -42,6 +42,7 @@ use crate::workspace::Workspace;
 #[derive(Parser)]
 #[command(
     name = "cargo xtask",
+    bin_name = "cargo xtask",
     about = "Everything that a developer or CI runs",
     arg_required_else_help = true
 )]

@@ -53,6 +53,10 @@ pub(crate) struct ManifestsArguments {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &ManifestsArguments) -> anyhow::Result<()> {
+    helm(workspace)
+        .arg("version")
+        .read()
+        .context("this needs Helm 3 in the PATH: https://helm.sh/docs/intro/install")?;
     helm(workspace).args(["lint", "--strict", CHART]).run()?;
     for values in LINTED {
         helm(workspace).args(["lint", "--strict", CHART, "--set", values]).run()?;
@@ -84,11 +88,7 @@ fn render(workspace: &Workspace, manifest: &Manifest) -> anyhow::Result<String> 
     let Manifest { namespace, arguments, .. } = manifest;
     let template =
         ["template", "weir", CHART, "--kube-version", KUBERNETES_VERSION, "--namespace", namespace];
-    let rendered = helm(workspace)
-        .args(template)
-        .args(*arguments)
-        .read()
-        .context("this needs Helm 3: https://helm.sh/docs/intro/install")?;
+    let rendered = helm(workspace).args(template).args(*arguments).read()?;
     let command: Vec<&str> = template.iter().chain(*arguments).copied().collect();
     let mut text = format!("# Rendered from {CHART}: helm {}\n", command.join(" "));
     let _infallible = write!(

@@ -59,7 +59,7 @@ fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
             .env("CGO_ENABLED", "0")
             .limit(LIMIT)
             .run()
-            .context("Go builds the control plane: apt-get install golang")?;
+            .context("the control plane was not built; this needs Go (apt-get install golang)")?;
     }
     if link.read_link().ok().as_ref() != Some(&file) {
         put_link(&file, &link).with_context(|| format!("cannot link {}", link.display()))?;

@@ -21,7 +21,6 @@ use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
 use weir_observe::access_log::syslog::{Facility, Severity, SyslogFraming};
 use weir_observe::access_log::{LogTemplate, UnixMicros};
 
-use crate::kept_tasks;
 use crate::privileges;
 use crate::threads;
 use weir_proxy::net::clock;
@@ -206,7 +205,7 @@ fn start(
     let output = Arc::new(LogOutput { sender, progress: Arc::clone(&progress), lines_max });
     std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
         let _registration = threads::register();
-        kept_tasks::keep_thread("the writer of an access log", || {
+        weir_tasks::keep_thread("the writer of an access log", || {
             write_all(&receiver, &mut destination, &progress);
         });
         drop(writing);

@@ -18,7 +18,6 @@ use weir_config::Dns;
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{self, Name};
 use crate::ejection::ReviewedPlans;
-use crate::kept_tasks::{self, RestartPauses};
 use crate::worker_queries::WorkerQueries;
 use crate::{certificates, ejection, limit_exchange};
 use weir_proxy::state::access::{LiveFile, LiveKeys};
@@ -50,7 +49,7 @@ pub(crate) async fn run(
         };
         // The tasks of parts that it has not come to begin with the next config.
         if catch_unwind(AssertUnwindSafe(follow)).is_err() {
-            kept_tasks::note_restart("following the config", &mut RestartPauses::default());
+            weir_tasks::note_restart("following the config", &mut weir_tasks::RestartPauses::default());
         }
     }
 }
@@ -90,7 +89,7 @@ impl OwnedTask {
         what: &'static str,
         make: impl FnMut() -> F + Send + 'static,
     ) -> Self {
-        tokio::spawn(kept_tasks::keep(what, make)).into()
+        tokio::spawn(weir_tasks::keep(what, make)).into()
     }
 }
 
@@ -131,7 +130,12 @@ impl BackgroundTasks {
         self.follow_credentials(snapshot, &mut before);
         for store in &snapshot.stores {
             let key = TaskKey::Store(address(store));
-            let start = || tokio::spawn(limit_exchange::keep_exchanging(Arc::clone(store))).into();
+            let start = || {
+                let store = Arc::clone(store);
+                OwnedTask::keep("limits that nodes share", move || {
+                    limit_exchange::keep_exchanging(Arc::clone(&store))
+                })
+            };
             let task = before.remove(&key).unwrap_or_else(start);
             self.tasks.insert(key, task);
         }

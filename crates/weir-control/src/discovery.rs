@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, Notify};
 use weir_config::Config;
 use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, ServerSet};
 
@@ -51,13 +51,16 @@ impl DiscoveryThread {
             let _registration = threads::register();
             let ((servers, said), (fragments, routes)) = (unbounded_channel(), unbounded_channel());
             let output = DiscoveryOutput { servers, fragments };
+            let (said, routes) = (OnItsWay::new(said), OnItsWay::new(routes));
+            let hand_over = || async { said.lock().await.hand_over(&commands).await };
+            let hand_over_routes = || async { routes.lock().await.hand_over(&commands).await };
             runtime.block_on(async {
                 tokio::select! {
                     ((), (), ()) = async {
                         tokio::join!(
                             weir_discovery::run(next, output),
-                            hand_over(said, &commands),
-                            hand_over_routes(routes, &commands)
+                            weir_tasks::keep("the hand-over of servers", hand_over),
+                            weir_tasks::keep("the hand-over of routes", hand_over_routes)
                         )
                     } => {}
                     () = stopped.notified() => {}
@@ -84,48 +87,70 @@ impl Drop for DiscoveryThread {
     }
 }
 
-/// Hands over what sources say, until they end or there is no owner any more; of several sets of one upstream the last.
-async fn hand_over(mut said: UnboundedReceiver<ServerSet>, commands: &CommandSender) {
-    let under_way = CommandsUnderWay::default();
-    while let Some(set) = said.recv().await {
-        let mut sets = vec![set];
-        loop {
-            while let Ok(set) = said.try_recv() {
-                sets.retain(|known| known.upstream != set.upstream);
-                sets.push(set);
-            }
-            if under_way.count() < COMMANDS_MAX {
-                break;
-            }
-            tokio::time::sleep(BUSY_PAUSE).await;
+/// What is said on its way to the owner of the proxy: it outlives a panic.
+struct OnItsWay<T> {
+    said: UnboundedReceiver<T>,
+    in_hand: Vec<T>,
+}
+
+impl<T> OnItsWay<T> {
+    fn new(said: UnboundedReceiver<T>) -> Mutex<Self> {
+        Mutex::new(Self { said, in_hand: Vec::new() })
+    }
+
+    /// Whether there is something in hand, once there is.
+    async fn wait(&mut self) -> bool {
+        if self.in_hand.is_empty() {
+            self.in_hand.extend(self.said.recv().await);
         }
-        if !commands.set_servers(sets, under_way.one_more()) {
-            return;
+        !self.in_hand.is_empty()
+    }
+}
+
+impl OnItsWay<ServerSet> {
+    /// Hands over what sources say, until they end or there is no owner any more; of several sets of one upstream the last.
+    async fn hand_over(&mut self, commands: &CommandSender) {
+        let under_way = CommandsUnderWay::default();
+        while self.wait().await {
+            loop {
+                while let Ok(set) = self.said.try_recv() {
+                    self.in_hand.retain(|known| known.upstream != set.upstream);
+                    self.in_hand.push(set);
+                }
+                if under_way.count() < COMMANDS_MAX {
+                    break;
+                }
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
+            if !commands.set_servers(std::mem::take(&mut self.in_hand), under_way.one_more()) {
+                return;
+            }
         }
     }
 }
 
-/// Hands over what stores of routes say, until they end or there is no owner any more; of several words of one store the last.
-async fn hand_over_routes(mut said: UnboundedReceiver<FragmentSet>, commands: &CommandSender) {
-    let under_way = CommandsUnderWay::default();
-    while let Some(set) = said.recv().await {
-        let mut sets = vec![set];
-        tokio::time::sleep(ROUTES_COALESCING).await;
-        loop {
-            while let Ok(set) = said.try_recv() {
-                // Keys are not forgotten for a problem that came later.
-                sets.retain(|known| {
-                    known.source != set.source || known.fragments.is_some() && set.fragments.is_none()
-                });
-                sets.push(set);
+impl OnItsWay<FragmentSet> {
+    /// Hands over what stores of routes say, until they end or there is no owner any more; of several words of one store the last.
+    async fn hand_over(&mut self, commands: &CommandSender) {
+        let under_way = CommandsUnderWay::default();
+        while self.wait().await {
+            tokio::time::sleep(ROUTES_COALESCING).await;
+            loop {
+                while let Ok(set) = self.said.try_recv() {
+                    // Keys are not forgotten for a problem that came later.
+                    self.in_hand.retain(|known| {
+                        known.source != set.source || known.fragments.is_some() && set.fragments.is_none()
+                    });
+                    self.in_hand.push(set);
+                }
+                if under_way.count() == 0 {
+                    break;
+                }
+                tokio::time::sleep(BUSY_PAUSE).await;
             }
-            if under_way.count() == 0 {
-                break;
+            if !commands.set_fragments(std::mem::take(&mut self.in_hand), under_way.one_more()) {
+                return;
             }
-            tokio::time::sleep(BUSY_PAUSE).await;
-        }
-        if !commands.set_fragments(sets, under_way.one_more()) {
-            return;
         }
     }
 }

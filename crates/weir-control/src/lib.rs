@@ -54,7 +54,6 @@ mod trace_counts;
 mod profile;
 mod whole_files;
 mod threads;
-mod kept_tasks;
 mod features;
 mod sys;
 

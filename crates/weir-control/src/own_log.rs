@@ -16,8 +16,6 @@ use std::time::Duration;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::faults::{self, ControlFault};
 
-use crate::kept_tasks;
-
 /// Lines that wait to be written.
 const LINES_MAX: usize = 1_000;
 
@@ -127,7 +125,7 @@ impl OwnLog {
         let log = Self(Arc::new(shared));
         let (writing, mut output) = (log.clone(), output);
         std::thread::Builder::new().name("weir-log".into()).spawn(move || {
-            kept_tasks::keep_thread("the writer of this log", || writing.write_on(&mut output));
+            weir_tasks::keep_thread("the writer of this log", || writing.write_on(&mut output));
         })?;
         Ok(log)
     }

@@ -6,7 +6,6 @@ use std::fs;
 
 use weir_observe::ProcessStats;
 
-use crate::kept_tasks;
 use crate::panics;
 use crate::privileges;
 use weir_proxy::net::temporary_files;
@@ -27,7 +26,7 @@ pub(crate) fn figures() -> ProcessStats {
     figures.filters_system_calls = privileges::filters_system_calls();
     figures.denied_system_calls = privileges::denied_calls();
     figures.panics = panics::count();
-    figures.task_restarts = kept_tasks::restarts();
+    figures.task_restarts = weir_tasks::restarts();
     figures.open_fds = open_files();
     figures.max_fds = Some(open_files_max()).filter(|max| *max != u64::MAX);
     figures

@@ -35,7 +35,10 @@ pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
                     Err(problem) => reporter.failed(&problem),
                 }
             }
-            Err(_runtime_ends) => return,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_runtime_ends) => return,
+            },
         }
         tokio::time::sleep(INTERVAL).await;
     }

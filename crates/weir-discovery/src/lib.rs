@@ -20,6 +20,7 @@ mod xds;
 mod http_client;
 mod source_connection;
 mod weights;
+mod believed_store;
 mod route_report;
 
 // From a source to the set that goes out.
@@ -31,7 +32,7 @@ mod backoff;
 mod server_set;
 mod clock;
 
-pub use route_sources::FragmentSet;
+pub use believed_store::FragmentSet;
 pub use run::{DiscoveryConfig, DiscoveryOutput, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
 pub use state_file::{StoredServers, stored_servers};

@@ -1,11 +1,18 @@
-//! The way of a source to what is believed of it: reports with the number of the source.
+//! The way of a source to what is believed of it: reports with the number of the source. A task that panics is begun anew, and reported as a
+//! source without an answer until then.
 
 use std::fmt::Display;
+use std::future::Future;
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
 
 use crate::server_set::DiscoveredServer;
 use crate::source_state::SourceReport;
+
+/// Why there is no answer after a panic.
+pub(crate) const TASK_PANICKED: &str =
+    "the task that asks it has ended by a defect of Weir and is begun anew after a pause: see the log";
 
 /// A report on its way.
 #[derive(Debug)]
@@ -37,5 +44,17 @@ impl Reporter {
     pub(crate) fn send(&self, report: SourceReport) {
         let message = SourceMessage { upstream: self.upstream.clone(), id: self.id, report };
         let _ended = self.reports.send(message);
+    }
+
+    /// Starts the task that reports this way; `what` names it in the log. What is made anew after a panic asks for everything anew.
+    pub(crate) fn keep<F: Future<Output = ()> + Send + 'static>(
+        self,
+        what: &'static str,
+        mut follow: impl FnMut(Self) -> F + Send + 'static,
+    ) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            let tell = || self.failed(TASK_PANICKED);
+            weir_tasks::keep_telling(what, || follow(self.clone()), tell).await;
+        })
     }
 }

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
+use weir_tasks::RestartPauses;
 
+use crate::believed_store::FragmentSet;
 use crate::dns::{DnsQuestion, DnsResolvers};
 use crate::report::{Reporter, SourceMessage};
-use crate::route_sources::{FollowedRoutes, FragmentSet};
+use crate::route_sources::FollowedRoutes;
 use crate::server_set::ServerSet;
 use crate::source_state::SourceState;
 use crate::state_file::StoredUpstream;
@@ -61,37 +64,70 @@ pub struct DiscoveryOutput {
     pub fragments: UnboundedSender<FragmentSet>,
 }
 
-/// Follows every config, and sends the servers of each upstream whenever they or what is said of them change. Ends when `configs` or `sets`
-/// does; then all sources end, too.
-pub async fn run(mut configs: UnboundedReceiver<DiscoveryConfig>, output: DiscoveryOutput) {
-    let DiscoveryOutput { servers: sets, fragments } = output;
-    let mut route_sources = FollowedRoutes::new(fragments);
-    let (reports, mut reported) = unbounded_channel();
-    let mut followed_sources = FollowedSources::new(reports);
-    loop {
-        let due = followed_sources.due();
-        tokio::select! {
-            config = configs.recv() => match config {
-                Some(config) => {
-                    route_sources.follow(&config.route_sources, &config.settings);
-                    followed_sources.follow(config);
-                }
-                None => break,
-            },
-            Some(report) = reported.recv() => followed_sources.hear(report),
-            () = tokio::time::sleep_until(due.unwrap_or_else(clock::now).into()), if due.is_some() => {
-                for set in followed_sources.take() {
-                    if sets.send(set).is_err() {
-                        return followed_sources.store().await;
+/// Follows every config, and sends the servers of each upstream whenever they or what is said of them change. Ends when `configs` or the
+/// receiver of servers does; then all sources end, too.
+pub async fn run(configs: UnboundedReceiver<DiscoveryConfig>, output: DiscoveryOutput) {
+    let (reports, reported) = unbounded_channel();
+    let discovery = Mutex::new(Discovery {
+        configs,
+        config: None,
+        reported,
+        servers: output.servers,
+        followed_routes: FollowedRoutes::new(output.fragments),
+        followed_sources: FollowedSources::new(reports),
+    });
+    weir_tasks::keep("all sources", || async { discovery.lock().await.run().await }).await;
+}
+
+/// What outlives a panic in the task of all sources.
+struct Discovery {
+    configs: UnboundedReceiver<DiscoveryConfig>,
+    /// The one that is followed.
+    config: Option<DiscoveryConfig>,
+    reported: UnboundedReceiver<SourceMessage>,
+    servers: UnboundedSender<ServerSet>,
+    followed_routes: FollowedRoutes,
+    followed_sources: FollowedSources,
+}
+
+impl Discovery {
+    /// Begun again, it has ended by a panic: all sources of servers are asked anew, with what is known of them.
+    async fn run(&mut self) {
+        if self.config.is_some() {
+            self.followed_sources.forget_tasks();
+            self.follow();
+        }
+        loop {
+            let due = self.followed_sources.due();
+            tokio::select! {
+                config = self.configs.recv() => {
+                    self.config = config;
+                    if self.config.is_none() {
+                        break;
                     }
+                    self.follow();
                 }
-                if followed_sources.is_store_due() {
-                    followed_sources.store().await;
+                Some(report) = self.reported.recv() => self.followed_sources.hear(report),
+                () = tokio::time::sleep_until(due.unwrap_or_else(clock::now).into()), if due.is_some() => {
+                    for set in self.followed_sources.take() {
+                        if self.servers.send(set).is_err() {
+                            return self.followed_sources.store().await;
+                        }
+                    }
+                    if self.followed_sources.is_store_due() {
+                        self.followed_sources.store().await;
+                    }
                 }
             }
         }
+        self.followed_sources.store().await;
     }
-    followed_sources.store().await;
+
+    fn follow(&mut self) {
+        let Some(config) = &self.config else { return };
+        self.followed_routes.follow(&config.route_sources, &config.settings);
+        self.followed_sources.follow(config.clone());
+    }
 }
 
 /// A source that is followed.
@@ -125,6 +161,7 @@ struct FollowedSources {
     state_file: Option<PathBuf>,
     store_at: Option<Instant>,
     store_fails: bool,
+    store_pauses: RestartPauses,
 }
 
 impl FollowedSources {
@@ -142,37 +179,43 @@ impl FollowedSources {
             state_file: None,
             store_at: None,
             store_fails: false,
+            store_pauses: RestartPauses::default(),
         }
     }
 
     fn follow(&mut self, config: DiscoveryConfig) {
-        let mut before = std::mem::take(&mut self.sources);
         if self.state_file != config.settings.state_file {
             self.state_file.clone_from(&config.settings.state_file);
             self.remembered = self.state_file.as_deref().map(state_file::read).unwrap_or_default();
         }
         // Sources with other settings begin anew, with what is known of them.
         if self.settings != config.settings || self.dns != config.dns {
-            self.remember(&before);
-            before.clear();
-            (self.resolvers, self.xds) = (None, None);
+            self.forget_tasks();
         }
         (self.settings, self.dns) = (config.settings, config.dns);
+        let wanted: HashMap<&str, &ServerSource> =
+            config.sources.iter().map(|(upstream, source)| (&**upstream, &**source)).collect();
+        // In place: a panic on the way takes no other source along.
+        self.sources.retain(|upstream, followed| wanted.get(&**upstream) == Some(&&*followed.source));
         for (upstream, source) in config.sources {
-            let kept = before.remove(&upstream).filter(|kept| *kept.source == *source);
-            let followed = kept.unwrap_or_else(|| self.start(&upstream, source));
-            self.pending.insert(upstream.clone());
-            self.sources.insert(upstream, followed);
+            if !self.sources.contains_key(&upstream) {
+                let started = self.start(&upstream, source);
+                self.sources.insert(upstream.clone(), started);
+            }
+            self.pending.insert(upstream);
         }
     }
 
-    fn remember(&mut self, sources: &HashMap<Box<str>, FollowedSource>) {
-        for (upstream, followed) in sources {
+    /// Ends all tasks, and remembers what they have said.
+    fn forget_tasks(&mut self) {
+        for (upstream, followed) in &self.sources {
             if let Some((servers, said_at)) = followed.state.known() {
                 let known = StoredUpstream::new(followed.state.source(), servers, said_at);
                 self.remembered.insert(upstream.clone(), known);
             }
         }
+        self.sources.clear();
+        (self.resolvers, self.xds) = (None, None);
     }
 
     fn start(&mut self, upstream: &str, source: Arc<ServerSource>) -> FollowedSource {
@@ -191,12 +234,22 @@ impl FollowedSources {
 
     fn start_task(&mut self, source: &ServerSource, reporter: Reporter) -> JoinHandle<()> {
         let question = match source {
-            ServerSource::File(path) => return tokio::spawn(file_source::follow(path.clone(), reporter)),
+            ServerSource::File(path) => {
+                let path = path.clone();
+                return reporter
+                    .keep("a file of servers", move |reporter| file_source::follow(path.clone(), reporter));
+            }
             ServerSource::Consul(service) => {
-                return tokio::spawn(consul::follow(service.clone(), self.settings.consul.clone(), reporter));
+                let (service, agent) = (service.clone(), self.settings.consul.clone());
+                return reporter.keep("servers in Consul", move |reporter| {
+                    consul::follow(service.clone(), agent.clone(), reporter)
+                });
             }
             ServerSource::Etcd(prefix) => {
-                return tokio::spawn(etcd::follow(prefix.clone(), self.settings.etcd.clone(), reporter));
+                let (prefix, cluster) = (prefix.clone(), self.settings.etcd.clone());
+                return reporter.keep("servers in etcd", move |reporter| {
+                    etcd::follow(prefix.clone(), cluster.clone(), reporter)
+                });
             }
             ServerSource::Cds(name) => {
                 return self.follow_xds(FollowedResource::Cluster(name.clone()), reporter);
@@ -207,11 +260,18 @@ impl FollowedSources {
             ServerSource::Dns { host, port } => DnsQuestion::Addresses { host: host.clone(), port: *port },
             ServerSource::Srv(name) => DnsQuestion::Srv(name.clone()),
         };
-        let dns = &self.dns;
-        let new_resolvers = || dns::resolvers(dns).map_err(|error| error.to_string().into());
+        self.follow_dns(question, reporter)
+    }
+
+    fn follow_dns(&mut self, question: DnsQuestion, reporter: Reporter) -> JoinHandle<()> {
+        let dns = self.dns.clone();
+        let new_resolvers = || dns::resolvers(&dns).map_err(|error| error.to_string().into());
         match self.resolvers.get_or_insert_with(new_resolvers) {
             Ok(resolvers) => {
-                tokio::spawn(dns::follow(question, self.dns.clone(), Arc::clone(resolvers), reporter))
+                let resolvers = Arc::clone(resolvers);
+                reporter.keep("servers in DNS", move |reporter| {
+                    dns::follow(question.clone(), dns.clone(), Arc::clone(&resolvers), reporter)
+                })
             }
             Err(why) => {
                 reporter.failed(&format!("names cannot be resolved: {why} (see the section [dns])"));
@@ -278,7 +338,19 @@ impl FollowedSources {
         let written = tokio::task::spawn_blocking(move || {
             state_file::write(&path, upstreams).map_err(|error| (path, error))
         });
-        let failure = written.await.ok().and_then(Result::err);
+        let written = match written.await {
+            Ok(written) => written,
+            // Written anew after the pause; there is no panic when the event loop ends.
+            Err(ended) => {
+                if ended.is_panic() {
+                    let pause =
+                        weir_tasks::note_restart("the file of last known servers", &mut self.store_pauses);
+                    self.store_at = Some(clock::now() + pause);
+                }
+                return;
+            }
+        };
+        let failure = written.err();
         if let Some((path, error)) = failure.as_ref().filter(|_| !self.store_fails) {
             tracing::warn!(file = %path.display(), %error, "the last known servers cannot be stored");
         }

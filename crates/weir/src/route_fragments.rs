@@ -31,9 +31,10 @@ pub(crate) struct RouteFragments {
     unwritten: BTreeMap<Box<str>, String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct SourceWord {
     said_at: Option<SystemTime>,
+    lost_at: Option<SystemTime>,
     problem: Option<Box<str>>,
 }
 
@@ -55,12 +56,12 @@ impl RouteFragments {
 
     /// Takes in what stores say, to go over to it later.
     pub(crate) fn hear(&mut self, sets: Vec<FragmentSet>, file: &mut ConfigFile) {
-        for FragmentSet { source, fragments, problem, at } in sets {
-            let word = self.said.entry(source.clone()).or_insert(SourceWord { said_at: None, problem: None });
+        for FragmentSet { source, fragments, problem, at, lost_at } in sets {
+            let word = self.said.entry(source.clone()).or_default();
             if let Some(problem) = problem.as_ref().filter(|problem| word.problem.as_ref() != Some(problem)) {
                 tracing::warn!(source = &*source, %problem, "the store of routes has a problem; the routes in use stay");
             }
-            word.problem = problem;
+            (word.problem, word.lost_at) = (problem, lost_at);
             if let Some(fragments) = fragments {
                 word.said_at = Some(at);
                 self.is_due |= file.offer(&source, fragments);
@@ -113,12 +114,11 @@ impl RouteFragments {
         let config = proxy.config_of_file();
         let statements = config.route_sources.iter().map(|source| {
             let (word, report) = (self.said.get(&source.name), self.reports.get(&source.name));
-            let said_at = word.and_then(|word| word.said_at?.duration_since(UNIX_EPOCH).ok());
             RoutesFromOverview {
                 name: source.name.to_string(),
                 store: source.store.to_string(),
-                said_at_ms: said_at.and_then(|time| u64::try_from(time.as_millis()).ok()),
-                lost_at_ms: None,
+                said_at_ms: word.and_then(|word| millis(word.said_at?)),
+                lost_at_ms: word.and_then(|word| millis(word.lost_at?)),
                 missing: Vec::new(),
                 problem: word.and_then(|word| word.problem.as_deref().map(str::to_owned)),
                 keys: report
@@ -142,6 +142,11 @@ impl RouteFragments {
             tracing::warn!(source = &*source.name, file = %path.display(), %error, "the routes in use cannot be stored");
         }
     }
+}
+
+/// Milliseconds since 1970.
+fn millis(time: SystemTime) -> Option<u64> {
+    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
 fn refused(key: &str, lines: &[String]) -> RefusedFragment {

@@ -22,7 +22,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
     // weir-traffic for a test alone: from records of DNS to the shares of servers.
-    ("weir-discovery", &["weir-config", "weir-http", "weir-traffic"]),
+    ("weir-tasks", &[]),
+    ("weir-discovery", &["weir-config", "weir-http", "weir-tasks", "weir-traffic"]),
     ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
     ("weir-kubernetes", &["weir-config", "weir-gateway"]),
     (
@@ -39,6 +40,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-http",
             "weir-observe",
             "weir-proxy",
+            "weir-tasks",
             "weir-traffic",
         ],
     ),

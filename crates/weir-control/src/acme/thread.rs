@@ -17,7 +17,6 @@ use weir_proxy::state::snapshot::Snapshot;
 
 use super::host;
 use super::issuer::Issuer;
-use crate::kept_tasks;
 use crate::threads;
 
 /// The running thread; stopped and waited for when dropped.
@@ -82,7 +81,7 @@ async fn run(configs: UnboundedReceiver<AcmeConfig>, issuers: Arc<Issuers>) {
     issuers.set_lookups(lookups);
     let tasks = AcmeTasks { issuers, configs, config: Vec::new(), next_lookups, running: HashMap::new() };
     let tasks = tokio::sync::Mutex::new(tasks);
-    kept_tasks::keep("the issuers of certificates", || async { tasks.lock().await.run().await }).await;
+    weir_tasks::keep("the issuers of certificates", || async { tasks.lock().await.run().await }).await;
 }
 
 /// The tasks of all issuers, by the address of what they hold.
@@ -167,7 +166,7 @@ impl IssuerTasks {
                         start(&issuer, &mut hosts.borrow_mut(), &host);
                     }
                 };
-                kept_tasks::keep("the hosts on demand", take).await;
+                weir_tasks::keep("the hosts on demand", take).await;
             }
         });
         Self { issuer, hosts, _on_demand: AcmeTask(on_demand.abort_handle()) }
@@ -196,7 +195,7 @@ fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, AcmeTask>, host: &st
         let task = tokio::task::spawn_local(async move {
             // Begun anew, it reads what the one before has stored.
             let make = || host::keep(Rc::clone(&issuer), host.clone());
-            kept_tasks::keep("the certificate of a host", make).await;
+            weir_tasks::keep("the certificate of a host", make).await;
         });
         AcmeTask(task.abort_handle())
     });

@@ -15,7 +15,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{EjectionRules, OutlierChange, OutlierWindow};
 
-use crate::kept_tasks;
 use crate::slow_start;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::due_upstreams::DueUpstreams;
@@ -175,7 +174,7 @@ impl ReviewSchedule {
                 upstream,
                 "the review of ejected servers has ended by a defect of Weir and is begun anew in a minute; until then, ejected servers stay ejected"
             );
-            kept_tasks::count_restart();
+            weir_tasks::count_restart();
             self.begin_anew(number);
             return;
         };

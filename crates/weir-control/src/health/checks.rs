@@ -21,7 +21,6 @@ use super::checked_server::CheckedServer;
 use super::jitter::Jitter;
 use super::probe::Probe;
 use super::thread_pause::ThreadPause;
-use crate::kept_tasks;
 use crate::process::open_files_max;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::buffer::BufferStock;
@@ -237,7 +236,7 @@ impl ActiveChecks {
         let Some((place, checks)) = found else { return };
         let ServerCheck { plan, index, verdict, .. } = checks.checks.swap_remove(place);
         let (upstream, server) = (&plan.config.name, &*plan.config.servers[index].name);
-        kept_tasks::count_restart();
+        weir_tasks::count_restart();
         tracing::error!(
             upstream = &**upstream,
             server,

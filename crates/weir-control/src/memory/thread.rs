@@ -18,7 +18,6 @@ use super::limits::{budget_of_cgroup, machine_bytes};
 use super::steps::{BEGINS, MemorySteps, count_to_free};
 use super::usage::{MemoryUsage, UsageReader};
 use super::{MemoryFiles, MemoryPlan, MemoryView, limits};
-use crate::kept_tasks;
 use crate::threads;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
@@ -74,7 +73,7 @@ impl MemoryThread {
             let watch = tokio::sync::Mutex::new(MemoryWatch::new(sources));
             runtime.block_on(async {
                 tokio::select! {
-                    () = kept_tasks::keep("the watch of the memory", || async { watch.lock().await.run().await }) => {}
+                    () = weir_tasks::keep("the watch of the memory", || async { watch.lock().await.run().await }) => {}
                     () = stopped.notified() => {}
                 }
             });

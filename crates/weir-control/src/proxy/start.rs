@@ -48,6 +48,7 @@ use weir_proxy::net::cpus;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::BoundAddress;
 use weir_proxy::state::connection_list::WorkerQuery;
+use weir_proxy::state::faults;
 use weir_proxy::state::memory_guard::MemoryGuard;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
@@ -273,6 +274,7 @@ impl Proxy {
         snapshot: &Arc<Snapshot>,
         task_configs: UnboundedReceiver<TaskConfig>,
     ) -> Result<(), StartError> {
+        weir_tasks::strike_tasks_by(faults::strike_task);
         let (due_upstreams, queries) = (Arc::clone(&self.inputs.due_upstreams), Arc::clone(&self.queries));
         runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries));
         let stop = Arc::clone(&self.stop_control);

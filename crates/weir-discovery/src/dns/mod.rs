@@ -44,6 +44,7 @@ pub(crate) struct DnsResolvers {
 }
 
 /// What is asked for.
+#[derive(Clone)]
 pub(crate) enum DnsQuestion {
     Addresses { host: Box<str>, port: u16 },
     Srv(Box<str>),

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{XdsControlPlane, XdsNode};
@@ -16,7 +17,7 @@ use super::messages::discovery::{DeltaRequest, DeltaResponse, NodeMessage};
 use super::resources::{FollowedResources, Reports};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::report::Reporter;
+use crate::report::{Reporter, TASK_PANICKED};
 use crate::source_connection::{self, SourceConnector};
 use crate::source_state::SourceReport;
 
@@ -63,8 +64,21 @@ impl XdsClient {
     /// Starts it; it connects when there is something to follow.
     pub(crate) fn start(control_plane: XdsControlPlane) -> Self {
         let (commands, received) = unbounded_channel();
-        let task = tokio::spawn(run(control_plane, received)).abort_handle();
-        Self { commands, task }
+        let client = Mutex::new(ClientTask {
+            session: FollowingState::new(control_plane.answer_timeout),
+            control_plane,
+            commands: received,
+        });
+        let task = tokio::spawn(async move {
+            let tell = || {
+                if let Ok(mut client) = client.try_lock() {
+                    client.session.fail(TASK_PANICKED);
+                }
+            };
+            let make = || async { client.lock().await.run().await };
+            weir_tasks::keep_telling("the stream of a control plane", make, tell).await;
+        });
+        Self { commands, task: task.abort_handle() }
     }
 
     /// Follows a resource until the task is dropped.
@@ -78,92 +92,114 @@ impl XdsClient {
     }
 }
 
-/// What is followed, and by whom.
+/// What is followed, and by which upstreams.
 struct FollowingState {
     resources: FollowedResources,
-    reporters: HashMap<u64, Reporter>,
+    answer_timeout: Duration,
+    followers: HashMap<u64, (FollowedResource, Reporter)>,
     /// Why the control plane does not answer now.
     outage: Option<String>,
 }
 
 impl FollowingState {
+    fn new(answer_timeout: Duration) -> Self {
+        let resources = FollowedResources::new(answer_timeout);
+        Self { resources, answer_timeout, followers: HashMap::new(), outage: None }
+    }
+
+    /// Everything is asked for anew, without the versions that were known.
+    fn begin_anew(&mut self) {
+        self.resources = FollowedResources::new(self.answer_timeout);
+        for (id, (follows, _)) in &self.followers {
+            self.resources.follow(*id, follows.clone());
+        }
+    }
+
     fn obey(&mut self, command: ClientCommand) {
         match command {
             ClientCommand::Follow { follows, reporter } => {
                 let id = reporter.id;
-                self.reporters.insert(id, reporter);
+                self.followers.insert(id, (follows.clone(), reporter));
                 let known = self.resources.follow(id, follows);
                 self.tell(known);
-                if let (Some(outage), Some(reporter)) = (&self.outage, self.reporters.get(&id)) {
+                if let (Some(outage), Some((_, reporter))) = (&self.outage, self.followers.get(&id)) {
                     reporter.failed(outage.as_str());
                 }
             }
             ClientCommand::Forget(id) => {
+                self.followers.remove(&id);
                 self.resources.forget(id);
-                self.reporters.remove(&id);
             }
         }
     }
 
     fn tell(&self, reports: Reports) {
         for (id, report) in reports {
-            if let Some(reporter) = self.reporters.get(&id) {
+            if let Some((_, reporter)) = self.followers.get(&id) {
                 reporter.send(report);
             }
         }
     }
 
-    fn fail(&mut self, problem: &CallProblem) {
-        let problem = problem.to_string();
-        for reporter in self.reporters.values() {
-            reporter.send(SourceReport::Failed(problem.as_str().into()));
+    fn fail(&mut self, problem: &str) {
+        for (_, reporter) in self.followers.values() {
+            reporter.send(SourceReport::Failed(problem.into()));
         }
-        self.outage = Some(problem);
+        self.outage = Some(problem.to_owned());
     }
 }
 
-async fn run(control_plane: XdsControlPlane, mut commands: UnboundedReceiver<ClientCommand>) {
-    let tls_of = |url| source_connection::connector(url, control_plane.tls.as_ref(), &[b"h2"]);
-    let members: Vec<_> = control_plane.urls.iter().map(|url| (url, tls_of(url))).collect();
-    let mut session = FollowingState {
-        resources: FollowedResources::new(control_plane.answer_timeout),
-        reporters: HashMap::new(),
-        outage: None,
-    };
-    let mut backoff = Backoff::default();
-    let mut member = 0;
-    loop {
-        while session.resources.is_empty() {
-            match commands.recv().await {
-                Some(command) => session.obey(command),
-                None => return,
+/// What outlives a panic.
+struct ClientTask {
+    control_plane: XdsControlPlane,
+    session: FollowingState,
+    commands: UnboundedReceiver<ClientCommand>,
+}
+
+impl ClientTask {
+    async fn run(&mut self) {
+        // After a panic, nothing that was read is trusted.
+        self.session.begin_anew();
+        let Self { control_plane, session, commands } = self;
+        let tls_of = |url| source_connection::connector(url, control_plane.tls.as_ref(), &[b"h2"]);
+        let members: Vec<_> = control_plane.urls.iter().map(|url| (url, tls_of(url))).collect();
+        let mut backoff = Backoff::default();
+        let mut member = 0;
+        loop {
+            while session.resources.is_empty() {
+                match commands.recv().await {
+                    Some(command) => session.obey(command),
+                    None => return,
+                }
             }
-        }
-        let Some((url, tls)) = members.get(member % members.len().max(1)) else {
-            let missing = "`discovery.xds.url` is missing".to_owned();
-            session.fail(&CallProblem::Refused("the control plane cannot be asked:".into(), missing));
-            return;
-        };
-        let token = control_plane.token.as_ref().map(|token| &*token.0);
-        let opening = Call::open(url, tls.as_ref().map(|tls: &SourceConnector| tls), PATH, token);
-        let opened = while_obeying(opening, &mut session, &mut commands).await;
-        let ended = match opened {
-            Ok(call) => {
-                let stream = ResourceStream { call, node: Some(node(&control_plane.node)), settles_at: None };
-                stream.serve(&mut session, &mut commands, &mut backoff).await
+            let Some((url, tls)) = members.get(member % members.len().max(1)) else {
+                let missing = "`discovery.xds.url` is missing".to_owned();
+                let problem = CallProblem::Refused("the control plane cannot be asked:".into(), missing);
+                session.fail(&problem.to_string());
+                return;
+            };
+            let token = control_plane.token.as_ref().map(|token| &*token.0);
+            let opening = Call::open(url, tls.as_ref().map(|tls: &SourceConnector| tls), PATH, token);
+            let opened = while_obeying(opening, session, commands).await;
+            let ended = match opened {
+                Ok(call) => {
+                    let node = Some(node(&control_plane.node));
+                    let stream = ResourceStream { call, node, settles_at: None };
+                    stream.serve(session, commands, &mut backoff).await
+                }
+                Err(problem) => Err(problem),
+            };
+            if let Err(problem) = ended {
+                member += 1;
+                // One of several addresses that does not answer is no outage; all of them are.
+                if member % members.len() == 0 {
+                    session.fail(&problem.to_string());
+                } else {
+                    tracing::debug!(%problem, "the next address of the control plane is asked");
+                }
+                let pause = tokio::time::sleep(backoff.next_wait(clock::random()));
+                while_obeying(pause, session, commands).await;
             }
-            Err(problem) => Err(problem),
-        };
-        if let Err(problem) = ended {
-            member += 1;
-            // One of several addresses that does not answer is no outage; all of them are.
-            if member % members.len() == 0 {
-                session.fail(&problem);
-            } else {
-                tracing::debug!(%problem, "the next address of the control plane is asked");
-            }
-            let pause = tokio::time::sleep(backoff.next_wait(clock::random()));
-            while_obeying(pause, &mut session, &mut commands).await;
         }
     }
 }

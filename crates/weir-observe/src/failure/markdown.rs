@@ -17,6 +17,8 @@ last chunk, fewer bytes than announced, no `close_notify`. Where none of these c
 *Log only* means that no response can be sent. The access log then has the status that the client received before, or else the
 one in brackets: 499 if the client closed the connection.
 
+An outage of what Weir asks beside the path of requests fails no exchange and has no reason code: see [the last section](#outages-that-fail-no-exchange).
+
 `NAME` is the name of a listener or an upstream. This page is generated from the table in `crates/weir-observe/src/failure/`.
 
 ";
@@ -27,6 +29,21 @@ const RULES_HEAD: &str = "\
 Weir rejects ambiguous messages (request smuggling): a message that violates a rule is never forwarded. The reason code is the name
 of the rule, and begins with `response-` for a response.
 
+";
+
+/// With the words of log and status page.
+const OUTAGES: &str = "
+## Outages that fail no exchange
+
+Weir asks some programs beside the path of requests. While one does not answer, what it said last stays in use: requests are served as before, and changes wait. Weir asks again and again, the log has the outage once with its cause (`why`, `problem` or `error`), and its end.
+
+| lost | log | status page | metric | advice |
+|---|---|---|---|---|
+| <a id=\"api-server-lost\"></a>the API server of Kubernetes (`weir serve --kubernetes`) | `the API server does not answer as it should: what is known stays in use`; at the end `the API server answers again` | `Lost for TIME: what it said last is in use.` | `weir_config_route_stores_stale`, `weir_config_route_stores_lost_timestamp_seconds` | Look at the cause: the address of the API server, its certificate, or permissions of the service account. Do not restart Weir meanwhile: a new process has no routes until the API server answers. |
+| <a id=\"control-plane-lost\"></a>a control plane by xDS | `the source of servers has a problem; the last known servers stay in use`; at the end `the control plane answers again` | `It does not answer now: these are the last known ones.` | `weir_upstream_source_stale` is 1 | Look at `discovery.xds.url`, the certificates and the token. Set `discovery.state_file`, so that a restart needs no control plane. |
+| <a id=\"source-lost\"></a>another source of servers: Consul, etcd, DNS, a file | `the source of servers has a problem; the last known servers stay in use` | `It does not answer now: these are the last known ones.` | `weir_upstream_source_stale` is 1 | The same, in the section of the source. |
+| <a id=\"route-store-lost\"></a>a store of routes: etcd, Consul | `the store of routes has a problem; the routes in use stay` | `Lost for TIME: what it said last is in use.` | `weir_config_route_stores_stale`, `weir_config_route_stores_lost_timestamp_seconds` | Look at the section of the store. Set `state_file` of the source, so that a restart does not need it. |
+| <a id=\"limit-store-lost\"></a>a store of shared limits | `limits are not shared any more: each node has them for itself until the store answers` | `of this node alone`, with the cause | `weir_limit_shared` is 0 | Look at the store: `change` in the line of the log has advice. |
 ";
 
 /// The page that lists every reason code with its phases, its party, its status, its meaning and the advice.
@@ -68,7 +85,9 @@ fn write_page(page: &mut String) -> fmt::Result {
         page,
         "\n### In a response\n\nThe party is the server. A violation in the body comes too late for a status: the response is truncated.\n"
     )?;
-    write_rules(page, Party::Server)
+    write_rules(page, Party::Server)?;
+    page.push_str(OUTAGES);
+    Ok(())
 }
 
 /// The reasons other than violations of HTTP.

@@ -59,7 +59,7 @@ pub struct RoutesFromOverview {
     pub store: String,
     /// When it last said something, in milliseconds since 1970; `None`: not yet.
     pub said_at_ms: Option<u64>,
-    /// Since when it does not answer, in milliseconds since 1970; `None`: it answers, or this is not known.
+    /// Since when it does not answer, in milliseconds since 1970; `None`: it answers.
     pub lost_at_ms: Option<u64>,
     /// What is wrong with it now: what it said last is in use.
     pub problem: Option<String>,

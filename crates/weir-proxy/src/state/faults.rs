@@ -3,7 +3,8 @@
 //! connection just when it is used again.
 //!
 //! Compiled with debug assertions only, so never in a release or a package, and without effect there but with `WEIR_FAULTS` in the
-//! environment. A request orders a fault by the field `weir-fault`; the value is the name of the point, or of the fault.
+//! environment. A request orders a fault by the field `weir-fault`; the value is the name of the point, or of the fault; `panic-task NAME`
+//! strikes the kept task of that name in its next turn.
 
 use std::rc::Rc;
 
@@ -42,8 +43,8 @@ pub enum ControlFault {
 #[cfg(debug_assertions)]
 mod ordered {
     use std::rc::Rc;
-    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::Duration;
 
     use weir_http::RequestHead;
@@ -64,6 +65,18 @@ mod ordered {
             let before = ORDERED.fetch_and(!bit, Ordering::Relaxed);
             assert!(before & bit == 0, "a fault was ordered: {fault:?}");
         }
+    }
+
+    /// The kept task that is ordered to be struck.
+    static TASK: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+    pub(super) fn strike_task(what: &str) {
+        if !*IS_ARMED {
+            return;
+        }
+        let struck =
+            TASK.lock().unwrap_or_else(PoisonError::into_inner).take_if(|task| *task == what.as_bytes());
+        assert!(struck.is_none(), "a fault was ordered: {what}");
     }
 
     /// The fault of the control plane with this name.
@@ -101,7 +114,9 @@ mod ordered {
             (b"blind-reuse", FaultPoint::Queue) => BLIND_ORDERED.store(true, Ordering::Relaxed),
             (b"hang", FaultPoint::Route) => clock::pause(Duration::MAX),
             (name, FaultPoint::Route) => {
-                if let Some(fault) = control_fault(name) {
+                if let Some(task) = name.strip_prefix(b"panic-task ") {
+                    *TASK.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.to_vec());
+                } else if let Some(fault) = control_fault(name) {
                     ORDERED.fetch_or(1 << fault as u32, Ordering::Relaxed);
                 }
             }
@@ -115,6 +130,13 @@ mod ordered {
 pub fn strike_control(fault: ControlFault) {
     #[cfg(debug_assertions)]
     ordered::strike_control(fault);
+}
+
+/// The same for a kept task, by its name.
+#[cfg_attr(not(debug_assertions), expect(unused_variables, reason = "there are no faults in a release"))]
+pub fn strike_task(what: &'static str) {
+    #[cfg(debug_assertions)]
+    ordered::strike_task(what);
 }
 
 /// Whether a request has ordered that its kept connection is not checked, as if the server closed it right behind the check.

@@ -9,6 +9,7 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Origin, Weir, eventually};
+use crate::upstream::source_panics::{strike, was_begun_anew};
 
 /// One member with its own data.
 struct Etcd {
@@ -88,6 +89,11 @@ fn answer(weir: &Weir, target: &str) -> String {
     Client::connect(weir.web()).fetch(target).text()
 }
 
+/// Since when the store does not answer.
+fn lost_at(weir: &Weir) -> Value {
+    weir.admin_json("/api/overview")["routes_from"][0]["lost_at_ms"].clone()
+}
+
 #[test]
 fn a_route_appears_changes_is_refused_and_disappears() {
     let etcd = Etcd::start();
@@ -118,9 +124,59 @@ fn a_route_appears_changes_is_refused_and_disappears() {
     assert_eq!((answer(&weir, "/shop"), answer(&weir, "/sound")), ("other".to_owned(), "shop".to_owned()));
     etcd.delete("/weir/routes/sound");
     eventually("the route is gone", || answer(&weir, "/sound") == "app");
-    drop((weir, etcd));
+    assert!(lost_at(&weir).is_null(), "the store answers");
+    drop(etcd);
+    eventually("the store is known to be lost", || lost_at(&weir).is_u64());
+    assert!(weir.metrics().sum("weir_config_route_stores_lost_timestamp_seconds", &[]) > 0.0);
+    assert!(
+        Client::get_by_address(weir.address("admin"), "/").text().contains("what it said last is in use")
+    );
+    drop(weir);
     assert!(fs::read_to_string(&state).expect("the state is stored").contains("/weir/routes/shop"));
     let weir = Weir::start(&text);
     assert_eq!(answer(&weir, "/shop"), "other", "the store is away");
     assert_eq!(weir.metrics().sum("weir_config_route_stores_stale", &[]), 1.0);
+    assert!(lost_at(&weir).is_u64(), "it was not there at the start");
+}
+
+/// Panics of the tasks that follow the store and hand over what it says; the second round proves that they went on after the first.
+#[test]
+fn routes_and_servers_stay_when_their_tasks_panic() {
+    let etcd = Etcd::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let [app, shop, other] = ["app", "shop", "other"].map(Origin::serving);
+    let named = |origin: &Origin| format!("{{\"Op\":0,\"Addr\":\"{}\"}}", origin.address());
+    etcd.put("/weir/routes/shop", &fragment("/shop", "shop", &shop));
+    etcd.put("/weir/servers/one", &named(&shop));
+    let text = format!(
+        "{}listener.named = {{ address = \"127.0.0.1:0\", upstream = \"named\" }}\n\
+         upstream.named.discovery = {{ etcd = \"/weir/servers/\" }}\n",
+        config(etcd.port, &app, &folder.path().join("routes.json"))
+    );
+    let weir = Weir::start_faulty(&text);
+    let answer_of_named = || Client::get(weir.address("named"), "/").text();
+    let mut count = 0;
+    let mut panic_of = |task: &str, wake: &dyn Fn()| {
+        count += 1;
+        strike(&weir, weir.web(), task, wake);
+        was_begun_anew(&weir, task, count);
+    };
+    for (round, next, before) in [(1, &other, "shop"), (2, &shop, "other")] {
+        panic_of("routes in etcd", &|| etcd.put("/weir/routes/more", &fragment("/more", "more", next)));
+        assert_eq!(answer(&weir, "/shop"), "shop", "in round {round}");
+        let text = if round == 1 { "other" } else { "shop" };
+        eventually("the key of the moment counts", || answer(&weir, "/more") == text);
+        panic_of("the hand-over of routes", &|| {
+            etcd.put("/weir/routes/last", &fragment("/last", "last", next))
+        });
+        assert_eq!(answer(&weir, "/shop"), "shop");
+        eventually("what was in hand counts", || answer(&weir, "/last") == text);
+        assert_eq!(answer_of_named(), before);
+        panic_of("servers in etcd", &|| etcd.put("/weir/servers/one", &named(next)));
+        eventually("the other server is named", || answer_of_named() == text);
+    }
+    weir.line(&[
+        "team",
+        "the task that asks it has ended by a defect of Weir and is begun anew after a pause",
+    ]);
 }

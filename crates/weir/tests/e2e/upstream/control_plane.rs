@@ -6,11 +6,15 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::source_panics::{strike, was_begun_anew};
 use crate::harness::foreign_program::{ForeignProgram, foreign_command, free_address};
 use crate::harness::tls::ECDSA;
 use crate::harness::{CertificateAuthority, Client, Origin, Weir, eventually, temporary_folder};
 
 const PROGRAM: &str = "xds-control-plane";
+
+/// The task of Weir that has the stream.
+const STREAM: &str = "the stream of a control plane";
 
 /// A control plane that runs.
 struct ControlPlane {
@@ -124,6 +128,29 @@ fn a_control_plane_names_servers_goes_away_and_comes_back() {
     };
     assert!(known("cluster.v3.Cluster", "app"), "{versions}");
     assert!(known("endpoint.v3.ClusterLoadAssignment", "app-v1"), "{versions}");
+}
+
+/// The second time proves that it went on after the first.
+#[test]
+fn a_stream_that_panics_is_opened_anew_and_the_servers_stay() {
+    let Some(addresses) = addresses() else { return };
+    let [one, two] = ["one", "two"].map(Origin::serving);
+    let control_plane = ControlPlane::start(addresses);
+    control_plane.put("1", &[(&one, 0)]);
+    let weir = Weir::start_faulty(&config(addresses[0], ""));
+    for (count, next) in [(1, &two), (2, &one)] {
+        let before = answering(&weir);
+        strike(&weir, weir.web(), STREAM, || control_plane.put(&format!("{count}-next"), &[(next, 0)]));
+        was_begun_anew(&weir, STREAM, count);
+        assert_eq!(answering(&weir).len(), 1);
+        eventually("the other server is named", || answering(&weir) != before);
+    }
+    weir.line(&[
+        "the source of servers has a problem; the last known servers stay in use",
+        "ended by a defect of Weir",
+    ]);
+    weir.line(&["the control plane answers again"]);
+    eventually("it is not stale", || weir.metrics().sum("weir_upstream_source_stale", &[]) == 0.0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod queue_order;
 mod drain;
 mod dns_names;
 mod source_outage;
+pub(crate) mod source_panics;
 mod discovery;
 mod control_plane;
 mod stale_connection;

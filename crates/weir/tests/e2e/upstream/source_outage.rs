@@ -16,13 +16,13 @@ struct Registry {
 }
 
 /// Blocking queries as Consul answers them, of one service with one instance.
-struct ScriptedConsul {
+pub(super) struct ScriptedConsul {
     registry: Arc<(Mutex<Registry>, Condvar)>,
     origin: Origin,
 }
 
 impl ScriptedConsul {
-    fn start(server: SocketAddr) -> Self {
+    pub(super) fn start(server: SocketAddr) -> Self {
         let registry = Arc::new((Mutex::new(Registry { is_away: false, index: 1, server }), Condvar::new()));
         let shared = Arc::clone(&registry);
         let origin = Origin::start(move |conn| {
@@ -47,6 +47,15 @@ impl ScriptedConsul {
             }
         });
         Self { registry, origin }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.origin.address()
+    }
+
+    /// Names another server.
+    pub(super) fn name(&self, server: SocketAddr) {
+        self.change(|registry| (registry.index, registry.server) = (registry.index + 1, server));
     }
 
     fn change(&self, change: impl FnOnce(&mut Registry)) {
@@ -78,7 +87,7 @@ fn sources_that_were_away_fail_no_request_and_are_heard_when_they_are_back() {
     let mut text = format!(
         "admin.address = \"127.0.0.1:0\"\ndiscovery.state_file = \"{}\"\ndiscovery.consul.url = \"http://{}\"\n{}dns.timeout = \"60s\"\n",
         state.display(),
-        consul.origin.address(),
+        consul.address(),
         names.setting()
     );
     for (upstream, source) in &sources {
