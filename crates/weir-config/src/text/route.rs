@@ -152,7 +152,7 @@ section! {
         /// The `Host` of these requests to the server. Without it, that of the route.
         forward_host: ForwardHost = optional, like "Envoy `weighted_clusters.clusters.host_rewrite_literal`";
         /// Copies of these requests for another upstream, beside those that the route makes.
-        mirror: OneOrMany<SpannedTable<MirrorText>> = optional, like "Traefik `weighted` over services with `mirroring`";
+        mirror: OneOrMany<SpannedTable<MirrorText>> = optional;
     }
 }
 
