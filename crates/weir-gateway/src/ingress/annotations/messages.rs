@@ -127,7 +127,7 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         "where copies of requests go",
         "`mirror` of the route. The URL names a Service (`http://NAME.NAMESPACE.svc.cluster.local$request_uri`; one of another \
          namespace needs a ReferenceGrant); copies have the path of the request. Calls of gRPC are copied, \
-         too ([which](mirror.md#calls-of-grpc)). Other hosts are not supported",
+         too. Other hosts are not supported",
         |draft, value| {
             draft.messages.mirror = Some(value.into());
             Ok(())
