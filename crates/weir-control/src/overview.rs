@@ -328,13 +328,19 @@ pub(crate) fn mirrors(snapshot: &Snapshot) -> Vec<MirrorOverview> {
     let listeners = snapshot.listeners.iter();
     let routes =
         listeners.flat_map(|listener| listener.route_plans.iter().map(move |route| (listener, route)));
-    let mirror = |listener: &Arc<ListenerPlan>, route: &RoutePlan, plan: &MirrorPlan, settings: &Mirror| {
+    let name = |upstream: UpstreamIndex| snapshot.upstreams[upstream.0].config.name.to_string();
+    let mirror = |listener: &Arc<ListenerPlan>,
+                  route: &RoutePlan,
+                  copied_upstream: Option<String>,
+                  plan: &MirrorPlan,
+                  settings: &Mirror| {
         let mut figures = RouteStats::default();
         route.shards.used().for_each(|shard| figures.add(shard));
         MirrorOverview {
             listener: listener.config.name.to_string(),
             route: route.config.name.to_string(),
-            upstream: snapshot.upstreams[settings.upstream.0].config.name.to_string(),
+            copied_upstream,
+            upstream: name(settings.upstream),
             share: settings.share.percent().round() as u32,
             compare: settings.compare.iter().map(|part| part.name()).collect(),
             stats: figures.mirror,
@@ -342,8 +348,13 @@ pub(crate) fn mirrors(snapshot: &Snapshot) -> Vec<MirrorOverview> {
         }
     };
     let of_route = |(listener, route): (&Arc<ListenerPlan>, &RoutePlan)| -> Vec<MirrorOverview> {
-        let mirrors = route.mirrors.iter().zip(&route.config.mirrors);
-        mirrors.map(|(plan, settings)| mirror(listener, route, plan, settings)).collect()
+        let of_way = |(way, first): (&RoutePlan, usize)| -> Vec<MirrorOverview> {
+            let is_target = !std::ptr::eq(way, route);
+            let copied = way.config.action.upstreams().next().filter(|_| is_target).map(name);
+            let mirrors = way.mirrors.iter().zip(&way.config.mirrors).skip(first);
+            mirrors.map(|(plan, settings)| mirror(listener, route, copied.clone(), plan, settings)).collect()
+        };
+        route.copying().flat_map(of_way).collect()
     };
     routes.flat_map(of_route).collect()
 }
@@ -357,6 +368,8 @@ fn difference(found: MirrorDifference) -> DifferenceOverview {
         request_id: found.request_id.into(),
         status: found.status,
         mirror_status: found.mirror_status,
+        grpc_status: found.calls.map(|[real, _]| real.name()),
+        mirror_grpc_status: found.calls.map(|[_, mirror]| mirror.name()),
         headers: found.headers.into_iter().map(String::from).collect(),
         body: found.bodies.map(|[real, _]| body(real)),
         mirror_body: found.bodies.map(|[_, mirror]| body(mirror)),
@@ -494,6 +507,7 @@ fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
 
 fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> RouteOverview {
     let name = |place: usize| snapshot.upstreams[place].config.name.to_string();
+    let copied = |mirror: &Mirror| format!("{} copied to {}", mirror.share, name(mirror.upstream.0));
     let (action, upstreams) = match &route.action {
         RouteAction::Upstream(upstream) => {
             let name = name(upstream.0);
@@ -501,7 +515,11 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
         }
         RouteAction::Split(parts) => {
             let share = |part: &SplitTarget| match part.to {
-                SplitAction::Upstream(upstream) => format!("{} {}", name(upstream.0), part.weight),
+                SplitAction::Upstream(upstream) => {
+                    let own = part.own_mirrors(route.mirrors.len()).iter();
+                    let own = own.map(|mirror| format!(" ({})", copied(mirror)));
+                    format!("{} {}{}", name(upstream.0), part.weight, own.collect::<String>())
+                }
                 SplitAction::Respond(status) => format!("answer with {status} {}", part.weight),
             };
             let shares = parts.iter().map(share).collect::<Vec<_>>().join(", ");
@@ -518,11 +536,8 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
             }
         }
     };
-    let copied = route.mirrors.iter().map(|mirror| {
-        let Mirror { share, upstream, .. } = mirror;
-        format!(", {share} copied to {}", name(upstream.0))
-    });
-    let action = std::iter::once(action).chain(copied).collect::<String>();
+    let all_copied = route.mirrors.iter().map(|mirror| format!(", {}", copied(mirror)));
+    let action = std::iter::once(action).chain(all_copied).collect::<String>();
     let (name, matches) = (route.name.to_string(), route.matches.to_string());
     RouteOverview { name, matches, action, upstreams, stats: figures }
 }

@@ -15,7 +15,9 @@ use weir_traffic::route::{HostPattern, RouteMatch};
 
 use crate::attachment::Attachment;
 use crate::backends::Backend;
-use crate::compile::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, rank};
+use crate::compile::{
+    CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, TargetSettings, rank,
+};
 use crate::ingress::IngressInput;
 use crate::listeners::{self, GatewayListenerPlan, GatewayPlan};
 use crate::settings::GatewaySettings;
@@ -274,7 +276,7 @@ impl Assembly {
         let mut priorities = priorities.iter();
         let mut routes = Vec::new();
         for rule in &compiled.rules {
-            let mut settings = self.with_mirrors(port, &rule.settings, rule);
+            let mut settings = self.with_mirrors(port, &rule.settings, (rule, &[]));
             if passes {
                 Arc::make_mut(&mut settings).tls_passthrough = true;
             }
@@ -300,7 +302,7 @@ impl Assembly {
                 RouteAction::Redirect(plans.get(number)?.at(port.has_tls, port.number).ok()?)
             }
             CompiledAction::Backends(targets) => match &targets[..] {
-                [CompiledTarget { backend: Some(backend), settings: None, .. }] => {
+                [CompiledTarget { backend: Some(backend), own: None, .. }] => {
                     RouteAction::Upstream(self.index(port, backend))
                 }
                 targets => {
@@ -320,22 +322,25 @@ impl Assembly {
             Some(backend) => SplitAction::Upstream(self.index(port, backend)),
             None => SplitAction::Respond(500),
         };
-        let settings = target.settings.as_ref().map(|settings| self.with_mirrors(port, settings, rule));
+        let settings = |own: &TargetSettings| self.with_mirrors(port, &own.settings, (rule, &own.mirrors));
+        let settings = target.own.as_ref().map(settings);
         SplitTarget { to, weight: target.weight, settings }
     }
 
+    /// The settings with the mirrors of the rule, and then those of one of its backends.
     fn with_mirrors(
         &self,
         port: &Port<'_>,
         settings: &Arc<RouteSettings>,
-        rule: &CompiledRule,
+        (rule, of_target): (&CompiledRule, &[(Arc<Backend>, ShareFraction)]),
     ) -> Arc<RouteSettings> {
         let mut settings = Arc::clone(settings);
-        if !rule.mirrors.is_empty() {
+        if !rule.mirrors.is_empty() || !of_target.is_empty() {
             let mirror = |(backend, share): &(Arc<Backend>, ShareFraction)| {
                 Mirror::of_all(self.index(port, backend), *share)
             };
-            Arc::make_mut(&mut settings).mirrors = rule.mirrors.iter().map(mirror).collect();
+            let mirrors = rule.mirrors.iter().chain(of_target);
+            Arc::make_mut(&mut settings).mirrors = mirrors.map(mirror).collect();
         }
         settings
     }

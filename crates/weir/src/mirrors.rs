@@ -41,8 +41,10 @@ pub(crate) fn show(client: &AdminClient, arguments: &MirrorsArguments) -> Result
 fn paragraph(mirror: &Value, last: usize) -> String {
     let count = |name: &str| mirror[name].as_u64().unwrap_or(0);
     let differences = |place: usize| mirror["differences"][place].as_u64().unwrap_or(0);
+    let copied = &mirror["copied_upstream"];
+    let copied = if copied.is_null() { String::new() } else { format!(", to {}", shown(copied)) };
     let mut text = format!(
-        "{} of {}: {}% to {}\n  copies    {} sent, {} failed, {} left out (body), {} left out (busy)\n",
+        "{} of {}{copied}: {}% to {}\n  copies    {} sent, {} failed, {} left out (body), {} left out (busy)\n",
         shown(&mirror["route"]),
         shown(&mirror["listener"]),
         count("share"),
@@ -72,6 +74,10 @@ fn line(found: &Value) -> String {
     if found["status"] != found["mirror_status"] {
         parts.push(format!("status {} -> {}", found["status"], found["mirror_status"]));
     }
+    if !found["grpc_status"].is_null() {
+        let (real, mirror) = (shown(&found["grpc_status"]), shown(&found["mirror_grpc_status"]));
+        parts.push(format!("grpc-status {real} -> {mirror}"));
+    }
     let names: Vec<String> = found["headers"].as_array().into_iter().flatten().map(shown).collect();
     if !names.is_empty() {
         parts.push(format!("headers {}", names.join(", ")));
@@ -98,22 +104,22 @@ mod tests {
     #[test]
     fn a_mirror_is_shown_with_its_last_differences() {
         let mirror = json!({
-            "listener": "web", "route": "all", "upstream": "new", "share": 10, "compare": ["status"],
+            "listener": "web", "route": "all", "copied_upstream": "app", "upstream": "new", "share": 10, "compare": ["status"],
             "requests": 12, "failures": 1, "too_long": 2, "busy": 0, "compared": 11, "differences": [1, 1, 1],
             "last_differences": [
                 { "at": 1, "method": "GET", "target": "/a", "request_id": "r1", "status": 200, "mirror_status": 404,
                   "headers": ["etag", "x\u{1b}"], "body": [3, "00112233445566778899aabbccddeeff"],
                   "mirror_body": [4, "ffeeddccbbaa99887766554433221100"] },
                 { "at": 1, "method": "GET", "target": "/b", "request_id": "", "status": 200, "mirror_status": 200,
-                  "headers": ["etag"] },
+                  "grpc_status": "ok", "mirror_grpc_status": "not-found", "headers": ["etag"] },
             ],
         });
         let expected = "\
-all of web: 10% to new
+all of web, to app: 10% to new
   copies    12 sent, 1 failed, 2 left out (body), 0 left out (busy)
   compared  11, of which differ: status 1, headers 1, body 1
   GET /a [r1]: status 200 -> 404; headers etag, x\\u{1b}; body 3 B 00112233 -> 4 B ffeeddcc
-  GET /b: headers etag
+  GET /b: grpc-status ok -> not-found; headers etag
 ";
         assert_eq!(paragraph(&mirror, 2), expected);
     }

@@ -1,7 +1,7 @@
 //! The action of a route: exactly one, and a possible one.
 
 use super::templates::TemplatePlace;
-use super::{Files, UpstreamLookup, headers, static_files, templates};
+use super::{CheckScope, Files, UpstreamLookup, headers, mirror, static_files, templates};
 use crate::config::{
     FixedResponse, Interner, PageText, Redirect, RouteAction, RouteSettings, SplitAction, SplitTarget,
     UpstreamIndex,
@@ -9,6 +9,9 @@ use crate::config::{
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{RedirectText, RespondText, RouteText, SplitText};
+
+/// Keys of a target of a split that are about requests to its servers.
+const OF_REQUESTS: [&str; 4] = ["request_headers", "response_headers", "forward_host", "mirror"];
 
 const ACTIONS: [&str; 5] = ["upstream", "split", "redirect", "respond", "files"];
 
@@ -103,7 +106,7 @@ fn split(
 
 /// Keys of a target that mean nothing where Weir answers itself.
 fn report_without_upstream(part: &SpannedTable<SplitText>, diagnostics: &mut Vec<Diagnostic>) {
-    for key in ["request_headers", "response_headers", "forward_host"] {
+    for key in OF_REQUESTS {
         if part.written(key).is_some() {
             let message = format!("`{key}` needs `upstream`: a target with `respond` has no server");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, part.key_at(key), message));
@@ -111,10 +114,20 @@ fn report_without_upstream(part: &SpannedTable<SplitText>, diagnostics: &mut Vec
     }
 }
 
+/// Keys of targets that mean nothing to connections.
+pub(super) fn report_targets_of_tcp(text: &RouteText, diagnostics: &mut Vec<Diagnostic>) {
+    for part in text.split.iter().flat_map(|parts| &parts.0) {
+        for at in OF_REQUESTS.into_iter().filter_map(|key| part.written(key).map(|at| (key, at))) {
+            let message = format!("`{}` has no effect here: the listener speaks `tcp`", at.0);
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at.1, message));
+        }
+    }
+}
+
 /// The settings of the targets that change what the route settles for all.
 pub(super) fn split_settings(
     text: &RouteText,
-    place: &TemplatePlace<'_>,
+    (place, scope): (&TemplatePlace<'_>, &CheckScope<'_>),
     (action, settings): (&mut RouteAction, &RouteSettings),
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -123,17 +136,19 @@ pub(super) fn split_settings(
     let leads =
         |part: &&SpannedTable<SplitText>| part.value.upstream.is_some() != part.value.respond.is_some();
     for (part, target) in parts.0.iter().filter(leads).zip(targets) {
-        let SplitText { request_headers, response_headers, forward_host, .. } = &part.value;
+        let SplitText { request_headers, response_headers, forward_host, mirror, .. } = &part.value;
         let request = headers::check_request(request_headers, place, diagnostics);
         let response = headers::check_response(response_headers, place, diagnostics);
-        if target.upstream().is_none() || request.is_empty() && response.is_empty() && forward_host.is_none()
-        {
+        let mirrors = mirror::check_all(mirror.as_ref(), scope, diagnostics);
+        let changes = !request.is_empty() || !response.is_empty() || forward_host.is_some();
+        if target.upstream().is_none() || !changes && mirrors.is_empty() {
             continue;
         }
         let mut own = settings.clone();
         own.request_headers = settings.request_headers.followed_by(&request);
         own.response_headers = settings.response_headers.followed_by(&response);
         own.forward_host = forward_host.clone().unwrap_or(settings.forward_host.clone());
+        own.mirrors.extend(mirrors);
         target.settings = Some(interner.intern(own));
     }
 }

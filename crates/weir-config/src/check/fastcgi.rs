@@ -64,7 +64,9 @@ fn check_asked(
 ) {
     let route = &text.value;
     let auth = route.forward_auth.as_ref().and_then(|auth| auth.value.upstream.as_ref());
-    let mirrors = route.mirror.iter().flat_map(|mirrors| &mirrors.0);
+    let of_targets =
+        route.split.iter().flat_map(|parts| &parts.0).filter_map(|part| part.value.mirror.as_ref());
+    let mirrors = route.mirror.iter().chain(of_targets).flat_map(|mirrors| &mirrors.0);
     let mirrors = mirrors.filter_map(|mirror| mirror.value.upstream.as_ref());
     let keys = route.jwt.as_ref().and_then(|jwt| jwt.value.remote_keys.as_ref());
     let keys = keys.and_then(|keys| keys.value.upstream.as_ref());

@@ -1,14 +1,24 @@
-//! `mirror` of a route.
+//! `mirror` of a route, or of a target of its split.
 
 use super::CheckScope;
 use super::headers::FRAMING;
 use crate::config::{Mirror, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::key::SpannedTable;
+use crate::key::{OneOrMany, SpannedTable};
 use crate::text::MirrorText;
 use crate::value::ShareFraction;
 
-pub(super) fn check(
+/// The mirrors that a route or a target has.
+pub(super) fn check_all(
+    written: Option<&OneOrMany<SpannedTable<MirrorText>>>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Mirror> {
+    let mirrors = written.into_iter().flat_map(|mirrors| &mirrors.0);
+    mirrors.map(|mirror| check(mirror, around, diagnostics)).collect()
+}
+
+fn check(
     text: &SpannedTable<MirrorText>,
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,

@@ -34,6 +34,9 @@ pub(super) fn check(
     }
     let mut action = action::check(text, scope.files, scope.upstreams, diagnostics);
     report_of_other_protocol(text, listener.protocol, diagnostics);
+    if listener.protocol == ListenerProtocol::Tcp {
+        action::report_targets_of_tcp(value, diagnostics);
+    }
     report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
     match &action {
         RouteAction::Redirect(_) => report_without_server(text, "redirect", diagnostics),
@@ -81,12 +84,7 @@ pub(super) fn check(
         ]
         .concat(),
         forward_host: value.forward_host.clone(),
-        mirrors: value
-            .mirror
-            .iter()
-            .flat_map(|mirrors| &mirrors.0)
-            .map(|mirror| mirror::check(mirror, scope, diagnostics))
-            .collect(),
+        mirrors: mirror::check_all(value.mirror.as_ref(), scope, diagnostics),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
@@ -100,7 +98,7 @@ pub(super) fn check(
         retry: None,
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
-    action::split_settings(value, &place, (&mut action, &settings), interner, diagnostics);
+    action::split_settings(value, (&place, scope), (&mut action, &settings), interner, diagnostics);
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
     let matches = matches(text, shows_groups, diagnostics).into();

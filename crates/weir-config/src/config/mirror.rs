@@ -1,4 +1,4 @@
-//! `mirror` of a route: copies of its requests go to another upstream.
+//! `mirror` of a route or of a target of its split: copies of requests go to another upstream.
 
 use std::time::Duration;
 

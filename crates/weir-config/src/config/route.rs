@@ -364,7 +364,8 @@ pub struct SplitTarget {
     /// Its share, relative to the sum of all weights; 0 to 1 000 000.
     pub weight: u32,
     /// The settings of its requests from where they are on their way to a server, when they are not those of the route: changes of headers, the
-    /// rewrite, the host. What is decided before (access, limits, the cache, copies) is the matter of the route.
+    /// rewrite, the host, copies (all of them: those of the route come first). What is decided before (access, limits, the cache) is the matter
+    /// of the route.
     pub settings: Option<Arc<RouteSettings>>,
 }
 
@@ -386,6 +387,12 @@ impl SplitTarget {
     /// Whether its requests are not treated as others of the route are.
     pub fn is_apart(&self) -> bool {
         self.settings.is_some() || self.upstream().is_none()
+    }
+
+    /// The mirrors of its requests alone, on a route that has `of_route` mirrors.
+    pub fn own_mirrors(&self, of_route: usize) -> &[Mirror] {
+        let own = self.settings.as_ref().and_then(|own| own.mirrors.get(of_route..));
+        own.unwrap_or_default()
     }
 
     /// The upstream, unless Weir answers itself.

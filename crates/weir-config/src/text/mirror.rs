@@ -1,4 +1,4 @@
-//! `mirror` of a route in the text.
+//! `mirror` of a route, or of a target of its split, in the text.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ use crate::value::{HeaderName, Percent, ShareFraction, Size};
 
 section! {
     /// Copies requests to another upstream as soon as their own responses have been relayed; what comes back is thrown away, or compared with
-    /// the response that the client got. A copy never delays or fails the request that it is of. Calls of gRPC, upgrades and `CONNECT` are not
-    /// copied.
+    /// the response that the client got. A copy never delays or fails the request that it is of. Upgrades and `CONNECT` are not copied.
     #[derive(Debug, Clone)]
     pub(crate) struct MirrorText at "listener.NAME.route.mirror" {
         /// The upstream that gets the copies, with its balancing, time limits and retries. Its queue is not used: a copy that finds all servers
@@ -19,7 +18,8 @@ section! {
         upstream: Spanned<Box<str>> = required, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
         /// The share of the requests that are copied, drawn at random.
         share: Percent = "100%", in 0..=100, like "Envoy `runtime_fraction`, Traefik `mirroring.mirrors.percent`, nginx `split_clients`";
-        /// The methods that are copied. Others may change something twice: add them only where the upstream is a system of its own.
+        /// The methods that are copied. Others may change something twice: add them only where the upstream is a system of its own. Calls of gRPC
+        /// have the method `POST`.
         methods: Vec<MethodMatch> = ["GET", "HEAD", "OPTIONS"];
         /// What is compared with the real response. Without it, nothing.
         compare: Vec<MirrorPart> = [];

@@ -151,6 +151,8 @@ section! {
         response_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.response_headers_to_add`";
         /// The `Host` of these requests to the server. Without it, that of the route.
         forward_host: ForwardHost = optional, like "Envoy `weighted_clusters.clusters.host_rewrite_literal`";
+        /// Copies of these requests for another upstream, beside those that the route makes.
+        mirror: OneOrMany<SpannedTable<MirrorText>> = optional;
     }
 }
 

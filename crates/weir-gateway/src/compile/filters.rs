@@ -44,6 +44,15 @@ impl<'a> RuleFilters<'a> {
         Ok(read)
     }
 
+    /// Those of a backend: they change the request and its response, or copy it, and do not decide whether it goes there.
+    pub(super) fn of_backend(filters: &'a [HttpRouteFilter]) -> Result<Self, Refusal> {
+        let read = Self::read(filters)?;
+        if read.redirect.is_some() || read.cors.is_some() {
+            return Err(Refusal::unsupported("backendRefs.filters: RequestRedirect and CORS are of a rule"));
+        }
+        Ok(read)
+    }
+
     fn take(&mut self, filter: &'a HttpRouteFilter) -> Result<(), Refusal> {
         let missing = || Refusal::unsupported(format!("filters: {} has no settings", filter.r#type));
         match &*filter.r#type {
@@ -77,11 +86,6 @@ impl<'a> RuleFilters<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Whether one of several backends can have them: they change the request and its response, and not whether it goes there.
-    pub(super) fn changes_only_messages(&self) -> bool {
-        self.mirrors.is_empty() && self.redirect.is_none() && self.cors.is_none()
     }
 }
 

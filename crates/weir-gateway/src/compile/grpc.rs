@@ -23,8 +23,8 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
         .collect();
     let mut services = BTreeSet::new();
     for rule in &route.spec.rules {
-        let mirrors =
-            rule.filters.iter().filter_map(|filter| Some(&filter.request_mirror.as_deref()?.backend_ref));
+        let filters = rule.backend_refs.iter().flat_map(|backend| &backend.filters).chain(&rule.filters);
+        let mirrors = filters.filter_map(|filter| Some(&filter.request_mirror.as_deref()?.backend_ref));
         services.extend(mirrors.map(|reference| scope.service_key(reference)));
         services.extend(rule.backend_refs.iter().map(|backend| {
             ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name)
@@ -54,10 +54,6 @@ fn compile_rule(
 ) -> Result<CompiledRule, Refusal> {
     let every = [GrpcRouteRuleMatch::default()];
     let written_matches = if written.matches.is_empty() { &every[..] } else { &written.matches };
-    if written.filters.iter().any(|filter| filter.request_mirror.is_some()) {
-        // Copies are made once a response has been relayed, which calls of gRPC may never be.
-        return Err(Refusal::unsupported("filters: RequestMirror of calls of gRPC is not supported yet"));
-    }
     if written.session_persistence.is_some() {
         return Err(Refusal::unsupported("sessionPersistence is not supported"));
     }

@@ -123,8 +123,17 @@ pub(crate) struct CompiledTarget {
     /// Where its share goes; `None`: nowhere, it is answered 500.
     pub(crate) backend: Option<Arc<Backend>>,
     pub(crate) weight: u32,
-    /// The settings of its requests, if they are not those of the rule.
-    pub(crate) settings: Option<Arc<RouteSettings>>,
+    /// What holds for its requests, if it is not what holds for all of the rule.
+    pub(crate) own: Option<TargetSettings>,
+}
+
+/// What holds for the requests to one of several backends.
+#[derive(Debug)]
+pub(crate) struct TargetSettings {
+    /// All settings but the mirrors.
+    pub(crate) settings: Arc<RouteSettings>,
+    /// The mirrors beside those of the rule.
+    pub(crate) mirrors: Vec<(Arc<Backend>, ShareFraction)>,
 }
 
 /// What happens to requests of a rule.
@@ -146,8 +155,10 @@ impl CompiledRoute {
                 CompiledAction::Backends(targets) => &targets[..],
                 CompiledAction::Redirect(_) | CompiledAction::Respond(_) => &[],
             };
+            let of_targets = targets.iter().filter_map(|target| target.own.as_ref());
+            let mirrors = rule.mirrors.iter().chain(of_targets.flat_map(|own| &own.mirrors));
             let targets = targets.iter().filter_map(|target| target.backend.as_ref());
-            targets.chain(rule.mirrors.iter().map(|(backend, _)| backend))
+            targets.chain(mirrors.map(|(backend, _)| backend))
         })
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::RouteSettings;
+use weir_config::{RouteSettings, ShareFraction};
 use weir_traffic::retry::RetryPolicy;
 use weir_traffic::route::RouteMatch;
 use weir_traffic::split::SPLIT_WEIGHT_MAX;
 
 use super::filters::{self, RuleFilters};
-use super::{CompiledAction, CompiledRule, CompiledTarget, RedirectPlan};
-use crate::api::{BackendReference, HttpRouteFilter};
+use super::{CompiledAction, CompiledRule, CompiledTarget, RedirectPlan, TargetSettings};
+use crate::api::{BackendReference, HttpRouteFilter, RequestMirror};
 use crate::backends::{Backend, BackendScope};
 use crate::refusal::Refusal;
 
@@ -41,14 +41,14 @@ const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(super) fn targets(
     scope: &BackendScope<'_>,
     backends: &[WeightedBackend],
-    settings_of: impl Fn(&WeightedBackend) -> OwnSettings,
+    own_of: impl Fn(&WeightedBackend, &mut Result<(), Refusal>) -> OwnSettings,
     resolved: &mut Result<(), Refusal>,
 ) -> Result<Vec<CompiledTarget>, Refusal> {
     let mut targets: Vec<CompiledTarget> = Vec::new();
     for backend in backends {
         let weight = u32::try_from(backend.weight).ok().filter(|weight| *weight <= SPLIT_WEIGHT_MAX);
         let weight = weight.ok_or_else(|| Refusal::unsupported("backendRefs: a weight is 0 to 1000000"))?;
-        let settings = settings_of(backend)?;
+        let own = own_of(backend, resolved)?;
         let leads_to = match scope.resolve(&backend.reference) {
             Ok(target) => Some(target),
             Err(refusal) => {
@@ -61,22 +61,22 @@ pub(super) fn targets(
         if weight == 0 {
             continue;
         }
-        let settings = settings.filter(|_| leads_to.is_some());
+        let own = own.filter(|_| leads_to.is_some());
         let is_same = |known: &&mut CompiledTarget| {
             let name = |backend: &Option<Arc<Backend>>| backend.as_ref().map(|backend| backend.name.clone());
-            name(&known.backend) == name(&leads_to) && known.settings.is_none() && settings.is_none()
+            name(&known.backend) == name(&leads_to) && known.own.is_none() && own.is_none()
         };
         match targets.iter_mut().find(is_same) {
             Some(known) if known.weight + weight <= SPLIT_WEIGHT_MAX => known.weight += weight,
-            _ => targets.push(CompiledTarget { backend: leads_to, weight, settings }),
+            _ => targets.push(CompiledTarget { backend: leads_to, weight, own }),
         }
     }
     let any_leads = targets.iter().any(|target| target.backend.is_some());
     Ok(if any_leads { targets } else { Vec::new() })
 }
 
-/// The settings of requests to a backend, if they are not those of its rule.
-pub(super) type OwnSettings = Result<Option<Arc<RouteSettings>>, Refusal>;
+/// What holds for requests to a backend, if it is not what holds for all of its rule.
+pub(super) type OwnSettings = Result<Option<TargetSettings>, Refusal>;
 
 pub(super) fn compile(
     scope: &BackendScope<'_>,
@@ -101,26 +101,16 @@ pub(super) fn compile(
     let mut copies = filters.mirrors;
     let used: Vec<_> = parts.backends.iter().filter(|backend| backend.weight != 0).collect();
     if let [only] = used[..] {
-        let own = RuleFilters::read(&only.filters)?;
-        if own.redirect.is_some() || own.cors.is_some() {
-            return Err(Refusal::unsupported("backendRefs.filters: RequestRedirect and CORS are of a rule"));
-        }
+        let own = RuleFilters::of_backend(&only.filters)?;
         apply(&mut settings, &own, prefix)?;
         copies.extend(own.mirrors);
     }
-    let mut mirrors = Vec::new();
-    for written in copies {
-        let share = filters::mirror_share(written)?;
-        match scope.resolve(&written.backend_ref) {
-            Ok(target) if !share.is_none() => mirrors.push((target, share)),
-            Ok(_) => {}
-            Err(refusal) if resolved.is_ok() => *resolved = Err(refusal),
-            Err(_) => {}
-        }
-    }
+    let mirrors = mirrors(scope, &copies, resolved)?;
     let has_several = used.len() > 1;
-    let own = |backend: &WeightedBackend| match has_several && !backend.filters.is_empty() {
-        true => own_settings(&settings, backend, prefix),
+    let own = |backend: &WeightedBackend, resolved: &mut Result<(), Refusal>| match has_several
+        && !backend.filters.is_empty()
+    {
+        true => own_settings(scope, &settings, backend, prefix, resolved),
         false => Ok(None),
     };
     let targets = targets(scope, &parts.backends, own, resolved)?;
@@ -129,17 +119,38 @@ pub(super) fn compile(
     Ok(CompiledRule::new(parts.name, parts.matches, action, settings, mirrors))
 }
 
-/// The settings of requests to one of several backends.
-fn own_settings(settings: &RouteSettings, backend: &WeightedBackend, prefix: Option<&str>) -> OwnSettings {
-    let own = RuleFilters::read(&backend.filters)?;
-    if !own.changes_only_messages() {
-        let message = "backendRefs.filters: RequestMirror of one of several backends is not supported yet; \
-                       RequestRedirect and CORS are of a rule";
-        return Err(Refusal::unsupported(message));
+/// Where copies go, and of which share of the requests; references that lead nowhere are noted in `resolved`.
+fn mirrors(
+    scope: &BackendScope<'_>,
+    written: &[&RequestMirror],
+    resolved: &mut Result<(), Refusal>,
+) -> Result<Vec<(Arc<Backend>, ShareFraction)>, Refusal> {
+    let mut mirrors = Vec::new();
+    for mirror in written {
+        let share = filters::mirror_share(mirror)?;
+        match scope.resolve(&mirror.backend_ref) {
+            Ok(target) if !share.is_none() => mirrors.push((target, share)),
+            Ok(_) => {}
+            Err(refusal) if resolved.is_ok() => *resolved = Err(refusal),
+            Err(_) => {}
+        }
     }
+    Ok(mirrors)
+}
+
+/// What holds for requests to one of several backends.
+fn own_settings(
+    scope: &BackendScope<'_>,
+    settings: &RouteSettings,
+    backend: &WeightedBackend,
+    prefix: Option<&str>,
+    resolved: &mut Result<(), Refusal>,
+) -> OwnSettings {
+    let own = RuleFilters::of_backend(&backend.filters)?;
+    let mirrors = mirrors(scope, &own.mirrors, resolved)?;
     let mut settings = settings.clone();
     apply(&mut settings, &own, prefix)?;
-    Ok(Some(Arc::new(settings)))
+    Ok(Some(TargetSettings { settings: Arc::new(settings), mirrors }))
 }
 
 /// Changes of messages on top of those that are there: those of a backend come after those of its rule for requests, before them for responses.

@@ -95,10 +95,10 @@ fn compile_rule(
             filters: Box::default(),
         })
         .collect();
-    let mut targets = targets(scope, &backends, |_| Ok(None), resolved)?;
+    let mut targets = targets(scope, &backends, |_, _| Ok(None), resolved)?;
     if targets.is_empty() {
         // A connection cannot be answered: without a server it is closed.
-        targets.push(CompiledTarget { backend: None, weight: 1, settings: None });
+        targets.push(CompiledTarget { backend: None, weight: 1, own: None });
     }
     for target in &mut targets {
         target.backend.get_or_insert_with(Backend::unresolved);

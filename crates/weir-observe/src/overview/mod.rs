@@ -242,13 +242,16 @@ pub struct RouteOverview {
     pub stats: RouteStats,
 }
 
-/// The mirror of a route.
+/// The mirror of a route, or of a target of its split.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MirrorOverview {
     /// The listener of the route.
     pub listener: String,
     /// The route.
     pub route: String,
+    /// The upstream whose requests alone are copied, on a route that splits them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copied_upstream: Option<String>,
     /// The upstream that gets the copies.
     pub upstream: String,
     /// The share of the requests that are copied, in percent.
@@ -277,6 +280,12 @@ pub struct DifferenceOverview {
     pub status: u16,
     /// That of the mirror.
     pub mirror_status: u16,
+    /// How the call of gRPC has ended for the client, if that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc_status: Option<&'static str>,
+    /// That of the mirror.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mirror_grpc_status: Option<&'static str>,
     /// Headers that differ.
     pub headers: Vec<String>,
     /// The body that the client got, if they differ: its length and 32 digits of its SHA-256.

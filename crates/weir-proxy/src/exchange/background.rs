@@ -43,8 +43,8 @@ pub(super) struct BackgroundRequest {
 pub(super) enum Way {
     /// That of the exchange.
     Own,
-    /// To the mirror with this place.
-    Mirror(usize),
+    /// To the mirror with this place, of the route or of a target of its split.
+    Mirror { target: Option<usize>, place: usize },
     /// To the server that has the keys of tokens.
     Keys,
 }
@@ -53,7 +53,10 @@ impl Way {
     fn plan(self, route: &RoutePlan, upstream: Option<usize>) -> Option<&RoutePlan> {
         match self {
             Way::Own => Some(upstream.map_or(route, |upstream| route.way_to(upstream))),
-            Way::Mirror(place) => route.mirrors.get(place).map(|mirror| &mirror.route),
+            Way::Mirror { target, place } => {
+                let way = target.map_or(Some(route), |target| route.target(target))?;
+                way.mirrors.get(place).map(|mirror| &mirror.route)
+            }
             Way::Keys => route.keys_route.as_deref(),
         }
     }

@@ -5,9 +5,10 @@ use super::client::Client;
 use super::proof::{self, Asked};
 use super::stream::ClientStream;
 use super::{End, Ended, Exchange, access, cache_lookup, files, mirror};
+use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 
-/// Passes them one after the other; the end of the exchange when one of them has the answer.
+/// Passes them one after the other; the end of the exchange when one of them has the answer. `way` is what the request would take to a server.
 ///
 /// # Errors
 /// When the request is refused, or the client leaves meanwhile.
@@ -17,6 +18,7 @@ pub(super) async fn pass(
     servers: &mut impl Servers,
     exchange: &mut Exchange,
     asked: Asked<'_>,
+    way: &RoutePlan,
 ) -> Result<Option<End>, Ended> {
     let (_, listener, route) = asked;
     if let Some(rules) = &route.rules {
@@ -31,7 +33,7 @@ pub(super) async fn pass(
     if route.files.is_some() && Box::pin(files::answer(client, stream, exchange, route)).await? {
         return Ok(Some(End::Done));
     }
-    mirror::begin(client, exchange, route);
+    mirror::begin(client, exchange, way);
     match &route.cache {
         None => Ok(None),
         // On the heap, since it is large and most routes have none.

@@ -37,13 +37,18 @@ pub(super) fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &R
 /// The time limit of a call that began at `now`: that of its route, or its own if that is shorter.
 #[cold]
 fn time_limit(exchange: &mut Exchange, now: Instant, of_route: Option<Duration>) -> Option<Duration> {
-    let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
-    let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok());
+    let own = time_given(exchange);
     let limit = of_route.into_iter().chain(own).min();
     if let Some(call) = &mut exchange.grpc {
         call.deadline = own.and(limit).map(|limit| now + limit);
     }
     limit
+}
+
+/// The time that the client of a call gives it, if it says so.
+pub(super) fn time_given(exchange: &Exchange) -> Option<Duration> {
+    let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
+    field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok())
 }
 
 /// Limits the silence of a call: a stream may be silent for as long as a tunnel, since its end is known by its deadline, and that of its

@@ -79,6 +79,11 @@ impl GrpcCall {
         Self { status: None, attempt_began: clock::now(), pushback: None, deadline: None, web }
     }
 
+    /// The same call made once more, with another deadline.
+    pub(super) fn anew(self, deadline: Option<Instant>) -> Self {
+        Self { deadline, ..Self::new(self.web) }
+    }
+
     /// An attempt begins.
     pub(super) fn begin_attempt(&mut self, now: Instant) {
         (self.status, self.attempt_began, self.pushback) = (None, now, None);

@@ -9,7 +9,7 @@ use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::remote_page::{self, PageScope};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, finish, intercept, mirror, respond, response_buffering};
+use super::{End, Ended, Exchange, finish, grpc, intercept, mirror, respond, response_buffering};
 use crate::upstream::stream::{ServerStream, Servers};
 
 /// What happens to a response.
@@ -106,11 +106,15 @@ async fn relay<U: Servers>(
     mut serving: RespondingServer<U::Stream>,
 ) -> Result<End, Ended> {
     respond::begin(client, stream, exchange, plans, &mut serving);
-    mirror::observe_body(exchange, plans);
+    mirror::observe_bodies(exchange, plans);
     if let Err(ended) = respond::relay(client, stream, exchange, plans, &mut serving).await {
+        grpc::break_off(exchange, plans, &serving, ended);
         exchange.record.sent_to_server += serving.server.sent();
         servers.drop_stream(serving.server);
         return Err(ended);
+    }
+    if exchange.grpc.is_some() {
+        grpc::finish(exchange, plans, &serving);
     }
     finish::run(client, servers, exchange, plans, serving);
     Ok(End::Done)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use weir_config::{Mirror, MirrorPart};
+use weir_http::grpc::GrpcStatus;
 use weir_http::{BodyLength, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
 
@@ -16,7 +17,7 @@ use super::granted::Granted;
 use super::plans::Plans;
 use super::stream::ClientEnd;
 use super::subrequest::{self, ResponseTaker};
-use super::{Exchange, affinity};
+use super::{Exchange, affinity, grpc};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::filter::BodyFilter;
@@ -78,7 +79,7 @@ pub(super) fn begin(client: &Client, exchange: &mut Exchange, route: &RoutePlan)
     let opens_tunnel = request.method() == Method::Connect
         || request.protocol().is_some()
         || request.upgrade().is_some_and(|asked| !asked.of(text).is_empty());
-    if exchange.grpc.is_some() || opens_tunnel {
+    if opens_tunnel {
         return;
     }
     let mut copies = Vec::new();
@@ -118,13 +119,17 @@ pub(super) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, text: &[u8]) 
     }
 }
 
-/// Has the digest of the body made as it passes. One that Weir changes is not compared.
-pub(super) fn observe_body(exchange: &mut Exchange, plans: Plans<'_>) {
-    let mirror_of = |copied: &Copied| plans.route.config.mirrors.get(copied.place);
-    let compares =
-        |copied: &Copied| mirror_of(copied).is_some_and(|mirror| mirror.compares(MirrorPart::Body));
-    let is_wanted = exchange.mirrored.as_ref().is_some_and(|mirrored| mirrored.copies.iter().any(compares));
-    if is_wanted && !exchange.response_relay.has_filter() {
+/// The response begins to pass: has the digest of its body made, unless Weir changes it, and keeps what is still to come of the request (which
+/// is no longer kept for retries).
+pub(super) fn observe_bodies(exchange: &mut Exchange, plans: Plans<'_>) {
+    let Some(mirrored) = &exchange.mirrored else { return };
+    let mirrors = || mirrored.copies.iter().filter_map(|copied| plans.route.config.mirrors.get(copied.place));
+    let is_compared = mirrors().any(|mirror| mirror.compares(MirrorPart::Body));
+    if !exchange.request_relay.is_done() {
+        let kept_max = mirrors().map(|mirror| mirror.body_max.as_usize()).max();
+        exchange.replay_buffer.begin(kept_max.unwrap_or_default());
+    }
+    if is_compared && !exchange.response_relay.has_filter() {
         exchange.response_relay.set_filter(BodyFilter::Digest(RunningDigest::new()));
     }
 }
@@ -172,23 +177,27 @@ fn send_one(
         return;
     }
     let body = body.to_vec();
+    let real_call = exchange.grpc.and_then(|call| call.status);
     let taker = CopyTaker {
         request: CopiedRequest::of(exchange),
         digest: exchange.response_relay.digest().filter(|_| settings.compares(MirrorPart::Body)),
-        real: RealResponse { status, fields: copied.fields },
+        real: RealResponse { status, call: real_call, fields: copied.fields },
         status: 0,
+        call: None,
         fields: Vec::new(),
         body: RunningDigest::new(),
         route: MirroredRoute::of(plans, settings),
         shards: Arc::clone(plans.route.shards.of(client.worker.index)),
         permit: CopyPermit(Arc::clone(&plan.state)),
     };
-    let copy = BackgroundRequest {
-        exchange: copy_of(exchange, settings, client),
-        way: Way::Mirror(place),
-        body,
-        timeout: settings.timeout,
-    };
+    let whole = exchange.record.route.and_then(|route| plans.listener.route_plans.get(route));
+    let target = whole.and_then(|whole| whole.place_of_target(plans.route));
+    let mut copy = copy_of(exchange, settings, client);
+    // The client of a call gives the copy as long as it gave the call.
+    let given = exchange.grpc.and_then(|_| grpc::time_given(exchange));
+    let timeout = given.map_or(settings.timeout, |given| given.min(settings.timeout));
+    copy.grpc = exchange.grpc.map(|call| call.anew(given.map(|_| clock::now() + timeout)));
+    let copy = BackgroundRequest { exchange: copy, way: Way::Mirror { target, place }, body, timeout };
     let counter = match background::begin(client, stream, servers, copy, taker) {
         true => &shard.requests,
         false => &shard.busy,
@@ -300,6 +309,8 @@ impl MirroredRoute {
 /// What the client got, the body apart.
 struct RealResponse {
     status: u16,
+    /// How the call has ended, if it was one of gRPC.
+    call: Option<GrpcStatus>,
     fields: Vec<ComparedField>,
 }
 
@@ -320,6 +331,7 @@ struct CopyTaker {
     real: RealResponse,
     digest: Option<(u64, u128)>,
     status: u16,
+    call: Option<GrpcStatus>,
     fields: Vec<ComparedField>,
     body: RunningDigest,
     shards: Arc<RouteShard>,
@@ -333,7 +345,10 @@ impl CopyTaker {
         if settings.compare.is_empty() {
             return None;
         }
-        let status_differs = settings.compares(MirrorPart::Status) && self.status != self.real.status;
+        let calls = self.real.call.zip(self.call).filter(|(one, other)| one != other);
+        let calls = calls.filter(|_| settings.compares(MirrorPart::Status));
+        let status_differs =
+            settings.compares(MirrorPart::Status) && self.status != self.real.status || calls.is_some();
         let headers = match settings.compares(MirrorPart::Headers) {
             true => different_names(&self.real.fields, &self.fields),
             false => Vec::new(),
@@ -353,6 +368,7 @@ impl CopyTaker {
             request_id: self.request.id,
             status: self.real.status,
             mirror_status: self.status,
+            calls: calls.map(|(one, other)| [one, other]),
             headers,
             bodies,
         })
@@ -374,7 +390,9 @@ impl BackgroundTaker for CopyTaker {
         let (listener, route) = (self.route.listener.clone(), self.route.route.clone());
         let state = Arc::clone(&self.permit.0);
         let Some(difference) = self.compare() else { return };
-        let MirrorDifference { method, target, status, mirror_status, headers, .. } = difference.clone();
+        let MirrorDifference { method, target, status, mirror_status, calls, headers, .. } =
+            difference.clone();
+        let [call, mirror_call] = calls.map_or([None; 2], |calls| calls.map(|call| Some(call.name())));
         let body_differs = difference.bodies.is_some();
         if let Some(differences) = state.note(difference) {
             tracing::warn!(
@@ -385,6 +403,8 @@ impl BackgroundTaker for CopyTaker {
                 target = &*target,
                 status,
                 mirror_status,
+                grpc_status = call,
+                mirror_grpc_status = mirror_call,
                 headers = headers.join(", "),
                 body_differs,
                 "the mirror has answered in another way"
@@ -399,6 +419,10 @@ impl ResponseTaker for CopyTaker {
         if self.route.settings.compares(MirrorPart::Headers) {
             self.fields = compared_fields(&self.route.settings, &self.route.own_id, response, text);
         }
+    }
+
+    fn end_call(&mut self, status: GrpcStatus) {
+        self.call = Some(status);
     }
 }
 

@@ -185,7 +185,7 @@ fn carry(
         let (chosen, way) = choose::upstream(client, exchange, listener, route);
         if route.has_gates()
             && let Some(end) =
-                gates::pass(client, stream, servers, exchange, (&config, listener, route)).await?
+                gates::pass(client, stream, servers, exchange, (&config, listener, route), way).await?
         {
             return Ok(end);
         }

@@ -39,7 +39,7 @@ pub(super) async fn run<U: Servers>(
 ) -> Result<End, Ended> {
     let Some(limits) = &plans.route.config.buffer_responses else { return Ok(End::Closed) };
     respond::begin(client, stream, exchange, plans, &mut serving);
-    mirror::observe_body(exchange, plans);
+    mirror::observe_bodies(exchange, plans);
     let mut spool = Spool::new(limits.memory.as_usize(), limits.file.bytes());
     let mut taking = Relay::new();
     let taken =

@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
+use weir_http::grpc::GrpcStatus;
 use weir_http::{FieldRun, FieldWriter, ResponseHead};
 use weir_observe::{Cause, Failure, Phase};
 
@@ -14,7 +15,7 @@ use super::client::Client;
 use super::outcome::{AttemptHistory, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, FinalHead, Status};
-use super::{Ended, Exchange, attempt, finish, pause, queue, retry};
+use super::{Ended, Exchange, attempt, finish, grpc, pause, queue, retry};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
 use crate::relay::ends::{RelayError, Sink};
@@ -28,6 +29,9 @@ use crate::upstream::stream::{ServerStream, Servers};
 pub(super) trait ResponseTaker: Sink {
     /// The head, of which `text` is what was received.
     fn begin(&mut self, response: &ResponseHead, text: &[u8]);
+
+    /// The response is whole, and it was that of a call of gRPC.
+    fn end_call(&mut self, _status: GrpcStatus) {}
 
     /// It has failed a write: whether what it has is all that it wants.
     ///
@@ -67,6 +71,9 @@ pub(super) async fn run<U: Servers>(
 ) -> Result<(), Ended> {
     let mut stream = Sender { end, body, taken: 0 };
     exchange.waits.begin(&plans.wait_limits());
+    if exchange.grpc.is_some() {
+        grpc::begin(exchange, plans.listener, plans.upstream);
+    }
     retry::begin(client, exchange, plans);
     let outcome = carry(client, &mut stream, servers, exchange, plans, taker).await;
     count(exchange, outcome);
@@ -107,10 +114,17 @@ async fn carry<E: ClientEnd, U: Servers>(
     let read = std::future::poll_fn(|cx| poll_body(cx, client, stream, exchange, &mut serving.server, taker));
     match read.await {
         Ok(Taken::Whole) => {
+            grpc::finish(exchange, plans, &serving);
+            if let Some(status) = exchange.grpc.and_then(|call| call.status) {
+                taker.end_call(status);
+            }
             finish::run(client, servers, exchange, plans, serving);
             Ok(())
         }
         other => {
+            if let Err(failure) = other {
+                grpc::break_off(exchange, plans, &serving, failure.into());
+            }
             exchange.record.sent_to_server += serving.server.sent();
             servers.drop_stream(serving.server);
             other?;

@@ -173,8 +173,10 @@ pub struct RoutePlan {
     pub(crate) body_bytes_max: u64,
     /// What it stores.
     pub(crate) cache: Option<Box<RouteCachePlan>>,
-    /// Where copies of its requests go.
+    /// Where copies of its requests go; of a target of a split, first those of its route.
     pub mirrors: Box<[MirrorPlan]>,
+    /// Whether requests are copied, be it those for one target of the split.
+    makes_copies: bool,
     /// Whether a response may be taken in, stored, replaced by a page, or compared with that of a mirror.
     pub(crate) holds_responses: bool,
     /// What each worker counts.
@@ -361,23 +363,29 @@ fn route_plans(
     let before = before.iter().flat_map(|before| &before.route_plans);
     let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
     let mut access = AccessPlans::new(named.keys);
-    let mut plan = |route: &Arc<Route>, before: Option<&RoutePlan>| {
+    let mut plan = |route: &Arc<Route>, before: Option<&RoutePlan>, copied: &[Arc<MirrorState>]| {
         let auth_route = auth_route(route, inputs).map(Box::new);
         let keys_route = keys_route(route, inputs).map(Box::new);
-        let mirrors = mirrors(route, inputs, before);
+        let mirrors = mirrors(route, inputs, copied);
         let plan = RoutePlan::new(route, inputs, named, before);
-        RoutePlan { access: access.of(route), auth_route, keys_route, mirrors, ..plan }
+        let makes_copies = !mirrors.is_empty();
+        RoutePlan { access: access.of(route), auth_route, keys_route, mirrors, makes_copies, ..plan }
     };
     let with_ways = |route: &Arc<Route>| {
-        let mut whole = plan(route, before.get(&*route.name).copied());
+        let before = before.get(&*route.name).copied();
+        let mut whole = plan(route, before, &mirror_states(before, 0));
         if let (RouteAction::Split(parts), Some(split)) = (&route.action, whole.split.take()) {
             // They count as what the route is.
-            let mut way = |part: &SplitTarget| Some(plan(&Arc::new(way_of(route, part)?), Some(&whole)));
-            let ways = if parts.iter().any(SplitTarget::is_apart) {
-                parts.iter().map(&mut way).collect()
+            let mut way = |(place, part): (usize, &SplitTarget)| {
+                let copied = states_of_target(&whole, before, place);
+                Some(plan(&Arc::new(way_of(route, part)?), Some(&whole), &copied))
+            };
+            let ways: Box<[_]> = if parts.iter().any(SplitTarget::is_apart) {
+                parts.iter().enumerate().map(&mut way).collect()
             } else {
                 Box::default()
             };
+            whole.makes_copies |= ways.iter().flatten().any(|way| way.makes_copies);
             whole.split = Some(Box::new(SplitPlan { ways, ..*split }));
         }
         whole
@@ -447,14 +455,32 @@ fn way_of(route: &Route, part: &SplitTarget) -> Option<Route> {
     })
 }
 
-/// The ways of copies of the requests of a route, which are changed as the requests are.
-fn mirrors(route: &Route, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Box<[MirrorPlan]> {
-    let before = |place: usize| before.and_then(|before| before.mirrors.get(place));
-    let plan = |(place, settings)| mirror(route, settings, inputs, before(place));
+/// What is known of the mirrors of a route, the first ones left out.
+fn mirror_states(route: Option<&RoutePlan>, first: usize) -> Vec<Arc<MirrorState>> {
+    let mirrors = route.iter().flat_map(|route| route.mirrors.iter().skip(first));
+    mirrors.map(|mirror| Arc::clone(&mirror.state)).collect()
+}
+
+/// What is known of the mirrors of a target of the split of `whole`: those of the route are the same ones, and its own those that the target in
+/// this place had `before`.
+fn states_of_target(whole: &RoutePlan, before: Option<&RoutePlan>, place: usize) -> Vec<Arc<MirrorState>> {
+    let of_route = before.map_or(0, |before| before.mirrors.len());
+    let own = mirror_states(before.and_then(|before| before.target(place)), of_route);
+    [mirror_states(Some(whole), 0), own].concat()
+}
+
+/// The ways of copies of the requests of a route, which are changed as the requests are; `known`: what goes on of each.
+fn mirrors(route: &Route, inputs: &PlanInputs, known: &[Arc<MirrorState>]) -> Box<[MirrorPlan]> {
+    let plan = |(place, settings)| mirror(route, settings, inputs, known.get(place));
     route.mirrors.iter().enumerate().map(plan).collect()
 }
 
-fn mirror(route: &Route, settings: &Mirror, inputs: &PlanInputs, before: Option<&MirrorPlan>) -> MirrorPlan {
+fn mirror(
+    route: &Route,
+    settings: &Mirror,
+    inputs: &PlanInputs,
+    known: Option<&Arc<MirrorState>>,
+) -> MirrorPlan {
     let mut to_server = Route::to_upstream(&route.name, settings.upstream);
     to_server.forward_host = settings.forward_host.clone();
     to_server.access.clone_from(&route.access);
@@ -462,11 +488,10 @@ fn mirror(route: &Route, settings: &Mirror, inputs: &PlanInputs, before: Option<
     let mark: HeaderTemplate = "1".parse().expect("it is a value");
     let mark = HeaderChanges { set: vec![(settings.mark_header.clone(), mark)], ..HeaderChanges::default() };
     to_server.request_headers = route.request_headers.followed_by(&mark);
-    let state = before.map(|before| Arc::clone(&before.state));
     MirrorPlan {
         route: RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None),
         methods: MethodSet::new(settings.methods.iter().map(MethodMatch::as_str)),
-        state: state.unwrap_or_default(),
+        state: known.cloned().unwrap_or_default(),
     }
 }
 
@@ -557,7 +582,24 @@ impl RoutePlan {
     #[inline(always)]
     pub(crate) fn has_gates(&self) -> bool {
         let asks = self.rules.is_some() || self.access.is_some();
-        asks || self.files.is_some() || !self.mirrors.is_empty() || self.cache.is_some()
+        asks || self.files.is_some() || self.makes_copies || self.cache.is_some()
+    }
+
+    /// The plan of a target of the split, if that is not as the route is.
+    pub(crate) fn target(&self, place: usize) -> Option<&RoutePlan> {
+        self.split.as_ref()?.ways.get(place)?.as_ref()
+    }
+
+    /// The place of the target that has this plan.
+    pub(crate) fn place_of_target(&self, way: &RoutePlan) -> Option<usize> {
+        let ways = self.split.iter().flat_map(|split| &split.ways);
+        ways.map(Option::as_ref).position(|one| one.is_some_and(|one| std::ptr::eq(one, way)))
+    }
+
+    /// The plans with mirrors of their own, and how many of their first mirrors are not: that of the route, and those of targets of its split.
+    pub fn copying(&self) -> impl Iterator<Item = (&RoutePlan, usize)> {
+        let ways = self.split.iter().flat_map(|split| &split.ways).flatten();
+        std::iter::once((self, 0)).chain(ways.map(|way| (way, self.mirrors.len())))
     }
 
     /// The plan for its requests to an upstream.
@@ -597,6 +639,7 @@ impl RoutePlan {
             auth_route: None,
             keys_route: None,
             mirrors: Box::default(),
+            makes_copies: false,
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             files: files.map(Arc::new),

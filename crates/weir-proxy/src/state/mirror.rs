@@ -8,6 +8,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use weir_http::grpc::GrpcStatus;
+
 use crate::net::clock::{self, Instant};
 
 /// Differences that are kept of each route.
@@ -46,6 +48,8 @@ pub struct MirrorDifference {
     pub status: u16,
     /// That of the mirror.
     pub mirror_status: u16,
+    /// How the call of gRPC has ended on both sides, if that differs.
+    pub calls: Option<[GrpcStatus; 2]>,
     /// Names of headers that differ.
     pub headers: Vec<Box<str>>,
     /// The digests of both bodies, if these differ.
@@ -108,6 +112,7 @@ mod tests {
             request_id: "".into(),
             status,
             mirror_status: 200,
+            calls: None,
             headers: Vec::new(),
             bodies: None,
         }

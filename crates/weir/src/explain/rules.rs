@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{AccessList, LimitUse};
+use weir_config::{AccessList, LimitUse, Mirror};
 use weir_traffic::route::RouteRequest as _;
 
-use super::explanation::RequestExplanation;
+use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
 
 /// Those of the route, or of the listener where no route takes the request.
 fn of_request<'a>(explanation: &'a RequestExplanation<'_>) -> (&'a [Arc<AccessList>], &'a [LimitUse]) {
@@ -41,10 +41,22 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
     let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));
-    let mirrors = explanation.route.iter().flat_map(|route| &route.mirrors).map(|mirror| {
+    let mirror = |mirror: &Mirror, to: &str| {
         let methods: Vec<&str> = mirror.methods.iter().map(|method| method.as_str()).collect();
-        ("mirror", format!("{} of the requests with {} are copied", mirror.share, methods.join(", ")))
-    });
+        ("mirror", format!("{} of the requests{to} with {} are copied", mirror.share, methods.join(", ")))
+    };
+    let of_route = explanation.route.map_or(&[][..], |route| &route.mirrors);
+    let destinations = match &explanation.disposition {
+        Disposition::Forward(forwarded) => &forwarded.destinations[..],
+        _ => &[],
+    };
+    let of_target = |destination: &UpstreamDestination<'_>| {
+        let own = destination.settings.and_then(|own| own.mirrors.get(of_route.len()..)).unwrap_or_default();
+        let to = format!(" to {}", destination.upstream.name);
+        own.iter().map(|own| mirror(own, &to)).collect::<Vec<_>>()
+    };
+    let mirrors = of_route.iter().map(|one| mirror(one, ""));
+    let mirrors = mirrors.chain(destinations.iter().flat_map(of_target));
     let advice = explanation.advice.clone().map(|advice| ("advice", advice));
     let rules = lists.iter().map(list).chain(limits.iter().map(limit));
     rules.chain(cache).chain(mirrors).chain(advice).collect()

@@ -31,7 +31,7 @@ upstream = "api"
 [[listener.web.route]]
 name = "canary"
 header = { x-canary = "yes" }
-split = [{ upstream = "site", weight = 95 }, { upstream = "api", weight = 5 }]
+split = [{ upstream = "site", weight = 95 }, { upstream = "api", weight = 5, mirror = { upstream = "site", share = "10%" } }]
 
 [[listener.web.route]]
 name = "moved"
@@ -204,6 +204,8 @@ fn a_split_tells_the_parts_and_the_servers_of_each() {
     let text = text(&["http://third.test/", "-H", "X-Canary: yes"]);
     assert!(text.contains("upstream   site, 95 % of the requests, drawn for each\n"), "{text}");
     assert!(text.contains("10.0.0.4:80  weight 0       0 %  the weight is 0\n"), "{text}");
+    let copied = "mirror     10% of the requests to api with GET, HEAD, OPTIONS are copied\n";
+    assert!(text.contains(copied), "{text}");
 }
 
 #[test]

@@ -126,7 +126,8 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         "mirror-target",
         "where copies of requests go",
         "`mirror` of the route. The URL names a Service (`http://NAME.NAMESPACE.svc.cluster.local$request_uri`; one of another \
-         namespace needs a ReferenceGrant); copies have the path of the request. Other hosts are not supported",
+         namespace needs a ReferenceGrant); copies have the path of the request. Calls of gRPC are copied, \
+         too. Other hosts are not supported",
         |draft, value| {
             draft.messages.mirror = Some(value.into());
             Ok(())

@@ -7,6 +7,7 @@ mod forwarded_fields;
 mod large_bodies;
 mod grpc;
 mod grpc_web;
+mod grpc_mirror;
 mod compression;
 mod backpressure;
 mod buffering;

@@ -13,3 +13,4 @@ mod files_by_curl;
 mod error_pages;
 mod remote_error_pages;
 mod mirror;
+mod mirror_of_targets;
