@@ -32,7 +32,10 @@ impl SharedParts {
                 targets.shrink_to_fit();
                 for target in targets {
                     target.backend.iter_mut().for_each(|backend| self.share_backend(backend));
-                    target.settings.iter_mut().for_each(|settings| self.settings.share(settings));
+                    if let Some(own) = &mut target.own {
+                        self.settings.share(&mut own.settings);
+                        own.mirrors.iter_mut().for_each(|(backend, _)| self.share_backend(backend));
+                    }
                 }
             }
             rule.mirrors.iter_mut().for_each(|(backend, _)| self.share_backend(backend));
