@@ -21,6 +21,9 @@ pub(crate) struct TestArguments {
 /// With more failures than this the change is at fault, not the load.
 const REPEATED_MAX: usize = 4;
 
+/// The variable with the number of tests that a test program runs at a time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
 /// Lines shown of what a test that failed has printed.
 const LINES_SHOWN: usize = 12;
 
@@ -46,7 +49,10 @@ pub(crate) fn run(workspace: &Workspace, arguments: &TestArguments) -> anyhow::R
 }
 
 fn cargo_test(workspace: &Workspace) -> ProgramRun {
-    ProgramRun::cargo(workspace).finds_tools(workspace).args([
+    // Most tests wait for sockets and timers half of the time.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let threads = std::env::var(TEST_THREADS).unwrap_or_else(|_unset| threads.to_string());
+    ProgramRun::cargo(workspace).finds_tools(workspace).env(TEST_THREADS, threads).args([
         "test",
         "--workspace",
         "--all-features",

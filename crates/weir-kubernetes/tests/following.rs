@@ -337,9 +337,18 @@ fn a_gateway_that_is_refused_holds_back_no_other() {
             }
         };
         apply_until(&|config| has_listener(config, "infra.other.8001"));
-        // Both change: the route of one takes effect, the other keeps its port.
-        server.apply("httproutes", route("more"));
+        // Both change while another change is under way: the route of one takes effect, the other keeps its port.
+        server.apply("httproutes", route("first"));
+        let under_way = loop {
+            let (change, outcome) = following.next();
+            if matches!(&change, KubernetesChange::Config(config) if has_route(config, "first")) {
+                break outcome;
+            }
+            outcome.send(Ok(())).expect("it is waited for");
+        };
         server.apply("gateways", other_gateway(8002));
+        server.apply("httproutes", route("more"));
+        under_way.send(Ok(())).expect("it is waited for");
         let config = apply_until(&|config| has_route(config, "more"));
         assert!(has_listener(&config, "infra.other.8001"), "{names_cause}");
         following.wait_for_report(
