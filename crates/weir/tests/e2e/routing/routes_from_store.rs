@@ -167,7 +167,7 @@ fn routes_and_servers_stay_when_their_tasks_panic() {
         let text = if round == 1 { "other" } else { "shop" };
         eventually("the key of the moment counts", || answer(&weir, "/more") == text);
         panic_of("the hand-over of routes", &|| {
-            etcd.put("/weir/routes/last", &fragment("/last", "last", next))
+            etcd.put("/weir/routes/last", &fragment("/last", "last", next));
         });
         assert_eq!(answer(&weir, "/shop"), "shop");
         eventually("what was in hand counts", || answer(&weir, "/last") == text);
