@@ -60,6 +60,28 @@ fn shared(one: &Config, other: &Config) -> usize {
 }
 
 #[test]
+fn routes_with_equal_settings_share_them() {
+    let (mut translator, config) = many(20);
+    let of_route = |config: &Config, number: usize| {
+        let name = format!("httproute/app/r{number}/0");
+        let route = config.listeners[0].routes.iter().find(|route| *route.name == *name);
+        Arc::clone(&route.expect("each object has a route").settings)
+    };
+    let first = of_route(&config, 0);
+    assert!((1..20).all(|number| Arc::ptr_eq(&first, &of_route(&config, number))));
+    // Another timeout makes another one, and is not that of the others.
+    let changed = app(7, "/").replace("matches:", "timeouts: {request: 3s}, matches:");
+    for object in read(&changed) {
+        translator.upsert(&object);
+    }
+    let config = translator.translate(NOW).config.unwrap();
+    let own = of_route(&config, 7);
+    assert_eq!(own.timeouts.exchange, Some(std::time::Duration::from_secs(3)));
+    assert_eq!(first.timeouts.exchange, None);
+    assert!(Arc::ptr_eq(&first, &of_route(&config, 8)));
+}
+
+#[test]
 fn a_change_of_one_route_leaves_all_others_as_they_are() {
     let (mut translator, before) = many(50);
     for object in read(&app(7, "/other")) {
