@@ -28,9 +28,6 @@ const GATHER_TIME_MAX: Duration = Duration::from_millis(10);
 /// When Events about Ingresses are written again: the API server forgets one after an hour.
 const EVENTS_PAUSE: Duration = Duration::from_secs(45 * 60);
 
-/// Without an event for so long, freed memory is given back: what was read of many objects at once is not kept for the next time.
-const QUIET_TIME: Duration = Duration::from_secs(2);
-
 /// What is done with events.
 pub(crate) struct ClusterLoop {
     translator: Translator,
@@ -43,9 +40,6 @@ pub(crate) struct ClusterLoop {
     ingress_log: IngressLog,
     /// Until when changes are gathered, since one has just taken effect.
     gather_until: Option<Instant>,
-    give_back_memory: fn(),
-    /// When memory is given back, if events have come since that was done last.
-    quiet_at: Option<Instant>,
     /// When Events are written again.
     events_at: Instant,
     bases: UnboundedReceiver<Config>,
@@ -73,31 +67,21 @@ impl ClusterLoop {
             leads,
             ingress_log: IngressLog::default(),
             gather_until: None,
-            give_back_memory: || {},
-            quiet_at: None,
             events_at: Instant::now() + EVENTS_PAUSE,
             bases,
             applying: ConfigApplication::default(),
         }
     }
 
-    /// Has freed memory given back by this.
-    pub(crate) fn giving_back_by(mut self, give_back_memory: fn()) -> Self {
-        self.give_back_memory = give_back_memory;
-        self
-    }
-
     /// Runs until the watches end or there is no owner of the proxy any more.
     pub(crate) async fn run(mut self, mut messages: Receiver<ObjectMessage>) {
         loop {
             let retry_at = self.applying.retry_at().unwrap_or_else(far_away);
-            let quiet_at = self.quiet_at.unwrap_or_else(far_away);
             tokio::select! {
                 message = messages.recv() => {
                     let Some(message) = message else { return };
                     self.take(message);
                     self.gather(&mut messages).await;
-                    self.quiet_at = Some(Instant::now() + QUIET_TIME);
                 }
                 changed = self.leads.changed() => {
                     if changed.is_err() {
@@ -109,11 +93,6 @@ impl ClusterLoop {
                     let Some(base) = base else { return };
                     self.translator.set_base(base);
                     self.applying.forget();
-                }
-                () = tokio::time::sleep_until(quiet_at) => {
-                    self.quiet_at = None;
-                    (self.give_back_memory)();
-                    continue;
                 }
                 () = tokio::time::sleep_until(retry_at) => {}
                 () = tokio::time::sleep_until(self.events_at) => {

@@ -44,8 +44,6 @@ pub struct SourceSettings {
     pub secrets_namespaces: Vec<Box<str>>,
     /// Who writes statuses; `None`: this process does not.
     pub election: Option<ElectionSettings>,
-    /// Gives what the thread of the source has freed back to the system: called when changes have ended for a while.
-    pub give_back_memory: fn(),
 }
 
 /// The running thread; stopped and waited for when dropped.
@@ -120,8 +118,7 @@ async fn follow(
     };
     let addresses = settings.addresses.iter().map(|text| status_address(text)).collect();
     let translator = Translator::new(GatewaySettings { addresses, ..settings.gateway });
-    let follower = ClusterLoop::new(translator, scopes, updates, statuses, leadership, bases, state)
-        .giving_back_by(settings.give_back_memory);
+    let follower = ClusterLoop::new(translator, scopes, updates, statuses, leadership, bases, state);
     // The election ends last: it gives up the lease.
     tokio::pin!(election);
     tokio::select! {

@@ -38,7 +38,6 @@ fn follow(server: &ApiServer, identity: &str) -> Following {
             lease: ObjectKey::new("infra", "weir"),
             identity: identity.into(),
         }),
-        give_back_memory: || {},
     };
     let source =
         KubernetesSource::start(settings, UpdateSender::new(move |update| sender.send(update).is_ok()));

@@ -148,7 +148,6 @@ impl KubernetesRoutes {
             namespaces: arguments.watch_namespace.iter().map(|name| name.as_str().into()).collect(),
             secrets_namespaces: arguments.secrets_namespace.iter().map(|name| name.as_str().into()).collect(),
             election,
-            give_back_memory: crate::allocator::give_back,
         }
     }
 }
