@@ -47,11 +47,9 @@ func runRouteChanges(ctx context.Context, in *cluster.Cluster, options Options) 
 			if err != nil {
 				return err
 			}
-			told, err := telling.next(ctx)
-			if err != nil {
+			if err := telling.complete(ctx, &took); err != nil {
 				return err
 			}
-			took.told = told.Sub(took.began)
 			*step.into = append(*step.into, took)
 		}
 	}
@@ -99,11 +97,9 @@ func runEndpointChanges(ctx context.Context, in *cluster.Cluster, options Option
 		if err != nil {
 			return err
 		}
-		told, err := telling.next(ctx)
-		if err != nil {
+		if err := telling.complete(ctx, &took); err != nil {
 			return err
 		}
-		took.told = told.Sub(took.began)
 		moved = append(moved, took)
 	}
 	moved.print("endpoint")

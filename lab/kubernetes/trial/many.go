@@ -110,9 +110,11 @@ func (of *site) watchAccepted(ctx context.Context, from, to int) (*acceptedWatch
 		for ctx.Err() == nil {
 			watching.follow(events, from, to)
 			// The API server ends the watch of a client that is slow. A new one begins with all objects.
-			events, err = of.applier.Watch(ctx, routeOf("", ""))
-			for err != nil && pause(ctx, 100*time.Millisecond) == nil {
+			for {
 				events, err = of.applier.Watch(ctx, routeOf("", ""))
+				if err == nil || pause(ctx, 100*time.Millisecond) != nil {
+					break
+				}
 			}
 		}
 	}()

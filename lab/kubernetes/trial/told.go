@@ -53,3 +53,10 @@ func (of *toldWatch) next(ctx context.Context) (time.Time, error) {
 		return told, nil
 	}
 }
+
+// complete adds to the times of a change when the API server told of it.
+func (of *toldWatch) complete(ctx context.Context, took *effect) error {
+	told, err := of.next(ctx)
+	took.told = told.Sub(took.began)
+	return err
+}
