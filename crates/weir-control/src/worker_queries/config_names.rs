@@ -2,26 +2,28 @@
 //!
 //! For reports; workers never read it. An entry keeps no config alive.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use weir_config::{Listener, ServerAddress, Upstream};
+use weir_config::{Listener, Route, ServerAddress, Upstream};
 use weir_http::EncodedSlashRule;
 
+use super::shared_runs::SharedRuns;
 use weir_proxy::state::recorder::RecordedPlace;
-use weir_proxy::state::snapshot::{LiveSource, Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{ListenerPlan, LiveSource, RoutePlan, Snapshot, UpstreamPlan};
 
 /// Configs whose names are kept; unchanged parts are kept once.
-const GENERATIONS_MAX: usize = 32;
+const GENERATIONS_MAX: usize = 128;
 
 /// The names of one config.
 #[derive(Debug, Clone)]
 pub(crate) struct GenerationNames {
     pub(crate) generation: u64,
     listeners: Vec<Arc<KnownListener>>,
-    upstreams: Vec<Arc<KnownUpstream>>,
-    rules: Vec<Box<str>>,
+    upstreams: SharedRuns<KnownUpstream>,
+    rules: Arc<[Box<str>]>,
 }
 
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub(crate) struct KnownListener {
     pub(crate) name: Box<str>,
     /// How the listener treats an encoded slash in a path.
     pub(crate) encoded_slash: EncodedSlashRule,
-    routes: Vec<KnownRoute>,
+    routes: SharedRuns<KnownRoute>,
     /// The config that they were read from: as long as that is the same, so are they.
     config: Weak<Listener>,
 }
@@ -94,33 +96,38 @@ pub(crate) struct KnownServer {
     pub(crate) address: ServerAddress,
 }
 
+/// What the names of the newest config were read from: as long as a route is the same there, so are its names.
+#[derive(Debug, Default)]
+struct NewestRoutes {
+    /// Those of each listener, in the order of both.
+    of_listeners: Vec<Vec<Weak<Route>>>,
+}
+
+impl NewestRoutes {
+    fn of(snapshot: &Snapshot) -> Self {
+        let weak = |route: &RoutePlan| Arc::downgrade(&route.config);
+        let of_listener = |plan: &Arc<ListenerPlan>| plan.route_plans.iter().map(weak).collect();
+        Self { of_listeners: snapshot.listeners.iter().map(of_listener).collect() }
+    }
+}
+
 impl GenerationNames {
-    fn of(snapshot: &Snapshot, before: Option<&GenerationNames>) -> Self {
-        let known = before.map_or(&[][..], |before| &before.listeners);
-        let known_listeners: HashMap<&str, _> = known.iter().map(|names| (&*names.name, names)).collect();
-        let known = before.map_or(&[][..], |before| &before.upstreams);
-        let known_upstreams: HashMap<&str, _> = known.iter().map(|names| (&*names.name, names)).collect();
+    fn of(snapshot: &Snapshot, before: Option<(&GenerationNames, &NewestRoutes)>) -> Self {
+        let known = before.iter().flat_map(|(before, read)| before.listeners.iter().zip(&read.of_listeners));
+        let known_listeners: HashMap<&str, _> = known.map(|known| (&*known.0.name, known)).collect();
         let listeners = snapshot.listeners.iter().map(|plan| {
             let known = known_listeners.get(&*plan.config.name).copied();
-            if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
-                return Arc::clone(known);
+            let is_of_same = |(known, _): &(&Arc<KnownListener>, _)| {
+                known.config.as_ptr() == Arc::as_ptr(&plan.config)
+            };
+            match known.filter(is_of_same) {
+                Some((known, _)) => Arc::clone(known),
+                None => Arc::new(KnownListener::of(plan, known.map(|(known, read)| (&**known, &read[..])))),
             }
-            let routes = plan.route_plans.iter().map(|route| KnownRoute {
-                name: route.config.name.clone(),
-                rule: route.config.matches.to_string().into(),
-                template: route.config.matches.path.template().map(String::into),
-            });
-            let names = KnownListener {
-                name: plan.config.name.clone(),
-                encoded_slash: plan.head_limits.paths.encoded_slash,
-                routes: routes.collect(),
-                config: Arc::downgrade(&plan.config),
-            };
-            let is_same = |known: &&Arc<KnownListener>| {
-                known.encoded_slash == names.encoded_slash && known.routes == names.routes
-            };
-            known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
         });
+        let before = before.map(|(before, _)| before);
+        let known = before.iter().flat_map(|before| before.upstreams.iter());
+        let known_upstreams: HashMap<&str, _> = known.map(|names| (&*names.name, names)).collect();
         let upstreams = snapshot.upstreams.iter().map(|plan| {
             let known = known_upstreams.get(&*plan.config.name).copied();
             if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
@@ -135,11 +142,12 @@ impl GenerationNames {
             };
             known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
         });
+        let rules = before.map(|before| &before.rules).filter(|rules| rules[..] == snapshot.rule_names[..]);
         Self {
             generation: snapshot.generation,
             listeners: listeners.collect(),
-            upstreams: upstreams.collect(),
-            rules: snapshot.rule_names.clone(),
+            upstreams: SharedRuns::new(upstreams, before.map(|before| &before.upstreams)),
+            rules: rules.map_or_else(|| snapshot.rule_names.as_slice().into(), Arc::clone),
         }
     }
 
@@ -182,13 +190,45 @@ impl GenerationNames {
 }
 
 impl KnownListener {
+    /// The names of a listener and its routes, which are those that it had before where they were read from the same.
+    fn of(plan: &ListenerPlan, before: Option<(&KnownListener, &[Weak<Route>])>) -> Self {
+        let known = before.iter().flat_map(|(before, read)| read.iter().zip(before.routes.iter()));
+        let by_config: HashMap<*const Route, _> = known.map(|(read, names)| (read.as_ptr(), names)).collect();
+        let known = before.iter().flat_map(|(before, _)| before.routes.iter());
+        let by_name = LazyCell::new(|| known.map(|names| (&*names.name, names)).collect::<HashMap<&str, _>>());
+        let routes = plan.route_plans.iter().map(|route| {
+            if let Some(known) = by_config.get(&Arc::as_ptr(&route.config)) {
+                return Arc::clone(known);
+            }
+            let names = KnownRoute::of(&route.config);
+            let known = by_name.get(&*names.name).filter(|known| ****known == names);
+            known.map_or_else(|| Arc::new(names), |known| Arc::clone(known))
+        });
+        Self {
+            name: plan.config.name.clone(),
+            encoded_slash: plan.head_limits.paths.encoded_slash,
+            routes: SharedRuns::new(routes, before.map(|(before, _)| &before.routes)),
+            config: Arc::downgrade(&plan.config),
+        }
+    }
+
     pub(crate) fn route_names(&self, place: u32) -> Option<&KnownRoute> {
-        self.routes.get(place as usize)
+        self.routes.get(place as usize).map(|names| &**names)
     }
 
     /// The name of a route and its conditions.
     pub(crate) fn route(&self, place: u32) -> Option<(&str, &str)> {
         self.route_names(place).map(|names| (&*names.name, &*names.rule))
+    }
+}
+
+impl KnownRoute {
+    fn of(config: &Route) -> Self {
+        Self {
+            name: config.name.clone(),
+            rule: config.matches.to_string().into(),
+            template: config.matches.path.template().map(String::into),
+        }
     }
 }
 
@@ -231,36 +271,46 @@ impl KnownUpstream {
 
 /// The names of the last configs.
 #[derive(Debug, Default)]
-pub(crate) struct ConfigNames(Mutex<VecDeque<Arc<GenerationNames>>>);
+pub(crate) struct ConfigNames(Mutex<KeptNames>);
+
+#[derive(Debug, Default)]
+struct KeptNames {
+    /// The oldest first.
+    generations: VecDeque<Arc<GenerationNames>>,
+    newest: NewestRoutes,
+}
 
 impl ConfigNames {
     /// Adds a config before it is used.
     pub(crate) fn learn(&self, snapshot: &Snapshot) {
         let mut kept = self.lock();
-        let names = GenerationNames::of(snapshot, kept.back().map(|names| &**names));
-        if kept.len() == GENERATIONS_MAX {
-            kept.pop_front();
+        let before = kept.generations.back().map(|names| (&**names, &kept.newest));
+        let names = GenerationNames::of(snapshot, before);
+        kept.newest = NewestRoutes::of(snapshot);
+        if kept.generations.len() == GENERATIONS_MAX {
+            kept.generations.pop_front();
         }
-        kept.push_back(Arc::new(names));
+        kept.generations.push_back(Arc::new(names));
     }
 
     /// Adds the servers of some upstreams of the newest config, each with its place there, before they are used.
     pub(crate) fn learn_servers(&self, revision: u64, upstreams: &[(usize, &Arc<UpstreamPlan>)]) {
         let mut kept = self.lock();
-        let Some(newest) = kept.back_mut() else { return };
+        let Some(newest) = kept.generations.back_mut() else { return };
         let newest = Arc::make_mut(newest);
         for (place, plan) in upstreams {
-            let known = &mut newest.upstreams[*place];
-            *known = Arc::new(KnownUpstream::of(plan, revision, Some(known)));
+            let known = newest.upstreams.get(*place).map(|known| &**known);
+            let names = KnownUpstream::of(plan, revision, known);
+            newest.upstreams.set(*place, Arc::new(names));
         }
     }
 
     /// The known ones, the oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<GenerationNames>> {
-        self.lock().iter().cloned().collect()
+        self.lock().generations.iter().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<GenerationNames>>> {
+    fn lock(&self) -> MutexGuard<'_, KeptNames> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

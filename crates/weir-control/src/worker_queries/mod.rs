@@ -4,6 +4,7 @@
 //! a moment is left out, and that is said.
 
 mod config_names;
+mod shared_runs;
 
 use std::sync::Arc;
 use std::time::Duration;
