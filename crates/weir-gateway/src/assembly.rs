@@ -13,6 +13,7 @@ use weir_config::{
 };
 use weir_traffic::route::{HostPattern, RouteMatch};
 
+use crate::api::SharedText;
 use crate::attachment::Attachment;
 use crate::backends::Backend;
 use crate::compile::{
@@ -118,9 +119,9 @@ impl UpstreamTable {
 #[derive(Debug)]
 struct BuiltRoute {
     compiled: Arc<CompiledRoute>,
-    hosts: Vec<Box<str>>,
+    hosts: Vec<SharedText>,
     /// Those of them of which TLS passes through although the port ends it.
-    passed: Vec<Box<str>>,
+    passed: Vec<SharedText>,
     priorities: Vec<i32>,
     indices: Vec<UpstreamIndex>,
     routes: Vec<Arc<Route>>,
@@ -143,7 +144,7 @@ struct Port<'a> {
     number: u16,
     is_http: bool,
     /// The routes with their hosts, the one that precedes all others last.
-    routes: Vec<(&'a RouteKey, &'a RouteState, Vec<Box<str>>)>,
+    routes: Vec<(&'a RouteKey, &'a RouteState, Vec<SharedText>)>,
     listener: Listener,
 }
 
@@ -237,7 +238,7 @@ impl Assembly {
             }
             wanted.reverse();
             let indices: Vec<_> = compiled.backends().map(|backend| self.index(port, backend)).collect();
-            let (passed, ended): (Vec<Box<str>>, Vec<Box<str>>) =
+            let (passed, ended): (Vec<SharedText>, Vec<SharedText>) =
                 hosts.iter().cloned().partition(|host| listeners::passes_tls(&port.plans, host));
             let is_same = |built: &BuiltRoute| {
                 Arc::ptr_eq(&built.compiled, compiled)
@@ -266,7 +267,7 @@ impl Assembly {
         &self,
         port: &Port<'_>,
         compiled: &CompiledRoute,
-        (hosts, passes): (&[Box<str>], bool),
+        (hosts, passes): (&[SharedText], bool),
         priorities: &[i32],
     ) -> Vec<Arc<Route>> {
         if hosts.is_empty() {
@@ -377,8 +378,8 @@ impl Port<'_> {
     }
 
     /// The hosts of the listeners, each once.
-    fn hostnames(&self) -> Vec<Box<str>> {
-        let mut hosts: Vec<Box<str>> = self.plans.iter().map(|plan| plan.hostname.clone()).collect();
+    fn hostnames(&self) -> Vec<SharedText> {
+        let mut hosts: Vec<SharedText> = self.plans.iter().map(|plan| plan.hostname.clone()).collect();
         hosts.sort();
         hosts.dedup();
         hosts
@@ -390,7 +391,7 @@ fn respond(status: u16) -> RouteAction {
 }
 
 /// The hosts of a match: none where it is for every host. Nothing if one is not a host, which the API server does not let pass.
-fn patterns(hosts: &[Box<str>]) -> Option<Vec<HostPattern>> {
+fn patterns(hosts: &[SharedText]) -> Option<Vec<HostPattern>> {
     match hosts {
         [one] if one.is_empty() => Some(Vec::new()),
         _ => (hosts.iter())

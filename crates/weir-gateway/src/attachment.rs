@@ -1,6 +1,6 @@
 //! Which listeners a route is attached to, for which hosts, and why not to others.
 
-use crate::api::{GROUP, Gateway, ListenerSet, NamespaceRule, ParentReference};
+use crate::api::{GROUP, Gateway, ListenerSet, NamespaceRule, ParentReference, SharedText};
 use crate::compile::CompiledRoute;
 use crate::hosts::in_common;
 use crate::listeners::{GatewayListenerPlan, GatewayPlan};
@@ -23,7 +23,7 @@ pub(crate) struct Attachment {
 pub(crate) struct AttachedListener {
     /// By its place in the Gateway.
     pub(crate) listener: usize,
-    pub(crate) hosts: Vec<Box<str>>,
+    pub(crate) hosts: Vec<SharedText>,
 }
 
 /// The object that a reference names.

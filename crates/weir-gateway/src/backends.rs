@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_config::{LoadedCertificate, ServerProtocol, Upstream, UpstreamSettings, UpstreamTls};
 
-use crate::api::{BackendReference, GROUP};
+use crate::api::{BackendReference, GROUP, SharedText};
 use crate::policies::{self, policy_for};
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
@@ -34,7 +34,7 @@ pub(crate) struct Backend {
     /// The service; `None` only for [`UNRESOLVED`].
     pub(crate) service: Option<ObjectKey>,
     /// The name of the port, by which endpoints know it.
-    pub(crate) port_name: Box<str>,
+    pub(crate) port_name: SharedText,
     /// The policy that its TLS comes from.
     pub(crate) policy: Option<ObjectKey>,
     protocol: ServerProtocol,
@@ -49,7 +49,7 @@ impl Backend {
         Arc::new(Self {
             name: UNRESOLVED.into(),
             service: None,
-            port_name: Box::default(),
+            port_name: SharedText::default(),
             policy: None,
             protocol: ServerProtocol::Http1,
             tls: None,

@@ -2,12 +2,21 @@
 //!
 //! A hostname is a name in lower case, `*.` and a name, or empty for every host.
 
+use crate::api::SharedText;
+
 /// A hostname as an object writes it, or every host.
-pub(crate) fn hostname(written: Option<&str>) -> Box<str> {
+pub(crate) fn hostname(written: Option<&str>) -> SharedText {
     match written {
-        None | Some("" | "*") => Box::default(),
+        None | Some("" | "*") => SharedText::default(),
         Some(name) => name.to_ascii_lowercase().into(),
     }
+}
+
+fn in_lower_case(name: &SharedText) -> SharedText {
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) || **name == *"*" {
+        return hostname(Some(name));
+    }
+    name.clone()
 }
 
 /// Whether every host of `other` is one of `hostname`.
@@ -25,19 +34,20 @@ pub(crate) fn meet<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
 }
 
 /// The hosts that a listener has in common with a route, less those that belong to a more specific listener of the same port.
-pub(crate) fn in_common(listener: &str, route: &[Box<str>], others: &[&str]) -> Vec<Box<str>> {
-    let of_route: Vec<Box<str>> = match route {
-        [] => vec![Box::default()],
-        names => names.iter().map(|name| hostname(Some(name))).collect(),
+pub(crate) fn in_common(listener: &str, route: &[SharedText], others: &[&str]) -> Vec<SharedText> {
+    let of_route: Vec<SharedText> = match route {
+        [] => vec![SharedText::default()],
+        names => names.iter().map(in_lower_case).collect(),
     };
     let is_taken = |host: &str| {
         others.iter().any(|other| *other != listener && covers(listener, other) && covers(other, host))
     };
-    let mut hosts: Vec<Box<str>> = of_route
+    let mut hosts: Vec<SharedText> = of_route
         .iter()
-        .filter_map(|name| meet(listener, name))
-        .filter(|host| !is_taken(host))
-        .map(Into::into)
+        .filter_map(|name| {
+            let host = meet(listener, name).filter(|host| !is_taken(host))?;
+            Some(if *host == **name { name.clone() } else { host.into() })
+        })
         .collect();
     hosts.sort();
     hosts.dedup();
@@ -68,8 +78,8 @@ mod tests {
 
     #[test]
     fn hosts_of_a_more_specific_listener_are_its_own() {
-        let route: [Box<str>; 2] = ["x.a.test".into(), "y.a.test".into()];
+        let route: [SharedText; 2] = ["x.a.test".into(), "y.a.test".into()];
         let hosts = in_common("*.a.test", &route, &["", "*.a.test", "x.a.test"]);
-        assert_eq!(hosts, ["y.a.test".into()]);
+        assert_eq!(hosts, ["y.a.test"]);
     }
 }

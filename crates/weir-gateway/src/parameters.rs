@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use weir_config::CheckedConfig;
 
-use crate::api::{ConfigMap, Gateway, LocalReference};
+use crate::api::{ConfigMap, Gateway, LocalReference, SharedText};
 use crate::refusal::excerpt;
 
 /// The keys, in the order of the documentation.
@@ -33,9 +33,9 @@ pub struct GatewayParameters {
     /// How many pods there are; `None`: something else scales them.
     pub replicas: Option<u32>,
     /// The type of the Service.
-    pub service_type: Box<str>,
+    pub service_type: SharedText,
     /// The `externalTrafficPolicy` of the Service; for `ClusterIP` it has none.
-    pub external_traffic_policy: Box<str>,
+    pub external_traffic_policy: SharedText,
     /// The `resources` of the container.
     pub resources: Option<Value>,
     /// The `nodeSelector` of the pods.
@@ -45,7 +45,7 @@ pub struct GatewayParameters {
     /// The `affinity` of the pods.
     pub affinity: Option<Value>,
     /// The base of the configuration: process, log, admin listener, in TOML.
-    pub config: Option<Box<str>>,
+    pub config: Option<SharedText>,
 }
 
 impl Default for GatewayParameters {
@@ -97,7 +97,7 @@ impl GatewayParameters {
     ///
     /// # Errors
     /// All that is wrong with them, a sentence for each.
-    pub fn read(data: &BTreeMap<Box<str>, Box<str>>) -> Result<Self, Vec<String>> {
+    pub fn read(data: &BTreeMap<SharedText, SharedText>) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let mut read = Self::default();
         for (key, text) in data {
@@ -137,7 +137,7 @@ impl GatewayParameters {
 }
 
 /// A base of the configuration, if it has no errors: a pod that cannot start could not say why.
-fn read_config(text: &str) -> Result<Box<str>, String> {
+fn read_config(text: &str) -> Result<SharedText, String> {
     // What the environment of a pod has; the values are its own.
     let environment = |name: &str| match name {
         "POD_NAME" | "POD_NAMESPACE" => Some("pod".to_owned()),
@@ -172,7 +172,7 @@ fn read_replicas(text: &str) -> Result<Option<u32>, String> {
     }
 }
 
-fn one_of(key: &str, text: &str, values: &[&str]) -> Result<Box<str>, String> {
+fn one_of(key: &str, text: &str, values: &[&str]) -> Result<SharedText, String> {
     let text = text.trim();
     match values.iter().find(|value| **value == text) {
         Some(value) => Ok((*value).into()),

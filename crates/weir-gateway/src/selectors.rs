@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::LabelSelector;
+use crate::api::{LabelSelector, SharedText};
 
 /// Whether a selector selects an object with these labels.
-pub(crate) fn selects(selector: &LabelSelector, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
+pub(crate) fn selects(selector: &LabelSelector, labels: &BTreeMap<SharedText, SharedText>) -> bool {
     let by_label = selector.match_labels.iter().all(|(name, value)| labels.get(name) == Some(value));
     by_label
         && selector.match_expressions.iter().all(|one| {

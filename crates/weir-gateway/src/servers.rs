@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_config::{Server, ServerAddress, ServerDescription};
 use weir_traffic::{Mode, ServerTier};
 
-use crate::api::EndpointSlice;
+use crate::api::{EndpointSlice, SharedText};
 use crate::store::{ObjectKey, ObjectStore};
 
 /// The label of a slice that names its service.
@@ -28,9 +28,9 @@ pub struct ZonedServer {
     /// The server. One that is ending is draining, but serves when no other does.
     pub server: Server,
     /// Its zone, if the cluster knows it.
-    pub zone: Option<Box<str>>,
+    pub zone: Option<SharedText>,
     /// The zones whose clients should use it; empty: all.
-    pub for_zones: Box<[Box<str>]>,
+    pub for_zones: Box<[SharedText]>,
 }
 
 impl ZonedServer {
@@ -40,7 +40,8 @@ impl ZonedServer {
         if server.mode == Mode::Draining {
             (server.mode, server.tier) = (Mode::Serving, ServerTier::LastResort);
         }
-        if zone.is_some() {
+        if let Some(zone) = zone {
+            let zone = Some(zone.into());
             server.description = Some(Arc::new(ServerDescription { zone, ..ServerDescription::default() }));
         }
         server

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::{Authorities, Config};
 
-use crate::api::GatewayStatusAddress;
+use crate::api::{GatewayStatusAddress, SharedText};
 use crate::isolation::Refusals;
 use crate::store::ObjectKey;
 
@@ -16,7 +16,7 @@ pub const CONTROLLER_NAME: &str = "weir.dev/gateway";
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
     /// GatewayClasses with this `controllerName` are Weir's.
-    pub controller_name: Box<str>,
+    pub controller_name: SharedText,
     /// The one Gateway that this process serves; `None`: all of its classes, whose ports must then be different.
     pub served: Option<ObjectKey>,
     /// Where listeners accept connections; `None`: on every address of the machine.
@@ -44,7 +44,7 @@ pub const INGRESS_CONTROLLER_NAME: &str = "weir.dev/ingress";
 #[derive(Debug, Clone)]
 pub struct IngressSettings {
     /// IngressClasses with this `controller` are Weir's.
-    pub controller_name: Box<str>,
+    pub controller_name: SharedText,
     /// The port without TLS.
     pub http_port: u16,
     /// The port with TLS; it is open when there is a certificate.

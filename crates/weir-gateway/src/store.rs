@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::api::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
     IngressClass, ListenerSet, Namespace, ObjectMeta, OpaqueSecret, ReferenceGrant, ResourceVersion,
-    SecretObject, Service, TcpRoute, TlsRoute,
+    SecretObject, Service, SharedText, TcpRoute, TlsRoute,
 };
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace.
-    pub namespace: Box<str>,
+    pub namespace: SharedText,
     /// The name.
-    pub name: Box<str>,
+    pub name: SharedText,
 }
 
 impl ObjectKey {
@@ -146,7 +146,7 @@ pub(crate) fn in_namespace<'a, 'b, T>(
     table: &'a ObjectTable<T>,
     namespace: &'b str,
 ) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<T>)> + use<'a, 'b, T> {
-    let first = ObjectKey { namespace: namespace.into(), name: Box::default() };
+    let first = ObjectKey { namespace: namespace.into(), name: SharedText::default() };
     table.range(first..).take_while(move |(key, _)| *key.namespace == *namespace)
 }
 

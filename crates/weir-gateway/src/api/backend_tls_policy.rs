@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{Condition, LocalReference, ParentReference};
+use super::shared_text::SharedText;
 
 /// A `BackendTLSPolicy`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -37,7 +38,7 @@ impl BackendTlsPolicy {
 pub struct BackendTlsPolicySpec {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     /// `options`
-    pub options: BTreeMap<Box<str>, Box<str>>,
+    pub options: BTreeMap<SharedText, SharedText>,
     /// `targetRefs`
     pub target_refs: Box<[BackendTlsPolicyTargetRef]>,
     /// `validation`
@@ -57,14 +58,14 @@ pub struct BackendTlsPolicyStatus {
 #[serde(default, rename_all = "camelCase")]
 pub struct BackendTlsPolicyTargetRef {
     /// `group`
-    pub group: Box<str>,
+    pub group: SharedText,
     /// `kind`
-    pub kind: Box<str>,
+    pub kind: SharedText,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `sectionName`
-    pub section_name: Option<Box<str>>,
+    pub section_name: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -75,14 +76,14 @@ pub struct BackendTlsPolicyValidation {
     /// `caCertificateRefs`
     pub ca_certificate_refs: Box<[LocalReference]>,
     /// `hostname`
-    pub hostname: Box<str>,
+    pub hostname: SharedText,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `subjectAltNames`
     pub subject_alt_names: Box<[SubjectAltName]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "wellKnownCACertificates")]
     /// `wellKnownCACertificates`
-    pub well_known_ca_certificates: Option<Box<str>>,
+    pub well_known_ca_certificates: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -94,7 +95,7 @@ pub struct PolicyAncestor {
     /// `conditions`
     pub conditions: Box<[Condition]>,
     /// `controllerName`
-    pub controller_name: Box<str>,
+    pub controller_name: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -103,10 +104,10 @@ pub struct PolicyAncestor {
 pub struct SubjectAltName {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `hostname`
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<SharedText>,
     /// `type`
-    pub r#type: Box<str>,
+    pub r#type: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `uri`
-    pub uri: Option<Box<str>>,
+    pub uri: Option<SharedText>,
 }

@@ -9,6 +9,7 @@ use super::shared::{
     Condition, GatewayListener, GatewayStatusListener, LocalReference, NamespaceRule, ObjectReference,
     SecretReference, TypedValue,
 };
+use super::shared_text::SharedText;
 
 /// A `Gateway`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -51,7 +52,7 @@ pub struct FrontendValidation {
     pub ca_certificate_refs: Box<[ObjectReference]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `mode`
-    pub mode: Option<Box<str>>,
+    pub mode: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -69,10 +70,10 @@ pub struct GatewayAllowedListeners {
 pub struct GatewayInfrastructure {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     /// `annotations`
-    pub annotations: BTreeMap<Box<str>, Box<str>>,
+    pub annotations: BTreeMap<SharedText, SharedText>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     /// `labels`
-    pub labels: BTreeMap<Box<str>, Box<str>>,
+    pub labels: BTreeMap<SharedText, SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `parametersRef`
     pub parameters_ref: Option<Box<LocalReference>>,
@@ -90,9 +91,9 @@ pub struct GatewaySpec {
     pub allowed_listeners: Option<Box<GatewayAllowedListeners>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `defaultScope`
-    pub default_scope: Option<Box<str>>,
+    pub default_scope: Option<SharedText>,
     /// `gatewayClassName`
-    pub gateway_class_name: Box<str>,
+    pub gateway_class_name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `infrastructure`
     pub infrastructure: Option<Box<GatewayInfrastructure>>,
@@ -127,9 +128,9 @@ pub struct GatewayStatus {
 pub struct GatewayStatusAddress {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `type`
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<SharedText>,
     /// `value`
-    pub value: Box<str>,
+    pub value: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{Condition, ObjectReference};
+use super::shared_text::SharedText;
 
 /// A `GatewayClass`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -34,10 +35,10 @@ impl GatewayClass {
 #[serde(default, rename_all = "camelCase")]
 pub struct GatewayClassSpec {
     /// `controllerName`
-    pub controller_name: Box<str>,
+    pub controller_name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `description`
-    pub description: Option<Box<str>>,
+    pub description: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `parametersRef`
     pub parameters_ref: Option<Box<ObjectReference>>,
@@ -60,5 +61,5 @@ pub struct GatewayClassStatus {
 #[serde(default, rename_all = "camelCase")]
 pub struct GatewayClassStatusSupportedFeature {
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
 }

@@ -7,6 +7,7 @@ use super::shared::{
     HeaderModifier, HttpRouteRuleSessionPersistence, LocalReference, NamedValueMatch, ParentReference,
     RequestMirror, RouteStatus,
 };
+use super::shared_text::SharedText;
 
 /// A `GRPCRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -49,7 +50,7 @@ pub struct GrpcRouteFilter {
     /// `responseHeaderModifier`
     pub response_header_modifier: Option<Box<HeaderModifier>>,
     /// `type`
-    pub r#type: Box<str>,
+    pub r#type: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -67,7 +68,7 @@ pub struct GrpcRouteRule {
     pub matches: Box<[GrpcRouteRuleMatch]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `name`
-    pub name: Option<Box<str>>,
+    pub name: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `sessionPersistence`
     pub session_persistence: Option<Box<HttpRouteRuleSessionPersistence>>,
@@ -82,15 +83,15 @@ pub struct GrpcRouteRuleBackendRef {
     pub filters: Box<[GrpcRouteFilter]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
-    pub group: Option<Box<str>>,
+    pub group: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `kind`
-    pub kind: Option<Box<str>>,
+    pub kind: Option<SharedText>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespace`
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `port`
     pub port: Option<i32>,
@@ -117,13 +118,13 @@ pub struct GrpcRouteRuleMatch {
 pub struct GrpcRouteRuleMatchMethod {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `method`
-    pub method: Option<Box<str>>,
+    pub method: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `service`
-    pub service: Option<Box<str>>,
+    pub service: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `type`
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -132,7 +133,7 @@ pub struct GrpcRouteRuleMatchMethod {
 pub struct GrpcRouteSpec {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `hostnames`
-    pub hostnames: Box<[Box<str>]>,
+    pub hostnames: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `parentRefs`
     pub parent_refs: Box<[ParentReference]>,

@@ -7,6 +7,7 @@ use super::shared::{
     HeaderModifier, HttpRouteRuleSessionPersistence, LocalReference, NamedValueMatch, ParentReference,
     RequestMirror, RouteStatus, TypedValue,
 };
+use super::shared_text::SharedText;
 
 /// A `HTTPRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -41,16 +42,16 @@ pub struct CorsFilter {
     pub allow_credentials: Option<bool>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `allowHeaders`
-    pub allow_headers: Box<[Box<str>]>,
+    pub allow_headers: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `allowMethods`
-    pub allow_methods: Box<[Box<str>]>,
+    pub allow_methods: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `allowOrigins`
-    pub allow_origins: Box<[Box<str>]>,
+    pub allow_origins: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `exposeHeaders`
-    pub expose_headers: Box<[Box<str>]>,
+    pub expose_headers: Box<[SharedText]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `maxAge`
     pub max_age: Option<i32>,
@@ -79,7 +80,7 @@ pub struct HttpRouteFilter {
     /// `responseHeaderModifier`
     pub response_header_modifier: Option<Box<HeaderModifier>>,
     /// `type`
-    pub r#type: Box<str>,
+    pub r#type: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `urlRewrite`
     pub url_rewrite: Option<Box<UrlRewrite>>,
@@ -100,7 +101,7 @@ pub struct HttpRouteRule {
     pub matches: Box<[HttpRouteRuleMatch]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `name`
-    pub name: Option<Box<str>>,
+    pub name: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `retry`
     pub retry: Option<Box<HttpRouteRuleRetry>>,
@@ -121,15 +122,15 @@ pub struct HttpRouteRuleBackendRef {
     pub filters: Box<[HttpRouteFilter]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
-    pub group: Option<Box<str>>,
+    pub group: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `kind`
-    pub kind: Option<Box<str>>,
+    pub kind: Option<SharedText>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespace`
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `port`
     pub port: Option<i32>,
@@ -147,7 +148,7 @@ pub struct HttpRouteRuleMatch {
     pub headers: Box<[NamedValueMatch]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `method`
-    pub method: Option<Box<str>>,
+    pub method: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `path`
     pub path: Option<Box<TypedValue>>,
@@ -165,7 +166,7 @@ pub struct HttpRouteRuleRetry {
     pub attempts: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `backoff`
-    pub backoff: Option<Box<str>>,
+    pub backoff: Option<SharedText>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `codes`
     pub codes: Box<[i32]>,
@@ -177,10 +178,10 @@ pub struct HttpRouteRuleRetry {
 pub struct HttpRouteRuleTimeouts {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `backendRequest`
-    pub backend_request: Option<Box<str>>,
+    pub backend_request: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `request`
-    pub request: Option<Box<str>>,
+    pub request: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -189,7 +190,7 @@ pub struct HttpRouteRuleTimeouts {
 pub struct HttpRouteSpec {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `hostnames`
-    pub hostnames: Box<[Box<str>]>,
+    pub hostnames: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `parentRefs`
     pub parent_refs: Box<[ParentReference]>,
@@ -204,12 +205,12 @@ pub struct HttpRouteSpec {
 pub struct PathModifier {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `replaceFullPath`
-    pub replace_full_path: Option<Box<str>>,
+    pub replace_full_path: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `replacePrefixMatch`
-    pub replace_prefix_match: Option<Box<str>>,
+    pub replace_prefix_match: Option<SharedText>,
     /// `type`
-    pub r#type: Box<str>,
+    pub r#type: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -218,7 +219,7 @@ pub struct PathModifier {
 pub struct RequestRedirect {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `hostname`
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `path`
     pub path: Option<Box<PathModifier>>,
@@ -227,7 +228,7 @@ pub struct RequestRedirect {
     pub port: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `scheme`
-    pub scheme: Option<Box<str>>,
+    pub scheme: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `statusCode`
     pub status_code: Option<i32>,
@@ -239,7 +240,7 @@ pub struct RequestRedirect {
 pub struct UrlRewrite {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `hostname`
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `path`
     pub path: Option<Box<PathModifier>>,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kubernetes::LoadBalancerPoint;
 use super::meta::{ObjectMeta, ResourceVersion};
+use super::shared_text::SharedText;
 
 /// The prefix of the annotations of ingress-nginx.
 pub const NGINX_PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -22,7 +23,7 @@ pub const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 pub const DEFAULT_CLASS_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 
 /// Annotations by their full names.
-pub type Annotations = BTreeMap<Box<str>, Box<str>>;
+pub type Annotations = BTreeMap<SharedText, SharedText>;
 
 /// An `Ingress`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -31,7 +32,7 @@ pub struct Ingress {
     /// Name and place.
     pub metadata: ObjectMeta,
     /// What the API server knows it by.
-    pub uid: Box<str>,
+    pub uid: SharedText,
     /// Those that say something about routes.
     pub annotations: Annotations,
     /// What is wanted.
@@ -57,7 +58,7 @@ pub struct IngressClass {
 #[serde(default, rename_all = "camelCase")]
 pub struct IngressClassSpec {
     /// Who serves the Ingresses of the class.
-    pub controller: Box<str>,
+    pub controller: SharedText,
 }
 
 /// What an `Ingress` wants.
@@ -65,7 +66,7 @@ pub struct IngressClassSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct IngressSpec {
     /// The class.
-    pub ingress_class_name: Option<Box<str>>,
+    pub ingress_class_name: Option<SharedText>,
     /// Where requests go that no rule is for.
     pub default_backend: Option<Box<IngressBackend>>,
     /// Certificates.
@@ -79,9 +80,9 @@ pub struct IngressSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct IngressTls {
     /// The hosts; none: those of the rules.
-    pub hosts: Box<[Box<str>]>,
+    pub hosts: Box<[SharedText]>,
     /// The Secret; none: the default certificate.
-    pub secret_name: Option<Box<str>>,
+    pub secret_name: Option<SharedText>,
 }
 
 /// The paths of a host.
@@ -89,7 +90,7 @@ pub struct IngressTls {
 #[serde(default)]
 pub struct IngressRule {
     /// The host; none: every host.
-    pub host: Option<Box<str>>,
+    pub host: Option<SharedText>,
     /// The paths.
     pub http: Option<Box<IngressPaths>>,
 }
@@ -107,9 +108,9 @@ pub struct IngressPaths {
 #[serde(default, rename_all = "camelCase")]
 pub struct IngressPath {
     /// The path; none: every path.
-    pub path: Option<Box<str>>,
+    pub path: Option<SharedText>,
     /// `Exact`, `Prefix` or `ImplementationSpecific`.
-    pub path_type: Option<Box<str>>,
+    pub path_type: Option<SharedText>,
     /// Where its requests go.
     pub backend: IngressBackend,
 }
@@ -129,7 +130,7 @@ pub struct IngressBackend {
 #[serde(default)]
 pub struct IngressService {
     /// The Service.
-    pub name: Box<str>,
+    pub name: SharedText,
     /// The port.
     pub port: IngressPort,
 }
@@ -139,7 +140,7 @@ pub struct IngressService {
 #[serde(default)]
 pub struct IngressPort {
     /// The name.
-    pub name: Option<Box<str>>,
+    pub name: Option<SharedText>,
     /// The number.
     pub number: Option<i32>,
 }
@@ -149,9 +150,9 @@ pub struct IngressPort {
 #[serde(default)]
 pub struct IngressResource {
     /// Its kind.
-    pub kind: Box<str>,
+    pub kind: SharedText,
     /// Its name.
-    pub name: Box<str>,
+    pub name: SharedText,
 }
 
 /// What was told about an `Ingress`.
@@ -177,7 +178,7 @@ pub struct OpaqueSecret {
     /// Name and place.
     pub metadata: ObjectMeta,
     /// The values of [`OPAQUE_KEYS`], in base64.
-    pub data: BTreeMap<Box<str>, Box<str>>,
+    pub data: BTreeMap<SharedText, SharedText>,
 }
 
 /// The keys of Secrets that Ingresses use: a file of users, an authority, a certificate with its key.
@@ -193,12 +194,12 @@ impl std::fmt::Debug for OpaqueSecret {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WrittenMeta {
-    namespace: Box<str>,
-    name: Box<str>,
-    uid: Box<str>,
+    namespace: SharedText,
+    name: SharedText,
+    uid: SharedText,
     generation: Option<i64>,
-    creation_timestamp: Option<Box<str>>,
-    labels: BTreeMap<Box<str>, Box<str>>,
+    creation_timestamp: Option<SharedText>,
+    labels: BTreeMap<SharedText, SharedText>,
     resource_version: ResourceVersion,
     annotations: Option<Annotations>,
 }
@@ -258,7 +259,7 @@ impl From<WrittenClass> for IngressClass {
 #[serde(default)]
 struct WrittenSecret {
     metadata: ObjectMeta,
-    data: Option<BTreeMap<Box<str>, Box<str>>>,
+    data: Option<BTreeMap<SharedText, SharedText>>,
 }
 
 impl From<WrittenSecret> for OpaqueSecret {

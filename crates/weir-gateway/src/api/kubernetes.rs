@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
+use super::shared_text::SharedText;
 
 /// A `Service`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -23,12 +24,12 @@ pub struct Service {
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceSpec {
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<SharedText>,
     /// The ports.
     pub ports: Box<[ServicePort]>,
     /// Its addresses inside of the cluster.
     #[serde(rename = "clusterIPs")]
-    pub cluster_ips: Box<[Box<str>]>,
+    pub cluster_ips: Box<[SharedText]>,
 }
 
 /// What a cluster has made of a `Service`.
@@ -53,10 +54,10 @@ pub struct LoadBalancerStatus {
 pub struct LoadBalancerPoint {
     /// An address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ip: Option<Box<str>>,
+    pub ip: Option<SharedText>,
     /// Or a name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<SharedText>,
 }
 
 /// One port of a `Service`.
@@ -64,13 +65,13 @@ pub struct LoadBalancerPoint {
 #[serde(default, rename_all = "camelCase")]
 pub struct ServicePort {
     /// By which endpoints know it; may be absent for the only one.
-    pub name: Option<Box<str>>,
+    pub name: Option<SharedText>,
     /// The number.
     pub port: i32,
     /// `TCP`, `UDP` or `SCTP`.
-    pub protocol: Option<Box<str>>,
+    pub protocol: Option<SharedText>,
     /// What is spoken on it.
-    pub app_protocol: Option<Box<str>>,
+    pub app_protocol: Option<SharedText>,
 }
 
 /// An `EndpointSlice`: some of the endpoints of a service.
@@ -80,7 +81,7 @@ pub struct EndpointSlice {
     /// Name and place; a label names the service.
     pub metadata: ObjectMeta,
     /// `IPv4`, `IPv6` or `FQDN`.
-    pub address_type: Box<str>,
+    pub address_type: SharedText,
     /// The endpoints.
     pub endpoints: Box<[SliceEndpoint]>,
     /// The ports of each of them.
@@ -92,11 +93,11 @@ pub struct EndpointSlice {
 #[serde(default)]
 pub struct SliceEndpoint {
     /// Its addresses, which are the same endpoint.
-    pub addresses: Box<[Box<str>]>,
+    pub addresses: Box<[SharedText]>,
     /// Whether it serves.
     pub conditions: EndpointConditions,
     /// Where it is.
-    pub zone: Option<Box<str>>,
+    pub zone: Option<SharedText>,
     /// Who should use it.
     pub hints: Option<Box<EndpointHints>>,
 }
@@ -126,7 +127,7 @@ pub struct EndpointHints {
 #[serde(default)]
 pub struct ZoneHint {
     /// Its name.
-    pub name: Box<str>,
+    pub name: SharedText,
 }
 
 /// A port of endpoints.
@@ -134,7 +135,7 @@ pub struct ZoneHint {
 #[serde(default)]
 pub struct EndpointPort {
     /// That of the port of the service.
-    pub name: Option<Box<str>>,
+    pub name: Option<SharedText>,
     /// The number; without one, every port.
     pub port: Option<i32>,
 }
@@ -146,9 +147,9 @@ pub struct SecretObject {
     /// Name and place.
     pub metadata: ObjectMeta,
     /// `kubernetes.io/tls` for certificates.
-    pub r#type: Box<str>,
+    pub r#type: SharedText,
     /// The values, in base64.
-    pub data: BTreeMap<Box<str>, Box<str>>,
+    pub data: BTreeMap<SharedText, SharedText>,
 }
 
 impl std::fmt::Debug for SecretObject {
@@ -164,7 +165,7 @@ pub struct ConfigMap {
     /// Name and place.
     pub metadata: ObjectMeta,
     /// The values.
-    pub data: BTreeMap<Box<str>, Box<str>>,
+    pub data: BTreeMap<SharedText, SharedText>,
 }
 
 /// A `Namespace`.

@@ -4,24 +4,26 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::shared_text::SharedText;
+
 /// Name and place of an object; the rest of its metadata is passed over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectMeta {
     /// The namespace; empty for objects of the whole cluster.
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub namespace: Box<str>,
+    pub namespace: SharedText,
     /// The name, unique in its namespace and kind.
-    pub name: Box<str>,
+    pub name: SharedText,
     /// Counts changes of what is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// RFC 3339 in UTC: the order of texts is that of times.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub creation_timestamp: Option<Box<str>>,
+    pub creation_timestamp: Option<SharedText>,
     /// The labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<Box<str>, Box<str>>,
+    pub labels: BTreeMap<SharedText, SharedText>,
     /// Which write of the object this is.
     #[serde(skip_serializing_if = "ResourceVersion::is_empty")]
     pub resource_version: ResourceVersion,
@@ -30,7 +32,7 @@ pub struct ObjectMeta {
 /// The version of an object. It is no part of what the object says: objects that differ in it alone are equal.
 #[derive(Debug, Clone, Default, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
-pub struct ResourceVersion(Box<str>);
+pub struct ResourceVersion(SharedText);
 
 impl ResourceVersion {
     /// The text, whose meaning the API server alone knows.

@@ -15,6 +15,7 @@ mod shared;
 mod ingress;
 mod kubernetes;
 mod meta;
+mod shared_text;
 
 pub use backend_tls_policy::*;
 pub use gateway::*;
@@ -31,6 +32,7 @@ pub use listener_set::*;
 pub use meta::{ObjectMeta, ResourceVersion};
 pub use reference_grant::*;
 pub use shared::*;
+pub use shared_text::SharedText;
 pub use tcp_route::*;
 pub use tls_route::*;
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
+use super::shared_text::SharedText;
 
 /// A `ReferenceGrant`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -30,11 +31,11 @@ impl ReferenceGrant {
 #[serde(default, rename_all = "camelCase")]
 pub struct ReferenceGrantFrom {
     /// `group`
-    pub group: Box<str>,
+    pub group: SharedText,
     /// `kind`
-    pub kind: Box<str>,
+    pub kind: SharedText,
     /// `namespace`
-    pub namespace: Box<str>,
+    pub namespace: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -52,10 +53,10 @@ pub struct ReferenceGrantSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct ReferenceGrantTo {
     /// `group`
-    pub group: Box<str>,
+    pub group: SharedText,
     /// `kind`
-    pub kind: Box<str>,
+    pub kind: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `name`
-    pub name: Option<Box<str>>,
+    pub name: Option<SharedText>,
 }

@@ -4,21 +4,23 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::shared_text::SharedText;
+
 /// A part of an object; its fields have the names of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BackendReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
-    pub group: Option<Box<str>>,
+    pub group: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `kind`
-    pub kind: Option<Box<str>>,
+    pub kind: Option<SharedText>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespace`
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `port`
     pub port: Option<i32>,
@@ -29,18 +31,18 @@ pub struct BackendReference {
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     /// `lastTransitionTime`
-    pub last_transition_time: Box<str>,
+    pub last_transition_time: SharedText,
     /// `message`
-    pub message: Box<str>,
+    pub message: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `observedGeneration`
     pub observed_generation: Option<i64>,
     /// `reason`
-    pub reason: Box<str>,
+    pub reason: SharedText,
     /// `status`
-    pub status: Box<str>,
+    pub status: SharedText,
     /// `type`
-    pub r#type: Box<str>,
+    pub r#type: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -52,13 +54,13 @@ pub struct GatewayListener {
     pub allowed_routes: Option<Box<GatewayListenerAllowedRoutes>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `hostname`
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<SharedText>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     /// `port`
     pub port: i32,
     /// `protocol`
-    pub protocol: Box<str>,
+    pub protocol: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `tls`
     pub tls: Option<Box<GatewayListenerTls>>,
@@ -85,10 +87,10 @@ pub struct GatewayListenerTls {
     pub certificate_refs: Box<[SecretReference]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `mode`
-    pub mode: Option<Box<str>>,
+    pub mode: Option<SharedText>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     /// `options`
-    pub options: BTreeMap<Box<str>, Box<str>>,
+    pub options: BTreeMap<SharedText, SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -100,7 +102,7 @@ pub struct GatewayStatusListener {
     /// `conditions`
     pub conditions: Box<[Condition]>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `supportedKinds`
     pub supported_kinds: Box<[RouteGroupKind]>,
@@ -115,7 +117,7 @@ pub struct HeaderModifier {
     pub add: Box<[HeaderPair]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `remove`
-    pub remove: Box<[Box<str>]>,
+    pub remove: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `set`
     pub set: Box<[HeaderPair]>,
@@ -126,9 +128,9 @@ pub struct HeaderModifier {
 #[serde(default, rename_all = "camelCase")]
 pub struct HeaderPair {
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     /// `value`
-    pub value: Box<str>,
+    pub value: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -137,16 +139,16 @@ pub struct HeaderPair {
 pub struct HttpRouteRuleSessionPersistence {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `absoluteTimeout`
-    pub absolute_timeout: Option<Box<str>>,
+    pub absolute_timeout: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `cookieConfig`
     pub cookie_config: Option<Box<HttpRouteRuleSessionPersistenceCookieConfig>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `sessionName`
-    pub session_name: Option<Box<str>>,
+    pub session_name: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `type`
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -155,7 +157,7 @@ pub struct HttpRouteRuleSessionPersistence {
 pub struct HttpRouteRuleSessionPersistenceCookieConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `lifetimeType`
-    pub lifetime_type: Option<Box<str>>,
+    pub lifetime_type: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -163,12 +165,12 @@ pub struct HttpRouteRuleSessionPersistenceCookieConfig {
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelRequirement {
     /// `key`
-    pub key: Box<str>,
+    pub key: SharedText,
     /// `operator`
-    pub operator: Box<str>,
+    pub operator: SharedText,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `values`
-    pub values: Box<[Box<str>]>,
+    pub values: Box<[SharedText]>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -180,7 +182,7 @@ pub struct LabelSelector {
     pub match_expressions: Box<[LabelRequirement]>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     /// `matchLabels`
-    pub match_labels: BTreeMap<Box<str>, Box<str>>,
+    pub match_labels: BTreeMap<SharedText, SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -188,11 +190,11 @@ pub struct LabelSelector {
 #[serde(default, rename_all = "camelCase")]
 pub struct LocalReference {
     /// `group`
-    pub group: Box<str>,
+    pub group: SharedText,
     /// `kind`
-    pub kind: Box<str>,
+    pub kind: SharedText,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -211,12 +213,12 @@ pub struct MirrorFraction {
 #[serde(default, rename_all = "camelCase")]
 pub struct NamedValueMatch {
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `type`
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<SharedText>,
     /// `value`
-    pub value: Box<str>,
+    pub value: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -225,7 +227,7 @@ pub struct NamedValueMatch {
 pub struct NamespaceRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `from`
-    pub from: Option<Box<str>>,
+    pub from: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `selector`
     pub selector: Option<Box<LabelSelector>>,
@@ -236,14 +238,14 @@ pub struct NamespaceRule {
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectReference {
     /// `group`
-    pub group: Box<str>,
+    pub group: SharedText,
     /// `kind`
-    pub kind: Box<str>,
+    pub kind: SharedText,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespace`
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -252,21 +254,21 @@ pub struct ObjectReference {
 pub struct ParentReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
-    pub group: Option<Box<str>>,
+    pub group: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `kind`
-    pub kind: Option<Box<str>>,
+    pub kind: Option<SharedText>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespace`
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `port`
     pub port: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `sectionName`
-    pub section_name: Option<Box<str>>,
+    pub section_name: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -289,9 +291,9 @@ pub struct RequestMirror {
 pub struct RouteGroupKind {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
-    pub group: Option<Box<str>>,
+    pub group: Option<SharedText>,
     /// `kind`
-    pub kind: Box<str>,
+    pub kind: SharedText,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -301,7 +303,7 @@ pub struct RouteParentStatus {
     /// `conditions`
     pub conditions: Box<[Condition]>,
     /// `controllerName`
-    pub controller_name: Box<str>,
+    pub controller_name: SharedText,
     /// `parentRef`
     pub parent_ref: ParentReference,
 }
@@ -320,15 +322,15 @@ pub struct RouteStatus {
 pub struct SecretReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
-    pub group: Option<Box<str>>,
+    pub group: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `kind`
-    pub kind: Option<Box<str>>,
+    pub kind: Option<SharedText>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespace`
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -339,7 +341,7 @@ pub struct StreamRouteRule {
     pub backend_refs: Box<[WeightedReference]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `name`
-    pub name: Option<Box<str>>,
+    pub name: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -348,10 +350,10 @@ pub struct StreamRouteRule {
 pub struct TypedValue {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `type`
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `value`
-    pub value: Option<Box<str>>,
+    pub value: Option<SharedText>,
 }
 
 /// A part of an object; its fields have the names of the API.
@@ -360,15 +362,15 @@ pub struct TypedValue {
 pub struct WeightedReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `group`
-    pub group: Option<Box<str>>,
+    pub group: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `kind`
-    pub kind: Option<Box<str>>,
+    pub kind: Option<SharedText>,
     /// `name`
-    pub name: Box<str>,
+    pub name: SharedText,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `namespace`
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// `port`
     pub port: Option<i32>,

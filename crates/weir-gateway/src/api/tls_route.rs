@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{ParentReference, RouteStatus, StreamRouteRule};
+use super::shared_text::SharedText;
 
 /// A `TLSRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -34,7 +35,7 @@ impl TlsRoute {
 #[serde(default, rename_all = "camelCase")]
 pub struct TlsRouteSpec {
     /// `hostnames`
-    pub hostnames: Box<[Box<str>]>,
+    pub hostnames: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `parentRefs`
     pub parent_refs: Box<[ParentReference]>,

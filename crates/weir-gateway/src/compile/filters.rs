@@ -9,7 +9,9 @@ use weir_config::{
 use weir_traffic::rewrite::Rewrite;
 
 use super::matches::prefix as trimmed;
-use crate::api::{CorsFilter, HeaderModifier, HttpRouteFilter, RequestMirror, RequestRedirect, UrlRewrite};
+use crate::api::{
+    CorsFilter, HeaderModifier, HttpRouteFilter, RequestMirror, RequestRedirect, SharedText, UrlRewrite,
+};
 use crate::refusal::{Refusal, excerpt};
 
 /// The filters of one place, each at most once.
@@ -198,10 +200,10 @@ fn cors(written: &CorsFilter) -> Result<Cors, Refusal> {
         .iter()
         .map(|origin| origin.parse().map_err(|error| bad(&error)))
         .collect::<Result<_, _>>()?;
-    let names = |written: &[Box<str>]| -> Result<Vec<HeaderName>, Refusal> {
+    let names = |written: &[SharedText]| -> Result<Vec<HeaderName>, Refusal> {
         written.iter().map(|name| name.parse().map_err(|error| bad(&error))).collect()
     };
-    let is_any = |list: &[Box<str>]| list.iter().any(|one| **one == *"*");
+    let is_any = |list: &[SharedText]| list.iter().any(|one| **one == *"*");
     let methods = match &*written.allow_methods {
         list if is_any(list) => None,
         [] => Some(["GET", "HEAD", "POST"].map(|name| name.parse().expect("it is a token")).into()),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use weir_config::{RouteSettings, ShareFraction};
 use weir_traffic::route::{HostPattern, RouteMatch};
 
-use crate::api::ParentReference;
+use crate::api::{ParentReference, SharedText};
 use crate::backends::Backend;
 use crate::refusal::{Refusal, excerpt};
 use crate::store::ObjectKey;
@@ -57,9 +57,9 @@ pub(crate) struct CompiledRoute {
     pub(crate) kind: RouteKind,
     pub(crate) key: ObjectKey,
     pub(crate) generation: Option<i64>,
-    pub(crate) created: Box<str>,
+    pub(crate) created: SharedText,
     pub(crate) parents: Box<[ParentReference]>,
-    pub(crate) hostnames: Box<[Box<str>]>,
+    pub(crate) hostnames: Box<[SharedText]>,
     /// The rules; empty if the route is refused.
     pub(crate) rules: Vec<CompiledRule>,
     /// Whether all that it wants can be done.
@@ -71,7 +71,7 @@ pub(crate) struct CompiledRoute {
 }
 
 /// Hostnames that Weir can match; the API server lets no others pass.
-fn check_hostnames(hostnames: &[Box<str>]) -> Result<(), Refusal> {
+fn check_hostnames(hostnames: &[SharedText]) -> Result<(), Refusal> {
     let bad = |name: &str| HostPattern::parse(name).err().map(|error| (excerpt(name), error));
     match hostnames.iter().find_map(|name| bad(name)) {
         Some((name, error)) => Err(Refusal::unsupported(format!("hostnames: `{name}`: {error}"))),
@@ -83,7 +83,7 @@ fn check_hostnames(hostnames: &[Box<str>]) -> Result<(), Refusal> {
 #[derive(Debug)]
 pub(crate) struct CompiledRule {
     /// The name of the rule, or its number.
-    pub(crate) name: Box<str>,
+    pub(crate) name: SharedText,
     /// What it matches, without hosts and priority; any of these.
     pub(crate) matches: Vec<RouteMatch>,
     pub(crate) action: CompiledAction,
@@ -96,7 +96,7 @@ pub(crate) struct CompiledRule {
 
 impl CompiledRule {
     fn new(
-        name: Box<str>,
+        name: SharedText,
         matches: Vec<RouteMatch>,
         action: CompiledAction,
         settings: RouteSettings,

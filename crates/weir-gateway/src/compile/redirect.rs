@@ -4,17 +4,17 @@ use weir_config::{Redirect, Template};
 use weir_traffic::rewrite::Rewrite;
 
 use super::matches::prefix as trimmed;
-use crate::api::{PathModifier, RequestRedirect};
+use crate::api::{PathModifier, RequestRedirect, SharedText};
 use crate::refusal::Refusal;
 
 /// A redirect before its listener is known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RedirectPlan {
-    scheme: Option<Box<str>>,
-    host: Box<str>,
+    scheme: Option<SharedText>,
+    host: SharedText,
     port: Option<u16>,
     /// Path and query, as a template.
-    path: Box<str>,
+    path: SharedText,
     /// What becomes of the `{path}` in it.
     rewrite: Option<Rewrite>,
     status: u16,
@@ -67,7 +67,7 @@ impl RedirectPlan {
 fn path(
     written: Option<&PathModifier>,
     prefix: Option<&str>,
-) -> Result<(Box<str>, Option<Rewrite>), Refusal> {
+) -> Result<(SharedText, Option<Rewrite>), Refusal> {
     let Some(written) = written else { return Ok(("{path}{query}".into(), None)) };
     match &*written.r#type {
         "ReplaceFullPath" => {
@@ -92,7 +92,7 @@ fn path(
 }
 
 /// Text without placeholders of Weir's.
-fn literal(text: &str, is_written: bool) -> Result<Box<str>, Refusal> {
+fn literal(text: &str, is_written: bool) -> Result<SharedText, Refusal> {
     let bad = |c: char| !c.is_ascii_graphic() || (is_written && matches!(c, '{' | '}'));
     match text.chars().find(|c| bad(*c)) {
         Some(bad) => Err(Refusal::unsupported(format!("requestRedirect: {bad:?} cannot be in a URL"))),

@@ -10,7 +10,7 @@ use weir_traffic::split::SPLIT_WEIGHT_MAX;
 
 use super::filters::{self, RuleFilters};
 use super::{CompiledAction, CompiledRule, CompiledTarget, RedirectPlan, TargetSettings};
-use crate::api::{BackendReference, HttpRouteFilter, RequestMirror};
+use crate::api::{BackendReference, HttpRouteFilter, RequestMirror, SharedText};
 use crate::backends::{Backend, BackendScope};
 use crate::refusal::Refusal;
 
@@ -23,7 +23,7 @@ pub(super) struct WeightedBackend {
 
 /// A rule, as the API has it.
 pub(super) struct RuleParts<'a> {
-    pub(super) name: Box<str>,
+    pub(super) name: SharedText,
     pub(super) matches: Vec<RouteMatch>,
     /// The prefix of each match, if it is one.
     pub(super) prefixes: Vec<Option<&'a str>>,

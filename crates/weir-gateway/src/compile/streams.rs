@@ -7,7 +7,9 @@ use weir_traffic::route::RouteMatch;
 
 use super::rule::{WeightedBackend, targets};
 use super::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, check_hostnames};
-use crate::api::{BackendReference, ObjectMeta, ParentReference, StreamRouteRule, TcpRoute, TlsRoute};
+use crate::api::{
+    BackendReference, ObjectMeta, ParentReference, SharedText, StreamRouteRule, TcpRoute, TlsRoute,
+};
 use crate::backends::{Backend, BackendScope, Payload};
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
@@ -40,7 +42,7 @@ pub(crate) fn compile_tcp(
 fn compile(
     kind: RouteKind,
     meta: &ObjectMeta,
-    (parents, hostnames, written): (&[ParentReference], &[Box<str>], &[StreamRouteRule]),
+    (parents, hostnames, written): (&[ParentReference], &[SharedText], &[StreamRouteRule]),
     store: &ObjectStore,
     settings: &GatewaySettings,
 ) -> CompiledRoute {

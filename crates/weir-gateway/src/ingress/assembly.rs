@@ -15,6 +15,7 @@ use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueM
 use super::compile::{CompiledIngress, CompiledPath};
 use super::hosts::{HostEntry, HostPlan, HostTable};
 use super::lookup::UrlTarget;
+use crate::api::SharedText;
 use crate::backends::Backend;
 use crate::settings::{GatewaySettings, IngressSettings};
 use crate::store::ObjectKey;
@@ -132,12 +133,12 @@ impl IngressAssembly {
         table: &HostTable<'_>,
         default_certificate: Option<Arc<LoadedCertificate>>,
     ) -> Vec<Arc<LoadedCertificate>> {
-        let limited = |(certificate, hosts): &(Arc<LoadedCertificate>, BTreeSet<Box<str>>)| {
+        let limited = |(certificate, hosts): &(Arc<LoadedCertificate>, BTreeSet<SharedText>)| {
             let limited = LoadedCertificate {
                 files: certificate.files.clone(),
                 chain: certificate.chain.clone(),
                 key: certificate.key.clone_key(),
-                names: hosts.iter().cloned().collect(),
+                names: hosts.iter().map(Into::into).collect(),
                 not_before: certificate.not_before,
                 not_after: certificate.not_after,
             };
@@ -323,7 +324,7 @@ impl<'a> Build<'a> {
             let backend = auth_backend(self.table, ingress)?;
             let forward = ForwardAuth {
                 upstream: (self.index)(backend),
-                path: plan.path.clone(),
+                path: (&plan.path).into(),
                 forward_host: plan.forward_host.clone(),
                 request_headers: None,
                 response_headers: ingress.draft.access.forward_headers.clone(),

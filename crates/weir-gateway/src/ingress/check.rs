@@ -5,7 +5,7 @@ use weir_traffic::rewrite::Rewrite;
 
 use super::annotations::{self, AnnotationHandling};
 use super::compile::CompiledPath;
-use crate::api::{Ingress, NGINX_PREFIX};
+use crate::api::{Ingress, NGINX_PREFIX, SharedText};
 use crate::hosts::hostname;
 
 /// How much a finding matters.
@@ -40,7 +40,7 @@ pub struct IngressFinding {
     /// Namespace and name of the Ingress.
     pub ingress: String,
     /// The full name of the annotation; empty: it is about something else.
-    pub annotation: Box<str>,
+    pub annotation: SharedText,
     /// How much it matters.
     pub level: AnnotationLevel,
     /// What becomes of it; `None`: it is not known.
@@ -138,7 +138,7 @@ fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFind
         let name = full.strip_prefix(NGINX_PREFIX);
         let row = name.and_then(|name| annotations::table().find(|row| row.name == name));
         let mut is_bad = false;
-        for problem in problems.iter().filter(|problem| problem.annotation == *full) {
+        for problem in problems.iter().filter(|problem| *problem.annotation == **full) {
             is_bad = true;
             let (level, handling) = match problem.refuses {
                 true => (AnnotationLevel::Error, AnnotationHandling::Refused),
@@ -150,7 +150,7 @@ fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFind
             push(place, full, AnnotationLevel::Note, Some(row.handling), row.weir.to_owned());
         }
     }
-    for problem in problems.iter().filter(|problem| !ingress.annotations.contains_key(&problem.annotation)) {
+    for problem in problems.iter().filter(|problem| !ingress.annotations.contains_key(&*problem.annotation)) {
         let level = if problem.refuses { AnnotationLevel::Error } else { AnnotationLevel::Warning };
         push((places.first_line, 1), &problem.annotation, level, None, problem.message.to_string());
     }

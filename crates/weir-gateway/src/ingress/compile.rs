@@ -12,7 +12,7 @@ use super::compilation::Compilation;
 use super::lookup::{AuthPlan, MirrorAnnotation};
 use super::route_settings;
 use super::servers::{IngressScope, certificate};
-use crate::api::{Ingress, IngressBackend, IngressPath};
+use crate::api::{Ingress, IngressBackend, IngressPath, SharedText};
 use crate::backends::Backend;
 use crate::hosts::{covers, hostname};
 use crate::refusal::excerpt;
@@ -26,7 +26,7 @@ const PATH_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct CompiledIngress {
     pub(super) key: ObjectKey,
-    pub(super) created: Box<str>,
+    pub(super) created: SharedText,
     pub(super) draft: IngressDraft,
     /// Whether its paths are answered 503: it cannot be served as it asks.
     pub(super) is_refused: bool,
@@ -49,9 +49,9 @@ pub(super) struct CompiledIngress {
 #[derive(Debug)]
 pub(super) struct CompiledPath {
     /// Empty for every host.
-    pub(super) host: Box<str>,
+    pub(super) host: SharedText,
     pub(super) is_exact: bool,
-    pub(super) text: Box<str>,
+    pub(super) text: SharedText,
     /// Where it leads; `None`: nowhere, it is answered 503.
     pub(super) backend: Option<Arc<Backend>>,
     plain: OnceLock<Result<PathMatch, String>>,
@@ -62,7 +62,7 @@ pub(super) struct CompiledPath {
 #[derive(Debug)]
 pub(super) struct IngressCertificate {
     /// The hosts; empty: those of the rules.
-    pub(super) hosts: Vec<Box<str>>,
+    pub(super) hosts: Vec<SharedText>,
     pub(super) secret: ObjectKey,
     pub(super) certificate: Result<Arc<LoadedCertificate>, String>,
 }

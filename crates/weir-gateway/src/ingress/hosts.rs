@@ -11,17 +11,18 @@ use weir_config::LoadedCertificate;
 
 use super::annotations::IngressProblem;
 use super::compile::{CompiledIngress, CompiledPath, is_covered};
+use crate::api::SharedText;
 use crate::refusal::excerpt;
 use crate::store::ObjectKey;
 
 /// What the hosts come to.
 #[derive(Debug, Default)]
 pub(super) struct HostTable<'a> {
-    pub(super) hosts: BTreeMap<Box<str>, HostPlan<'a>>,
+    pub(super) hosts: BTreeMap<SharedText, HostPlan<'a>>,
     /// Hosts that are redirected to others, with the Ingress that wants it.
-    pub(super) redirected: BTreeMap<Box<str>, (Box<str>, &'a Arc<CompiledIngress>)>,
+    pub(super) redirected: BTreeMap<SharedText, (SharedText, &'a Arc<CompiledIngress>)>,
     /// The certificates with the hosts that each is for, oldest first.
-    pub(super) certificates: Vec<(Arc<LoadedCertificate>, BTreeSet<Box<str>>)>,
+    pub(super) certificates: Vec<(Arc<LoadedCertificate>, BTreeSet<SharedText>)>,
     /// What Ingresses make of each other.
     pub(super) problems: Vec<(ObjectKey, IngressProblem)>,
     /// Ingresses that cannot be served for that reason.
@@ -133,7 +134,7 @@ impl<'a> HostTable<'a> {
 
     fn add_aliases(&mut self, ingress: &'a Arc<CompiledIngress>) {
         for alias in &ingress.draft.paths.aliases {
-            if self.hosts.contains_key(alias) {
+            if self.hosts.contains_key(&**alias) {
                 self.note(
                     ingress,
                     false,
@@ -143,7 +144,7 @@ impl<'a> HostTable<'a> {
             }
             let mut plan = HostPlan::of(&ingress.key.namespace);
             plan.is_regex = ingress.hosts().iter().any(|host| self.hosts[*host].is_regex);
-            self.hosts.insert(alias.clone(), plan);
+            self.hosts.insert((&**alias).into(), plan);
             ingress.paths.iter().for_each(|path| self.add(alias, ingress, path));
         }
     }
@@ -151,10 +152,10 @@ impl<'a> HostTable<'a> {
     /// Where the requests of hosts go that no path is for.
     fn add_default(&mut self, ingress: &'a Arc<CompiledIngress>) {
         let Some(path) = &ingress.default_backend else { return };
-        let mut hosts: Vec<Box<str>> = ingress.hosts().into_iter().map(Box::from).collect();
+        let mut hosts: Vec<SharedText> = ingress.hosts().into_iter().map(SharedText::from).collect();
         if ingress.paths.is_empty() {
-            self.hosts.entry(Box::default()).or_insert_with(|| HostPlan::of(&ingress.key.namespace));
-            hosts.push(Box::default());
+            self.hosts.entry(SharedText::default()).or_insert_with(|| HostPlan::of(&ingress.key.namespace));
+            hosts.push(SharedText::default());
         }
         for host in hosts {
             let has_root = self.hosts.get(&host).is_some_and(|plan| plan.places.contains_key(&(false, "/")));
@@ -172,7 +173,7 @@ impl<'a> HostTable<'a> {
             if host.is_empty() || host.starts_with('*') {
                 continue;
             }
-            let other: Box<str> = match host.strip_prefix("www.") {
+            let other: SharedText = match host.strip_prefix("www.") {
                 Some(bare) => bare.into(),
                 None => format!("www.{host}").into(),
             };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_config::{ForwardHost, Size};
 
 use super::compilation::Compilation;
+use crate::api::SharedText;
 use crate::backends::{Backend, Payload};
 use crate::refusal::excerpt;
 use crate::store::{ObjectKey, ObjectKind};
@@ -18,7 +19,7 @@ const GROUP: &str = "networking.k8s.io";
 pub(super) struct AuthPlan {
     pub(super) target: UrlTarget,
     /// Path and query.
-    pub(super) path: Box<str>,
+    pub(super) path: SharedText,
     pub(super) forward_host: ForwardHost,
 }
 
@@ -30,7 +31,7 @@ pub(super) enum UrlTarget {
     /// To the host of the request.
     SameHost,
     /// To a host that an Ingress has.
-    Host(Box<str>),
+    Host(SharedText),
 }
 
 /// The servers of `mirror-target`.

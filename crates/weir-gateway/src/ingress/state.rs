@@ -11,7 +11,7 @@ use super::classes::is_ours;
 use super::compile::{CompiledIngress, compile};
 use super::hosts::HostTable;
 use super::servers::{IngressScope, certificate};
-use crate::api::{GatewayStatusAddress, IngressAddresses, IngressStatus, LoadBalancerPoint};
+use crate::api::{GatewayStatusAddress, IngressAddresses, IngressStatus, LoadBalancerPoint, SharedText};
 use crate::backends::Backend;
 use crate::settings::{GatewaySettings, IngressSettings};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
@@ -22,7 +22,7 @@ pub struct IngressReport {
     /// The Ingress.
     pub key: ObjectKey,
     /// What the API server knows it by.
-    pub uid: Box<str>,
+    pub uid: SharedText,
     /// What is wrong with it; empty: nothing any more.
     pub problems: Vec<IngressProblem>,
 }

@@ -14,7 +14,7 @@ use weir_config::{
 
 use weir_traffic::route::HostPattern;
 
-use crate::api::{GROUP, Gateway, GatewayListener, ListenerSet, NamespaceRule};
+use crate::api::{GROUP, Gateway, GatewayListener, ListenerSet, NamespaceRule, SharedText};
 use crate::compile::RouteKind;
 use crate::hosts::{covers, hostname};
 use crate::parameters::GatewayParameters;
@@ -117,14 +117,14 @@ impl<'a> ListenerHolder<'a> {
 /// A listener of a Gateway.
 #[derive(Debug)]
 pub(crate) struct GatewayListenerPlan {
-    pub(crate) name: Box<str>,
+    pub(crate) name: SharedText,
     /// The set that it comes from, by its place; `None`: the Gateway itself has it.
     pub(crate) set: Option<usize>,
     /// That of the object that has it.
-    pub(crate) namespace: Box<str>,
+    pub(crate) namespace: SharedText,
     pub(crate) port: u16,
     /// Empty for every host.
-    pub(crate) hostname: Box<str>,
+    pub(crate) hostname: SharedText,
     pub(crate) role: Option<ListenerRole>,
     pub(crate) kinds: Vec<RouteKind>,
     pub(crate) namespaces: Option<NamespaceRule>,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::core::ObjectMeta;
-use weir_gateway::api::{Gateway, GatewayClass, ListenerSet};
+use weir_gateway::api::{Gateway, GatewayClass, ListenerSet, SharedText};
 use weir_gateway::{ObjectKey, gateway_of_set};
 
 use super::objects::OwnedKind;
@@ -80,7 +80,7 @@ impl OwnedMark {
 /// What the controller knows, and what it has to do.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCluster {
-    controller_name: Box<str>,
+    controller_name: SharedText,
     pub(crate) classes: BTreeMap<ObjectKey, Arc<GatewayClass>>,
     pub(crate) gateways: BTreeMap<ObjectKey, KnownGateway>,
     sets: BTreeMap<ObjectKey, Arc<ListenerSet>>,
@@ -216,7 +216,7 @@ impl KnownCluster {
     }
 
     /// The ports of the sets of a Gateway that its pods have accepted: they know whether the Gateway allows a set.
-    pub(crate) fn ports_of_sets(&self, gateway: &ObjectKey) -> BTreeMap<u16, Box<str>> {
+    pub(crate) fn ports_of_sets(&self, gateway: &ObjectKey) -> BTreeMap<u16, SharedText> {
         let sets = self.sets.values().filter(|set| gateway_of_set(set).as_ref() == Some(gateway));
         sets.flat_map(|set| ports_of(set)).collect()
     }
@@ -230,7 +230,7 @@ impl KnownCluster {
 }
 
 /// The ports of a set, with their protocols; none before it was accepted.
-fn ports_of(set: &ListenerSet) -> Vec<(u16, Box<str>)> {
+fn ports_of(set: &ListenerSet) -> Vec<(u16, SharedText)> {
     let conditions = set.status.iter().flat_map(|status| &status.conditions);
     let is_accepted =
         { conditions }.any(|condition| *condition.r#type == *"Accepted" && *condition.status == *"True");

@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use weir_gateway::api::{ConfigMap, Gateway};
+use weir_gateway::api::{ConfigMap, Gateway, SharedText};
 use weir_gateway::{
     GatewayParameters, GatewaySettings, KubernetesObject, ObjectKey, ObjectKind, ObjectStatus, Translator,
 };
@@ -212,7 +212,7 @@ impl Reconciler {
 
     /// Gives the accounts of all Gateways the right to read routes, and takes it from those that are gone.
     async fn bind_accounts(&self, cluster: &KnownCluster) -> Result<(), ReconcileFailure> {
-        let accounts: BTreeSet<(Box<str>, String)> = cluster
+        let accounts: BTreeSet<(SharedText, String)> = cluster
             .all_served()
             .map(|known| {
                 let meta = &known.gateway.metadata;

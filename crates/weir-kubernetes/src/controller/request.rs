@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use weir_gateway::GatewayParameters;
-use weir_gateway::api::Gateway;
+use weir_gateway::api::{Gateway, SharedText};
 
 use super::names;
 
@@ -30,7 +30,7 @@ pub(crate) const STOP_GRACE_SECONDS: u32 = 30;
 #[derive(Debug, Clone)]
 pub struct GatewayPods {
     /// Of the GatewayClasses that they serve.
-    pub controller_name: Box<str>,
+    pub controller_name: SharedText,
     /// The image of Weir.
     pub image: Box<str>,
     /// The names of Secrets with which it is pulled.
@@ -51,7 +51,7 @@ pub(crate) struct GatewayRequest<'a> {
     pub(crate) parameters: &'a GatewayParameters,
     pub(crate) settings: &'a GatewayPods,
     /// The ports of its ListenerSets, with their protocols.
-    pub(crate) ports_of_sets: BTreeMap<u16, Box<str>>,
+    pub(crate) ports_of_sets: BTreeMap<u16, SharedText>,
 }
 
 /// A port on which the listeners of a Gateway accept connections.

@@ -156,8 +156,11 @@ impl HostPaths {
     /// Sorts the entries and links each prefix to the next shorter one, once all routes are in.
     fn arrange(&mut self, rules: &RouteRules) {
         self.patterns.arrange();
-        let unsorted = std::mem::take(&mut self.unsorted).into_iter();
-        self.prefixes = unsorted.map(|(text, bucket)| Prefix { text, parent: None, bucket }).collect();
+        let unsorted = std::mem::take(&mut self.unsorted);
+        // Most hosts have one: no room for more.
+        self.prefixes = Vec::with_capacity(unsorted.len());
+        let prefix = |(text, bucket)| Prefix { text, parent: None, bucket };
+        self.prefixes.extend(unsorted.into_iter().map(prefix));
         self.prefixes.sort_unstable_by(|a, b| a.text.cmp(&b.text));
         for at in 0..self.prefixes.len() {
             let mut parent = at.checked_sub(1);

@@ -28,6 +28,10 @@ impl<V> TextMap<V> {
         TextMap { table: HashTable::new(), case_bits: CASE_BITS }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
