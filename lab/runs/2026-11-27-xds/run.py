@@ -197,7 +197,7 @@ class Weir:
     def memory_kib(self):
         with open(f"/proc/{self.process.pid}/smaps_rollup") as rollup:
             sizes = {line.split()[0]: int(line.split()[1]) for line in rollup if line.endswith(" kB\n")}
-        return {"resident_kib": sizes["Rss:"], "private_kib": sizes["Private_Dirty:"],
+        return {"resident_kib": sizes["Rss:"], "anonymous_kib": sizes["Anonymous:"],
                 "descriptors": len(os.listdir(f"/proc/{self.process.pid}/fd"))}
 
     def cpu_seconds(self):
@@ -283,8 +283,8 @@ def rate(options, folder):
     tell(figure="changes", per_second=round(taken["done"] / taken["seconds"], 1), wanted=options.rate, done=taken["done"], late=taken["late"],
          acknowledged=acks, taken_over=weir.source()["changes"] - before, fresh=options.fresh)
     tell(figure="processor time of Weir", seconds=round(cpu, 2), of=round(lasted, 1))
-    growth = marks[-1]["private_kib"] - marks[len(marks) // 4]["private_kib"]
-    tell(figure="growth of private memory in the last three quarters, KiB", growth=growth)
+    growth = marks[-1]["anonymous_kib"] - marks[len(marks) // 4]["anonymous_kib"]
+    tell(figure="growth of anonymous memory in the last three quarters, KiB", growth=growth)
     tell(clients=plane.clients())
     failed = end(weir, client)
     tell(bar="converges within 2 s, no failed request", met=took <= 2.0 and failed == 0)
