@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -95,6 +97,25 @@ type resources struct {
 	TTL float64 `json:"ttl"`
 }
 
+// What a turn replaces in its resources by three numbers with dots between them, which no other turn has: "127.@TURN" is an address of its own.
+const turnMark = "@TURN"
+
+// Resources that take turns, so many times per second.
+type turns struct {
+	Rate    float64     `json:"rate"`
+	Seconds float64     `json:"seconds"`
+	Sets    []resources `json:"sets"`
+	// Counted on for each turn.
+	Version int `json:"version"`
+}
+
+// How the turns went. A turn is late when it began after the time of the next one.
+type turnsTaken struct {
+	Done    int     `json:"done"`
+	Late    int     `json:"late"`
+	Seconds float64 `json:"seconds"`
+}
+
 func read[M proto.Message](texts []json.RawMessage, empty func() M, ttl float64) ([]types.ResourceWithTTL, error) {
 	var read []types.ResourceWithTTL
 	for _, text := range texts {
@@ -125,6 +146,45 @@ func (r *resources) snapshot() (*cache.Snapshot, error) {
 		resource.ClusterType:  clusters,
 		resource.EndpointType: endpoints,
 	})
+}
+
+func marked(texts []json.RawMessage, turn int) []json.RawMessage {
+	numbers := fmt.Sprintf("%d.%d.%d", 1+turn>>16, turn>>8&255, turn&255)
+	marked := make([]json.RawMessage, len(texts))
+	for place, text := range texts {
+		marked[place] = bytes.ReplaceAll(text, []byte(turnMark), []byte(numbers))
+	}
+	return marked
+}
+
+// Each turn is a snapshot of its own, as in a control plane that is told of one change after the other.
+func (t *turns) take(ctx context.Context, snapshots cache.SnapshotCache) (turnsTaken, error) {
+	var taken turnsTaken
+	if t.Rate <= 0 || len(t.Sets) == 0 {
+		return taken, errors.New("a rate and at least one set are needed")
+	}
+	began := time.Now()
+	total := int(t.Rate * t.Seconds)
+	for ; taken.Done < total && ctx.Err() == nil; taken.Done++ {
+		due := began.Add(time.Duration(float64(taken.Done) / t.Rate * float64(time.Second)))
+		time.Sleep(time.Until(due))
+		if time.Since(due).Seconds() > 1/t.Rate {
+			taken.Late++
+		}
+		set := t.Sets[taken.Done%len(t.Sets)]
+		version := t.Version + taken.Done
+		set.Version = strconv.Itoa(version)
+		set.Endpoints = marked(set.Endpoints, version)
+		snapshot, err := set.snapshot()
+		if err == nil {
+			err = snapshots.SetSnapshot(ctx, "all", snapshot)
+		}
+		if err != nil {
+			return taken, err
+		}
+	}
+	taken.Seconds = time.Since(began).Seconds()
+	return taken, nil
 }
 
 func transport(certificate, key, clients string) (grpc.ServerOption, error) {
@@ -161,6 +221,20 @@ func control(ctx context.Context, snapshots cache.SnapshotCache, clients *heard)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
+	})
+	routes.HandleFunc("POST /turns", func(w http.ResponseWriter, r *http.Request) {
+		var wanted turns
+		err := json.NewDecoder(r.Body).Decode(&wanted)
+		var taken turnsTaken
+		if err == nil {
+			taken, err = wanted.take(r.Context(), snapshots)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(taken)
 	})
 	routes.HandleFunc("GET /clients", func(w http.ResponseWriter, _ *http.Request) {
 		clients.lock.Lock()

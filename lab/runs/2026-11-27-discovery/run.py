@@ -3,10 +3,11 @@
 
     run.py outage  --weir target/release/weir --seconds 600
     run.py changes --weir target/release/weir --seconds 60 --rate 1000
-    run.py write --rate 500 --seconds 10    (what etcd takes here without Weir)
+    run.py outage  --weir target/release/weir --seconds 600 --consul target/tools/bin/consul    (the real one: `cargo xtask consul`)
+    run.py write --source etcd --rate 500 --seconds 10    (what etcd takes here without Weir)
 
-One Weir follows four upstreams: the real etcd (`etcd` in PATH), a scripted Consul, a scripted DNS server (A and SRV are the same
-mechanism: A), and a file. A client per upstream asks without a pause between its requests, so that each failed request is seen.
+One Weir follows four upstreams: the real etcd (`etcd` in PATH), a Consul that is scripted or the real one, a scripted DNS server (A and SRV
+are the same mechanism: A), and a file. A client per upstream asks without a pause between its requests, so that each failed request is seen.
 Everything is on loopback; ports are chosen by the kernel. Prints one line of JSON per figure; nothing but Python's standard library.
 """
 
@@ -29,6 +30,9 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PREFIX = "/services/app/"
+
+# More requests than a worker records by default (`recorder.exchanges`): its memory does not grow by requests any more.
+RECORDED = 5000
 
 
 def free_port(host="127.0.0.1"):
@@ -77,38 +81,50 @@ class Origin:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
-class Etcd:
-    def __init__(self, folder):
-        self.folder, self.port, self.peer = folder, free_port(), free_port()
-        self.local, self.ever = threading.local(), set()
+class Store:
+    """A program that is asked over HTTP, by each thread on a connection of its own."""
 
-    def start(self):
-        url, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer}"
-        self.process = subprocess.Popen(
-            ["etcd", "--name", "one", "--log-level", "error", "--unsafe-no-fsync", "--data-dir", self.folder,
-             "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer,
-             "--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def __init__(self, port=None):
+        self.port, self.local, self.ever = port or free_port(), threading.local(), set()
+
+    def ask(self, method, target, question):
+        """The answer; `None`: there is none, or it is a refusal."""
+        try:
+            if not hasattr(self.local, "connection"):
+                self.local.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+            self.local.connection.request(method, target, json.dumps(question))
+            answer = self.local.connection.getresponse()
+            text = answer.read()
+            return text if answer.status == 200 else None
+        except (OSError, http.client.HTTPException):
+            if hasattr(self.local, "connection"):
+                self.local.connection.close()
+                del self.local.connection
+            return None
+
+    def run(self, *command):
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         atexit.register(self.process.kill)
-        until("etcd answers", lambda: self.ask("/v3/kv/range", {"key": "eA=="}) is not None)
+        until(f"{command[0]} answers", self.answers)
 
     def stop(self):
         self.process.kill()
         self.process.wait()
 
-    def ask(self, target, question):
-        try:
-            if not hasattr(self.local, "connection"):
-                self.local.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-            self.local.connection.request("POST", target, json.dumps(question))
-            answer = self.local.connection.getresponse()
-            return answer.read() if answer.status == 200 else None
-        except (OSError, http.client.HTTPException):
-            self.__dict__.setdefault("errors", []).append(1)
-            if hasattr(self.local, "connection"):
-                self.local.connection.close()
-                del self.local.connection
-            return None
+
+class Etcd(Store):
+    def __init__(self, folder=None, port=None):
+        super().__init__(port)
+        self.folder, self.peer = folder, free_port()
+
+    def start(self):
+        url, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer}"
+        self.run("etcd", "--name", "one", "--log-level", "error", "--unsafe-no-fsync", "--data-dir", self.folder,
+                 "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer,
+                 "--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}")
+
+    def answers(self):
+        return self.ask("POST", "/v3/kv/range", {"key": "eA=="}) is not None
 
     def set(self, addresses):
         """Each address is a key; others go, in the same transaction."""
@@ -118,20 +134,56 @@ class Etcd:
         wanted = set(addresses)
         self.ever |= wanted
         gone = [{"requestDeleteRange": {"key": encode(PREFIX + address)}} for address in self.ever - wanted]
-        return self.ask("/v3/kv/txn", {"success": puts + gone})
+        return self.ask("POST", "/v3/kv/txn", {"success": puts + gone})
+
+    def learn(self, sets):
+        """Others have written these."""
+        self.ever.update(*sets)
 
 
-def write_to_etcd(port, rate, seconds, sets, writers=8):
-    """Changes of etcd by several writers; how many there were, and how many began late. The figures of a process of its own: the clients and
-    servers of the run share one interpreter lock."""
-    etcd, counts = Etcd(None), [[0, 0] for _ in range(writers)]
-    etcd.port = port
-    end = time.monotonic() + seconds
+class RealConsul(Store):
+    """An agent that is a server, too, and keeps everything in memory: when it is back, it has nothing, and its index begins anew."""
+
+    def __init__(self, program=None, port=None):
+        super().__init__(port)
+        self.program = program
+
+    def start(self):
+        self.ever = set()
+        self.run(self.program, "agent", "-dev", "-bind=127.0.0.1", "-dns-port=-1", "-grpc-port=-1", "-serf-wan-port=-1",
+                 f"-http-port={self.port}", f"-serf-lan-port={free_port()}", f"-server-port={free_port()}")
+
+    def answers(self):
+        """Whether it has elected itself."""
+        return len(self.ask("GET", "/v1/status/leader", "") or b"") > 4
+
+    def set(self, addresses):
+        """Each address is an instance; those that come are registered before the others go, one request for each."""
+        for address in addresses:
+            if address not in self.ever:
+                host, port = address.split(":")
+                self.change("register", {"ID": address, "Name": "app", "Address": host, "Port": int(port)})
+        for address in self.ever - set(addresses):
+            self.change(f"deregister/{address}", "")
+        self.ever = set(addresses)
+
+    def learn(self, _sets):
+        self.ever = set(json.loads(self.ask("GET", "/v1/agent/services", "")))
+
+    def change(self, target, question):
+        # A server that has just been elected refuses some requests.
+        until(f"Consul takes {target}", lambda: self.ask("PUT", f"/v1/agent/service/{target}", question) is not None)
+
+
+def write_sets(store, rate, seconds, sets, writers):
+    """Changes by several writers; how many there were, and how many began late. The figures of a process of its own: the clients and servers of
+    the run share one interpreter lock."""
+    counts, end = [[0, 0] for _ in range(writers)], time.monotonic() + seconds
 
     def write(count):
         began = time.monotonic()
         while time.monotonic() < end:
-            etcd.set(sets[count[0] % len(sets)])
+            store.set(sets[count[0] % len(sets)])
             count[0] += 1
             ahead = began + count[0] * writers / rate - time.monotonic()
             if ahead > 0:
@@ -148,20 +200,18 @@ def write_to_etcd(port, rate, seconds, sets, writers=8):
 
 
 def write(options):
-    """Only etcd and its writers: what the machine lets them do."""
-    folder = tempfile.mkdtemp(prefix="weir-discovery-")
-    port, etcd = options.port, None
+    """Only a store and its writers: what the machine lets them do. A set of etcd is one transaction, and has eight writers; one of Consul is a
+    request for each instance that comes or goes."""
+    folder, port = tempfile.mkdtemp(prefix="weir-discovery-"), options.port
+    store, writers = (Etcd(os.path.join(folder, "etcd"), port), 8) if options.source == "etcd" else (RealConsul(options.consul, port), 1)
     try:
         if not port:
-            etcd = Etcd(os.path.join(folder, "etcd"))
-            etcd.start()
-            port = etcd.port
-        sets = json.loads(options.sets)
-        done, late = write_to_etcd(port, options.rate, options.seconds, sets)
-        tell(source="etcd", figure="writes", per_second=round(done / options.seconds, 1), wanted=options.rate, late=late, done=done)
+            store.start()
+        done, late = write_sets(store, options.rate, options.seconds, json.loads(options.sets), writers)
+        tell(source=options.source, figure="writes", per_second=round(done / options.seconds, 1), wanted=options.rate, late=late, done=done)
     finally:
-        if etcd:
-            etcd.stop()
+        if not port:
+            store.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return 0
 
@@ -337,9 +387,10 @@ class Weir:
         connection.close()
         return {upstream["name"]: upstream for upstream in overview["upstreams"]}
 
-    def resident_kib(self):
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+    def memory_kib(self):
+        with open(f"/proc/{self.process.pid}/smaps_rollup") as rollup:
+            sizes = {line.split()[0]: int(line.split()[1]) for line in rollup if line.endswith(" kB\n")}
+        return {"resident_kib": sizes["Rss:"], "anonymous_kib": sizes["Anonymous:"]}
 
     def cpu_seconds(self):
         with open(f"/proc/{self.process.pid}/stat") as stat:
@@ -357,7 +408,8 @@ def begin(options, folder):
     port = free_port()
     groups = {group: [Origin(f"127.0.{net}.{last}", port, group) for last in (1, 2)] for net, group in ((1, "before"), (2, "after"))}
     addresses = {group: [origin.address for origin in origins] for group, origins in groups.items()}
-    sources = {"etcd": Etcd(os.path.join(folder, "etcd")), "consul": Consul(), "dns": Dns(), "file": File(folder)}
+    consul = RealConsul(options.consul) if options.consul else Consul()
+    sources = {"etcd": Etcd(os.path.join(folder, "etcd")), "consul": consul, "dns": Dns(), "file": File(folder)}
     for name, source in sources.items():
         if name == "file":
             source.addresses = addresses["before"]
@@ -413,17 +465,26 @@ def outage(options, folder):
     assert all(client.last == "after" for client in clients.values())
     failed = end(weir, clients)
     tell(bar="converges within 2 s, no failed request", met=met and failed == 0)
-    sources["etcd"].stop()
+    for source in sources.values():
+        if isinstance(source, Store):
+            source.stop()
     return 0 if met and failed == 0 else 1
 
 
 def changes(options, folder):
     """Every source changes so many times per second, all together, between three sets that share a server."""
     addresses, sources, weir, clients = begin(options, folder)
+    for client in clients.values():
+        client.pause = 0
+    until("the recorder is full", lambda: sum(client.done for client in clients.values()) >= RECORDED, limit=300)
+    for client in clients.values():
+        client.pause = options.pause
     one, two = addresses["before"]
     three = addresses["after"][0]
     sets = [[one, two], [one, three], [one]]
     rates = {"etcd": options.rate // 2, "consul": options.rate // 2 - 50, "file": 50}
+    # Stores that are programs have writers that are processes.
+    stores = [name for name in rates if isinstance(sources[name], Store)]
     counts, late, stopping = {name: 0 for name in rates}, {name: 0 for name in rates}, threading.Event()
 
     def change(name, rate):
@@ -441,22 +502,28 @@ def changes(options, folder):
     def told():
         return {name: upstream["source"]["changes"] for name, upstream in weir.overview().items()}
 
-    before, cpu = told(), weir.cpu_seconds()
-    threads = [threading.Thread(target=change, args=(name, rate)) for name, rate in rates.items() if name != "etcd"]
+    def writer(name):
+        command = [sys.executable, __file__, "write", "--source", name, "--port", str(sources[name].port), "--rate", str(rates[name]),
+                   "--seconds", str(options.seconds), "--sets", json.dumps(sets)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    before, cpu, marks = told(), weir.cpu_seconds(), []
+    threads = [threading.Thread(target=change, args=(name, rate)) for name, rate in rates.items() if name not in stores]
     began = time.monotonic()
-    writer = subprocess.Popen([sys.executable, __file__, "write", "--port", str(sources["etcd"].port), "--rate", str(rates["etcd"]),
-                               "--seconds", str(options.seconds), "--sets", json.dumps(sets)], stdout=subprocess.PIPE, text=True)
+    writers = {name: writer(name) for name in stores}
     for thread in threads:
         thread.start()
     while time.monotonic() - began < options.seconds:
-        time.sleep(options.seconds / 12)
-        tell(figure="memory", seconds=round(time.monotonic() - began, 1), resident_kib=weir.resident_kib())
+        time.sleep(options.seconds / 20)
+        marks.append(weir.memory_kib())
+        tell(figure="memory", seconds=round(time.monotonic() - began, 1), **marks[-1])
     stopping.set()
     for thread in threads:
         thread.join()
-    written = json.loads(writer.communicate()[0])
-    counts["etcd"], late["etcd"] = written["done"], written["late"]
-    sources["etcd"].ever.update(*sets)
+    for name, process in writers.items():
+        written = json.loads(process.communicate()[0])
+        counts[name], late[name] = written["done"], written["late"]
+        sources[name].learn(sets)
     lasted, cpu = time.monotonic() - began, weir.cpu_seconds() - cpu
     # The last word: the other group.
     last = time.monotonic()
@@ -468,9 +535,12 @@ def changes(options, folder):
     for name, rate in rates.items():
         tell(source=name, figure="changes", per_second=round(counts[name] / lasted, 1), wanted=rate, late=late[name],
              taken_over=after[name] - before[name])
+    growth = marks[-1]["anonymous_kib"] - marks[len(marks) // 4]["anonymous_kib"]
+    tell(figure="growth of anonymous memory in the last three quarters, KiB", growth=growth)
     tell(figure="processor time of Weir", seconds=round(cpu, 2), of=round(lasted, 1), requests=sum(client.done for client in clients.values()))
     failed = end(weir, clients)
-    sources["etcd"].stop()
+    for name in stores:
+        sources[name].stop()
     return 0 if failed == 0 else 1
 
 
@@ -478,7 +548,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=["outage", "changes", "write"])
     parser.add_argument("--weir")
-    parser.add_argument("--port", type=int, help="of an etcd that runs already")
+    parser.add_argument("--consul", help="the program of the real Consul, in place of the scripted one")
+    parser.add_argument("--source", choices=["etcd", "consul"], default="etcd", help="what is written to")
+    parser.add_argument("--port", type=int, help="of a store that runs already")
     parser.add_argument("--sets", default='[["127.0.0.1:1", "127.0.0.2:1"], ["127.0.0.1:1"]]', help="servers, in JSON, that are written in turns")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rate", type=int, default=1000, help="changes per second, of all sources together")

@@ -2,7 +2,7 @@
 """Servers from a control plane (xDS): from a change to its effect, a thousand changes per second, a control plane that goes away.
 
     run.py change --weir target/debug/weir --control-plane target/tools/bin/xds-control-plane --times 300
-    run.py rate   --weir ... --control-plane ... --seconds 60 --rate 1000
+    run.py rate   --weir ... --control-plane ... --seconds 60 --rate 1000 [--fresh]
     run.py outage --weir ... --control-plane ... --seconds 60
 
 The control plane is the server and the snapshot cache of go-control-plane (`cargo xtask xds`). Everything is on loopback; ports are chosen by
@@ -26,6 +26,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+# More requests than a worker records by default (`recorder.exchanges`): its memory does not grow by requests any more.
+RECORDED = 5000
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -47,7 +51,7 @@ def until(what, condition, limit=60.0, pause=0.002):
 
 
 class Origin:
-    """A server that answers each request with its name."""
+    """A server that answers each request with its name, on all addresses of loopback."""
 
     def __init__(self, name):
         class Handler(BaseHTTPRequestHandler):
@@ -64,10 +68,17 @@ class Origin:
             def log_message(self, *_):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("", 0), Handler)
         self.server.daemon_threads = True
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def resources(ports, host="127.0.0.1"):
+    """One cluster of EDS, with an endpoint for each port."""
+    endpoints = [{"endpoint": {"address": {"socket_address": {"address": host, "port_value": port}}}} for port in ports]
+    return {"clusters": [{"name": "app", "type": "EDS", "eds_cluster_config": {"eds_config": {"ads": {}}}}],
+            "endpoints": [{"cluster_name": "app", "endpoints": [{"lb_endpoints": endpoints}]}]}
 
 
 class ControlPlane:
@@ -104,13 +115,20 @@ class ControlPlane:
         return text
 
     def set(self, ports):
-        """One cluster of EDS, with an endpoint for each port."""
         self.version += 1
-        endpoints = [{"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}} for port in ports]
-        self.ask("PUT", "/resources", json.dumps({
-            "version": str(self.version),
-            "clusters": [{"name": "app", "type": "EDS", "eds_cluster_config": {"eds_config": {"ads": {}}}}],
-            "endpoints": [{"cluster_name": "app", "endpoints": [{"lb_endpoints": endpoints}]}]}))
+        self.ask("PUT", "/resources", json.dumps({"version": str(self.version), **resources(ports)}))
+
+    def take_turns(self, sets, rate, seconds):
+        """Sets of resources in turns; blocks until it is over."""
+        turns = {"rate": rate, "seconds": seconds, "version": self.version + 1, "sets": sets}
+        connection = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=seconds + 30)
+        connection.request("POST", "/turns", json.dumps(turns))
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status == 200, text
+        taken = json.loads(text)
+        self.version += taken["done"] + 1
+        return taken
 
     def clients(self):
         return json.loads(self.ask("GET", "/clients"))
@@ -176,9 +194,11 @@ class Weir:
         connection.close()
         return overview["upstreams"][0]["source"]
 
-    def resident_kib(self):
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+    def memory_kib(self):
+        with open(f"/proc/{self.process.pid}/smaps_rollup") as rollup:
+            sizes = {line.split()[0]: int(line.split()[1]) for line in rollup if line.endswith(" kB\n")}
+        return {"resident_kib": sizes["Rss:"], "anonymous_kib": sizes["Anonymous:"],
+                "descriptors": len(os.listdir(f"/proc/{self.process.pid}/fd"))}
 
     def cpu_seconds(self):
         with open(f"/proc/{self.process.pid}/stat") as stat:
@@ -191,7 +211,7 @@ class Weir:
 
 
 def begin(options, folder, pause):
-    origins = {name: Origin(name) for name in ("one", "two", "three")}
+    origins = {name: Origin(name) for name in ("one", "two", "three", "four")}
     plane = ControlPlane(options.control_plane)
     plane.start()
     plane.set([origins["one"].port])
@@ -235,28 +255,40 @@ def change(options, folder):
     return end(weir, client)
 
 
+def turns_of(origins, fresh):
+    """Sets of which each is other than the one before it; `fresh`: at an address that no turn before has named."""
+    one, two, three = (origins[name].port for name in ("one", "two", "three"))
+    if fresh:
+        return [resources([one, two, three], "127.@TURN")]
+    return [resources(ports) for ports in ([one], [one, two], [two], [two, one, three], [one, three])]
+
+
 def rate(options, folder):
-    """Changes at a steady rate; the last one is other than all before."""
-    origins, plane, weir, client = begin(options, folder, 0.005)
-    one, two = origins["one"].port, origins["two"].port
-    before, cpu, began, done, next_figure = weir.source()["changes"], weir.cpu_seconds(), time.monotonic(), 0, 0.0
-    while (lasted := time.monotonic() - began) < options.seconds:
-        plane.set([[one, two], [one]][done % 2])
-        done += 1
-        if lasted >= next_figure:
-            tell(figure="memory", seconds=round(lasted, 1), resident_kib=weir.resident_kib(), changes=done)
-            next_figure += options.seconds / 12
-        ahead = began + done / options.rate - time.monotonic()
-        if ahead > 0:
-            time.sleep(ahead)
-    lasted = time.monotonic() - began
-    plane.set([origins["three"].port])
-    took = until("the last change has an effect", lambda: client.last == "three")
+    """Changes at a steady rate, made by the control plane itself; the last one is other than all before."""
+    origins, plane, weir, client = begin(options, folder, 0)
+    until("the recorder is full", lambda: client.done >= RECORDED, limit=300)
+    client.pause = 0.005
+    before, heard, cpu = weir.source()["changes"], plane.clients()["acks"], weir.cpu_seconds()
+    began, taken, marks = time.monotonic(), {}, []
+    turns = threading.Thread(target=lambda: taken.update(plane.take_turns(turns_of(origins, options.fresh), options.rate, options.seconds)))
+    turns.start()
+    while turns.is_alive():
+        marks.append(weir.memory_kib())
+        tell(figure="memory", seconds=round(time.monotonic() - began, 1), **marks[-1], requests=client.done)
+        turns.join(options.seconds / 20)
+    lasted, cpu, acks = time.monotonic() - began, weir.cpu_seconds() - cpu, plane.clients()["acks"] - heard
+    plane.set([origins["four"].port])
+    took = until("the last change has an effect", lambda: client.last == "four")
     tell(figure="last change to first response of its server, s", seconds=round(took, 3))
-    tell(figure="changes", per_second=round(done / lasted, 1), wanted=options.rate, taken_over=weir.source()["changes"] - before)
-    tell(figure="processor time of Weir", seconds=round(weir.cpu_seconds() - cpu, 2), of=round(lasted, 1), resident_kib=weir.resident_kib())
+    tell(figure="changes", per_second=round(taken["done"] / taken["seconds"], 1), wanted=options.rate, done=taken["done"], late=taken["late"],
+         acknowledged=acks, taken_over=weir.source()["changes"] - before, fresh=options.fresh)
+    tell(figure="processor time of Weir", seconds=round(cpu, 2), of=round(lasted, 1))
+    growth = marks[-1]["anonymous_kib"] - marks[len(marks) // 4]["anonymous_kib"]
+    tell(figure="growth of anonymous memory in the last three quarters, KiB", growth=growth)
     tell(clients=plane.clients())
-    return end(weir, client)
+    failed = end(weir, client)
+    tell(bar="converges within 2 s, no failed request", met=took <= 2.0 and failed == 0)
+    return failed
 
 
 def outage(options, folder):
@@ -288,6 +320,7 @@ def main():
     parser.add_argument("--times", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rate", type=int, default=1000)
+    parser.add_argument("--fresh", action="store_true", help="each change names servers that were never named before")
     options = parser.parse_args()
     with open("/proc/cpuinfo") as cpus:
         model = next((line.split(":")[1].strip() for line in cpus if line.startswith("model name")), "unknown")

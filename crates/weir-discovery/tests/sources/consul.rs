@@ -141,10 +141,17 @@ impl Drop for RealConsul {
     }
 }
 
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 impl RealConsul {
     pub(crate) fn start() -> Self {
-        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let port = free();
+        Self::start_at(free_port())
+    }
+
+    /// One without contents; the port is that of an earlier one, or free.
+    fn start_at(port: u16) -> Self {
         let mut command = std::process::Command::new("consul");
         command.args([
             "agent",
@@ -154,8 +161,8 @@ impl RealConsul {
             "-grpc-port=-1",
             "-serf-wan-port=-1",
         ]);
-        command.arg(format!("-http-port={port}")).arg(format!("-serf-lan-port={}", free()));
-        command.arg(format!("-server-port={}", free()));
+        command.arg(format!("-http-port={port}")).arg(format!("-serf-lan-port={}", free_port()));
+        command.arg(format!("-server-port={}", free_port()));
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         Self { process: command.spawn().expect("Consul is built: `cargo xtask consul`"), port }
     }
@@ -210,5 +217,12 @@ async fn the_real_consul_is_followed() {
     drop(consul);
     let set = followed.until("that is stale", |set| set.origin.is_stale).await;
     assert_eq!(addresses(&set), ["10.0.0.2:80"]);
+
+    // It has forgotten everything, and its index begins anew.
+    let consul = RealConsul::start_at(port);
+    let set = followed.until_problem("it names no server any more").await;
+    assert_eq!((addresses(&set), set.origin.is_stale), (vec!["10.0.0.2:80".to_owned()], false));
+    consul.register(3, "passing").await;
+    followed.until_servers(&["10.0.0.3:80"]).await;
     followed.stop().await;
 }
