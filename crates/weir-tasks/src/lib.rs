@@ -6,10 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod keep;
+mod owned_task;
+mod blocking;
 mod faults;
 mod restarts;
 mod clock;
 
-pub use faults::strike_tasks_by;
+pub use blocking::blocking;
+pub use faults::{strike, strike_tasks_by};
 pub use keep::{keep, keep_telling, keep_thread};
+pub use owned_task::OwnedTask;
 pub use restarts::{RestartPauses, count_restart, note_restart, restarts};

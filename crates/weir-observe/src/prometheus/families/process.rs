@@ -78,7 +78,7 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_process_announcements_failing" Gauge Process, "Programs (keepalived, BIRD) that could not be told the state of this node; the log has the reason.",
         |samples, stats| { if stats.process.is_watched.is_some() { samples.value(stats.process.failing_announcements) } };
 
-    "weir_process_task_restarts_total" Counter Process, "Tasks of the control plane (health checks, names, sources of servers and routes, certificates, credentials, shared limits, memory, logs) begun anew after a panic.",
+    "weir_process_task_restarts_total" Counter Process, "Tasks of the control plane (health checks, slow starts, ejections, drains, names, sources of servers and routes, Kubernetes, certificates, credentials, shared limits, hand-over, admin listener, memory, logs, traces) begun anew after a panic.",
         |samples, stats| samples.value(stats.process.task_restarts);
     "weir_process_panics_total" Counter Process, "Panics of all threads; `weir report` and the status page have the message and the backtrace.",
         |samples, stats| samples.value(stats.process.panics);
