@@ -202,10 +202,8 @@ impl DrainWatch {
     /// Watches through panics: the deadline holds, and what was closed stays closed.
     async fn keep(self) {
         let watch = tokio::sync::Mutex::new(self);
-        weir_tasks::keep("the watch of a server that leaves service", || async {
-            watch.lock().await.run().await
-        })
-        .await;
+        let run = || async { watch.lock().await.run().await };
+        weir_tasks::keep("the watch of a server that leaves service", run).await;
     }
 
     /// Polls the server until nothing is left on it, or its mode was changed otherwise.

@@ -5,8 +5,8 @@
 
 #![forbid(unsafe_code)]
 
-mod keep;
 mod owned_task;
+mod keep;
 mod blocking;
 mod faults;
 mod restarts;

@@ -74,7 +74,7 @@ fn ejected_servers_come_back() {
             eventually("it is ejected", || {
                 Client::get(weir.web(), "/");
                 is_ejected()
-            })
+            });
         };
         strike(&weir, weir.web(), "the review of ejected servers", eject);
         was_begun_anew(&weir, "the review of ejected servers", count);
@@ -146,7 +146,7 @@ fn configs_are_followed_and_rates_sampled() {
     let setting = names.setting();
     let weir = Weir::start_faulty(&config_with(&[before.named("a")], &setting));
     let by_name = format!("{{ name = \"b\", address = \"app.test:{}\" }}", after.address().port());
-    let reload = || weir.reload(&config_with(&[by_name.clone()], &setting));
+    let reload = || weir.reload(&config_with(std::slice::from_ref(&by_name), &setting));
     strike(&weir, weir.web(), "following the config", reload);
     was_begun_anew(&weir, "following the config", 1);
     eventually("the name is resolved", || Client::get(weir.web(), "/").text() == "after");

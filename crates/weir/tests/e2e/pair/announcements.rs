@@ -216,7 +216,7 @@ fn without_a_pair_there_is_no_watcher() {
 fn process_named(name: &str, parent: rustix::process::Pid) -> String {
     let children = children_of(parent);
     let found = children.iter().find(|(_, child)| child == name);
-    found.map(|(number, _)| number.clone()).unwrap_or_else(|| panic!("there is no {name}: {children:?}"))
+    found.map_or_else(|| panic!("there is no {name}: {children:?}"), |(number, _)| number.clone())
 }
 
 /// The number and the name of each child of `parent`, zombies included.
