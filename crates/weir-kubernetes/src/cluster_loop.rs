@@ -203,6 +203,7 @@ impl ClusterLoop {
         let began = Instant::now();
         let Translation { config, servers, statuses, ingress_reports, .. } =
             self.translator.translate(&now());
+        weir_tasks::strike("a translation of objects");
         self.ingress_log.take(&ingress_reports);
         let changed = self.servers.take(servers);
         let mut are_outdated = false;

@@ -56,6 +56,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-kubernetes",
             "weir-observe",
             "weir-proxy",
+            "weir-tasks",
             "weir-traffic",
         ],
     ),

@@ -62,6 +62,10 @@ fn routes_stay_and_are_followed_again() {
         api.delete("httproutes", "infra", "other");
         has_other(false);
     }
+    // In the middle of its work: the objects are taken in, and nothing is applied yet.
+    strike(&weir, web.address(), "a translation of objects", || api.apply("httproutes", another_route()));
+    has_other(true);
+    api.wait_for("httproutes", "infra", "other", is_accepted);
     weir.line(&["the task that watches them has ended by a defect of Weir"]);
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());

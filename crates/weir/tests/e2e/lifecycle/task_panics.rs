@@ -140,6 +140,29 @@ fn a_hand_over_and_the_ways_to_weir_go_on() {
 }
 
 #[test]
+fn the_files_of_the_config_are_watched_and_upgrades_possible() {
+    const TASK: &str = "the watch of the files of the config";
+    let [one, two] = ["one", "two"].map(Origin::serving);
+    let config = |origin: &Origin| {
+        let more = "process.reload = \"on-change\"\nadmin.socket = \"unix:{dir}/weir.sock\"\n";
+        config_with(&[origin.named("a")], more)
+    };
+    let mut weir = Weir::start_faulty(&config(&one));
+    strike(&weir, weir.web(), TASK, || {});
+    was_begun_anew(&weir, TASK, 1);
+    weir.write_config(&config(&two));
+    eventually("the change takes effect", || Client::get(weir.web(), "/").text() == "two");
+    let mut refused = None;
+    strike(&weir, weir.web(), "the upgrade", || refused = Some(weir.run_over_socket(&["upgrade"])));
+    let refused = refused.expect("it has ended");
+    assert!(refused.code != Some(0) && refused.stderr.contains("by a defect of Weir"), "{refused:?}");
+    weir.reload(&config(&one));
+    assert_eq!(Client::get(weir.web(), "/").text(), "one");
+    weir.upgrade();
+    assert_eq!(Client::get(weir.web(), "/").text(), "one");
+}
+
+#[test]
 fn configs_are_followed_and_rates_sampled() {
     let (before, after) = (Origin::serving("before"), Origin::serving("after"));
     let names = NameServer::start(&["127.0.0.1"]);
