@@ -1,6 +1,7 @@
 //! Signs of life for the watcher, and what it reports: whether keepalived and BIRD know the state of this node.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -81,6 +82,27 @@ impl Announcements {
     }
 }
 
+impl Announcements {
+    /// Gives a sign of life; whether another is to follow.
+    fn give_sign(&self, watcher: &NodeWatcher, hand_over: &HandOver, is_stuck: bool) -> bool {
+        if self.is_left.load(Ordering::SeqCst) {
+            return false;
+        }
+        let now = if is_stuck { Availability::Unavailable } else { hand_over.availability() };
+        if watcher.sign(now).is_ok() {
+            watcher.reports().for_each(|report| self.note(report));
+            return true;
+        }
+        if !self.is_left.load(Ordering::SeqCst) {
+            self.has_ended.store(true, Ordering::Relaxed);
+            tracing::error!(
+                "the process weir-watcher has ended: keepalived and BIRD are not told any more what becomes of Weir; `weir upgrade` starts another"
+            );
+        }
+        false
+    }
+}
+
 /// Starts the thread that gives signs of life to `watcher`, as long as the process lives.
 ///
 /// # Errors
@@ -96,20 +118,22 @@ pub(crate) fn start(
     std::thread::Builder::new().name("weir-signs".into()).spawn(move || {
         let _registration = threads::register();
         let mut progress = WorkerProgress::new();
-        while !announcements.is_left.load(Ordering::SeqCst) {
-            let is_stuck = progress.is_stuck(&queries);
-            let now = if is_stuck { Availability::Unavailable } else { hand_over.availability() };
-            if watcher.sign(now).is_err() {
-                if announcements.is_left.load(Ordering::SeqCst) {
-                    return;
+        loop {
+            let turn = || {
+                weir_tasks::strike("the signs of life");
+                announcements.give_sign(&watcher, &hand_over, progress.is_stuck(&queries))
+            };
+            match catch_unwind(AssertUnwindSafe(turn)) {
+                Ok(false) => return,
+                Ok(true) => {}
+                // Without a further pause: another node would take over from one that serves.
+                Err(_) => {
+                    weir_tasks::count_restart();
+                    tracing::error!(
+                        "a sign of life for the process weir-watcher was left out by a defect of Weir; the log has the panic above"
+                    );
                 }
-                announcements.has_ended.store(true, Ordering::Relaxed);
-                tracing::error!(
-                    "the process weir-watcher has ended: keepalived and BIRD are not told any more what becomes of Weir; `weir upgrade` starts another"
-                );
-                return;
             }
-            watcher.reports().for_each(|report| announcements.note(report));
             clock::pause(watcher.interval());
         }
     })?;

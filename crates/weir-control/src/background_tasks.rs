@@ -5,15 +5,14 @@
 //! continues. Must not hold a snapshot: it would never be freed.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 
 use hickory_resolver::TokioResolver;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::Dns;
+use weir_tasks::OwnedTask;
 
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{self, Name};
@@ -22,7 +21,7 @@ use crate::worker_queries::WorkerQueries;
 use crate::{certificates, ejection, limit_exchange};
 use weir_proxy::state::access::{LiveFile, LiveKeys};
 use weir_proxy::state::due_upstreams::DueUpstreams;
-use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
 
 /// What the tasks are to follow.
 pub(crate) enum TaskConfig {
@@ -32,26 +31,26 @@ pub(crate) enum TaskConfig {
     Servers(Vec<Arc<UpstreamPlan>>),
 }
 
-/// Follows every config, until the task is dropped.
+/// Follows every config, until the task is dropped. After a panic it begins with the config in use.
 pub(crate) async fn run(
-    mut configs: UnboundedReceiver<TaskConfig>,
+    configs: UnboundedReceiver<TaskConfig>,
     due_upstreams: Arc<DueUpstreams>,
     workers: Arc<WorkerQueries>,
+    current: CurrentSnapshot,
 ) {
     let (reviewed, next_reviewed) = unbounded_channel();
     let _review = OwnedTask::from(tokio::spawn(ejection::review_ejections(next_reviewed, due_upstreams)));
-    let mut background =
-        BackgroundTasks { reviewed, tasks: HashMap::new(), names: HashMap::new(), resolver: None, workers };
-    while let Some(config) = configs.recv().await {
-        let follow = || match config {
-            TaskConfig::Snapshot(snapshot, asked) => background.follow(&snapshot, &asked),
-            TaskConfig::Servers(plans) => background.follow_servers(plans),
-        };
-        // The tasks of parts that it has not come to begin with the next config.
-        if catch_unwind(AssertUnwindSafe(follow)).is_err() {
-            weir_tasks::note_restart("following the config", &mut weir_tasks::RestartPauses::default());
-        }
-    }
+    let background = Mutex::new(BackgroundTasks {
+        configs,
+        is_begun: false,
+        current,
+        reviewed,
+        tasks: HashMap::new(),
+        names: HashMap::new(),
+        resolver: None,
+        workers,
+    });
+    weir_tasks::keep("following the config", || async { background.lock().await.run().await }).await;
 }
 
 /// The object of a task: the address of something that it holds, which is unique as long as the task holds it.
@@ -70,6 +69,9 @@ fn address<T>(thing: &Arc<T>) -> usize {
 
 /// The tasks that run.
 struct BackgroundTasks {
+    configs: UnboundedReceiver<TaskConfig>,
+    is_begun: bool,
+    current: CurrentSnapshot,
     tasks: HashMap<TaskKey, OwnedTask>,
     /// Those that resolve the names of servers, by upstream and by the address of what they hold of the server.
     names: HashMap<Box<str>, HashMap<usize, OwnedTask>>,
@@ -80,32 +82,21 @@ struct BackgroundTasks {
     workers: Arc<WorkerQueries>,
 }
 
-/// A task that ends when it is dropped.
-struct OwnedTask(AbortHandle);
-
-impl OwnedTask {
-    /// A task that is begun anew after a panic.
-    fn keep<F: Future<Output = ()> + Send + 'static>(
-        what: &'static str,
-        make: impl FnMut() -> F + Send + 'static,
-    ) -> Self {
-        tokio::spawn(weir_tasks::keep(what, make)).into()
-    }
-}
-
-impl From<JoinHandle<()>> for OwnedTask {
-    fn from(task: JoinHandle<()>) -> Self {
-        Self(task.abort_handle())
-    }
-}
-
-impl Drop for OwnedTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl BackgroundTasks {
+    async fn run(&mut self) {
+        // The tasks of parts that it had not come to when it panicked have ended.
+        if std::mem::replace(&mut self.is_begun, true) {
+            let (asked, _nothing_waits) = channel();
+            self.follow(&self.current.load_full(), &asked);
+        }
+        while let Some(config) = self.configs.recv().await {
+            match config {
+                TaskConfig::Snapshot(snapshot, asked) => self.follow(&snapshot, &asked),
+                TaskConfig::Servers(plans) => self.follow_servers(plans),
+            }
+        }
+    }
+
     fn follow(&mut self, snapshot: &Snapshot, asked: &Sender<()>) {
         let mut before = std::mem::take(&mut self.tasks);
         if self.resolver.as_ref().is_none_or(|(dns, _)| *dns != snapshot.dns) {

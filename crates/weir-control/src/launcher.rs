@@ -60,7 +60,7 @@ impl UpgradeLauncher {
     pub fn start(program: PathBuf, arguments: &[OsString]) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         match fork::fork()? {
-            Forked::Parent => Ok(Self { channel: Mutex::new(Channel::new(ours, None)?), program }),
+            Forked::Parent(_) => Ok(Self { channel: Mutex::new(Channel::new(ours, None)?), program }),
             Forked::Child => {
                 drop(ours);
                 fork::keep_only(theirs.as_fd(), c"weir-launcher");

@@ -74,7 +74,7 @@ pub use proxy::{
     OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers, workers_by_default,
 };
 pub use start_error::StartError;
-pub use watcher::NodeWatcher;
+pub use watcher::{NodeWatcher, WaitingWatcher};
 pub use weir_discovery::{FragmentSet, ServerSet};
 
 pub use privileges::{

@@ -131,12 +131,17 @@ impl HandOver {
         if self.shared.node_hand_over.load() != NodeHandOver::None {
             return;
         }
-        let mut steps = self.start(delay, requester);
+        let steps = tokio::sync::Mutex::new(self.start(delay, requester));
         let hand_over = Arc::clone(self);
         let task = tokio::spawn(async move {
-            while !hand_over.go_on(&mut steps) {
-                tokio::time::sleep(LOOK).await;
-            }
+            // After a panic it goes on with the step that it was about to take.
+            let go_on = || async {
+                let mut steps = steps.lock().await;
+                while !hand_over.go_on(&mut steps) {
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            weir_tasks::keep("the hand-over of this node", go_on).await;
         });
         *running = Some(task.abort_handle());
     }

@@ -59,7 +59,8 @@ impl ReloadCounts {
             snapshots: snapshots as u64,
             fragments: count(|source| source.keys.len()),
             fragments_refused: count(|source| source.refused.len()),
-            route_stores_stale: count(|source| usize::from(source.problem.is_some())),
+            // As for sources of servers: an empty answer that is not believed yet is an answer.
+            route_stores_stale: count(|source| usize::from(source.lost_at_ms.is_some())),
             routes_said_seconds: earliest(|source| source.said_at_ms),
             routes_lost_seconds: earliest(|source| source.lost_at_ms),
         }

@@ -94,8 +94,9 @@ impl ServerModes {
                 plan: Arc::clone(plan),
                 began: now,
                 drain,
+                was_removed: false,
             };
-            let task = tokio::spawn(watch.run());
+            let task = tokio::spawn(watch.keep());
             leaving.insert(key, LeavingServer { drain, watch: task.abort_handle() });
         }
         drop(leaving);
@@ -193,29 +194,37 @@ struct DrainWatch {
     plan: Arc<UpstreamPlan>,
     began: Instant,
     drain: Drain,
+    /// Whether the config did not name it at the last look.
+    was_removed: bool,
 }
 
 impl DrainWatch {
+    /// Watches through panics: the deadline holds, and what was closed stays closed.
+    async fn keep(self) {
+        let watch = tokio::sync::Mutex::new(self);
+        let run = || async { watch.lock().await.run().await };
+        weir_tasks::keep("the watch of a server that leaves service", run).await;
+    }
+
     /// Polls the server until nothing is left on it, or its mode was changed otherwise.
-    async fn run(mut self) {
-        let mut was_removed = false;
+    async fn run(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let server = self.find();
             // A server that comes back has the mode of the config.
-            if server.is_some_and(|server| was_removed || !self.holds(server)) {
+            if server.is_some_and(|server| self.was_removed || !self.holds(server)) {
                 return self.forget();
             }
-            was_removed = server.is_none();
+            self.was_removed = server.is_none();
             let left = self.plan.in_flight_of(&self.key.1);
-            let drain = if was_removed { self.drain.closed() } else { self.drain };
+            let drain = if self.was_removed { self.drain.closed() } else { self.drain };
             match drain.step(left, self.plan.millis(clock::now())) {
                 DrainStep::Wait => {}
                 DrainStep::Close => server.into_iter().for_each(|server| self.close(server, left)),
                 DrainStep::Done => {
                     let ((upstream, server), seconds) = (&self.key, self.seconds());
                     tracing::info!(upstream, server, seconds, "nothing is left on the server");
-                    if was_removed {
+                    if self.was_removed {
                         self.forget();
                     }
                     return;

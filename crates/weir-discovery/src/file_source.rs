@@ -26,19 +26,13 @@ pub(crate) async fn follow(path: PathBuf, reporter: Reporter) {
     loop {
         let look_at = path.clone();
         // On a thread that may wait: the file system may be one of a network.
-        match tokio::task::spawn_blocking(move || look(&look_at, seen)).await {
-            Ok(None) => {}
-            Ok(Some(found)) => {
-                seen = found.stamp;
-                match found.servers {
-                    Ok(servers) => reporter.said(servers),
-                    Err(problem) => reporter.failed(&problem),
-                }
+        let Some(news) = weir_tasks::blocking(move || look(&look_at, seen)).await else { return };
+        if let Some(found) = news {
+            seen = found.stamp;
+            match found.servers {
+                Ok(servers) => reporter.said(servers),
+                Err(problem) => reporter.failed(&problem),
             }
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_runtime_ends) => return,
-            },
         }
         tokio::time::sleep(INTERVAL).await;
     }

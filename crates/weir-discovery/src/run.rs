@@ -17,7 +17,7 @@ use crate::dns::{DnsQuestion, DnsResolvers};
 use crate::report::{Reporter, SourceMessage};
 use crate::route_sources::FollowedRoutes;
 use crate::server_set::ServerSet;
-use crate::source_state::SourceState;
+use crate::source_state::{SourceState, UnansweredSince};
 use crate::state_file::StoredUpstream;
 use crate::xds::{FollowedResource, XdsClient};
 use crate::{clock, consul, dns, etcd, file_source, state_file};
@@ -94,7 +94,7 @@ impl Discovery {
     /// Begun again, it has ended by a panic: all sources of servers are asked anew, with what is known of them.
     async fn run(&mut self) {
         if self.config.is_some() {
-            self.followed_sources.forget_tasks();
+            self.followed_sources.forget_tasks(UnansweredSince::Panic);
             self.follow();
         }
         loop {
@@ -156,8 +156,8 @@ struct FollowedSources {
     dns: Dns,
     resolvers: Option<Result<Arc<DnsResolvers>, Box<str>>>,
     xds: Option<XdsClient>,
-    /// What is in the state file, or was when it was read.
-    remembered: BTreeMap<Box<str>, StoredUpstream>,
+    /// What is in the state file, or was when it was read, and what tasks that have ended had heard.
+    remembered: BTreeMap<Box<str>, (StoredUpstream, UnansweredSince)>,
     state_file: Option<PathBuf>,
     store_at: Option<Instant>,
     store_fails: bool,
@@ -186,11 +186,13 @@ impl FollowedSources {
     fn follow(&mut self, config: DiscoveryConfig) {
         if self.state_file != config.settings.state_file {
             self.state_file.clone_from(&config.settings.state_file);
-            self.remembered = self.state_file.as_deref().map(state_file::read).unwrap_or_default();
+            let stored = self.state_file.as_deref().map(state_file::read).unwrap_or_default();
+            let of_before = |(upstream, known)| (upstream, (known, UnansweredSince::Start));
+            self.remembered = stored.into_iter().map(of_before).collect();
         }
         // Sources with other settings begin anew, with what is known of them.
         if self.settings != config.settings || self.dns != config.dns {
-            self.forget_tasks();
+            self.forget_tasks(UnansweredSince::Settings);
         }
         (self.settings, self.dns) = (config.settings, config.dns);
         let wanted: HashMap<&str, &ServerSource> =
@@ -206,12 +208,13 @@ impl FollowedSources {
         }
     }
 
-    /// Ends all tasks, and remembers what they have said.
-    fn forget_tasks(&mut self) {
+    /// Ends all tasks, and remembers what they have said; sources that have answered have not `since`.
+    fn forget_tasks(&mut self, since: UnansweredSince) {
         for (upstream, followed) in &self.sources {
             if let Some((servers, said_at)) = followed.state.known() {
                 let known = StoredUpstream::new(followed.state.source(), servers, said_at);
-                self.remembered.insert(upstream.clone(), known);
+                let since = followed.state.unanswered().unwrap_or(since);
+                self.remembered.insert(upstream.clone(), (known, since));
             }
         }
         self.sources.clear();
@@ -221,9 +224,11 @@ impl FollowedSources {
     fn start(&mut self, upstream: &str, source: Arc<ServerSource>) -> FollowedSource {
         let name: Box<str> = source.to_string().into();
         let mut state = SourceState::new(upstream.into(), name.clone(), self.settings.empty_grace);
-        let known = self.remembered.get(upstream).filter(|known| known.source == name);
-        if let Some((servers, said_at)) = known.and_then(StoredUpstream::servers) {
-            state.remember(servers, said_at, clock::now());
+        let known = self.remembered.get(upstream).filter(|(known, _)| known.source == name);
+        if let Some((known, since)) = known
+            && let Some((servers, said_at)) = known.servers()
+        {
+            state.remember(servers, said_at, *since, clock::now());
         }
         let id = self.next_id;
         self.next_id += 1;

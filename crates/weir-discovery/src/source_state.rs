@@ -26,6 +26,29 @@ pub(crate) enum SourceReport {
     Failed(Box<str>),
 }
 
+/// Since when a source has not answered whose servers of before are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnansweredSince {
+    /// The start of the process: an earlier one has left the servers.
+    Start,
+    /// A config with other settings of all sources, by which it is asked anew.
+    Settings,
+    /// A panic in the task of all sources, after which it is asked anew.
+    Panic,
+}
+
+impl UnansweredSince {
+    fn problem(self) -> &'static str {
+        match self {
+            Self::Start => "not answered yet since the start",
+            Self::Settings => "not answered yet since a reload has changed how sources are asked",
+            Self::Panic => {
+                "not answered yet since the task of all sources has ended by a defect of Weir and was begun anew: see the log"
+            }
+        }
+    }
+}
+
 /// The state of one source.
 #[derive(Debug)]
 pub(crate) struct SourceState {
@@ -37,6 +60,7 @@ pub(crate) struct SourceState {
     problem: Option<Box<str>>,
     remark: Option<Box<str>>,
     is_stale: bool,
+    unanswered: Option<UnansweredSince>,
     /// When an empty answer is believed, unless servers come back.
     empty_at: Option<Instant>,
     send_at: Option<Instant>,
@@ -52,16 +76,24 @@ impl SourceState {
             problem: None,
             remark: None,
             is_stale: false,
+            unanswered: None,
             empty_at: None,
             send_at: None,
         }
     }
 
-    /// Takes over what an earlier process knew; sent at once, since the source may be away.
-    pub(crate) fn remember(&mut self, servers: Vec<DiscoveredServer>, said_at: SystemTime, now: Instant) {
+    /// Takes over what was known before; sent at once, since the source may be away.
+    pub(crate) fn remember(
+        &mut self,
+        servers: Vec<DiscoveredServer>,
+        said_at: SystemTime,
+        unanswered: UnansweredSince,
+        now: Instant,
+    ) {
         self.known = Some((servers, said_at));
         self.is_stale = true;
-        self.problem = Some("not answered yet since the start".into());
+        self.unanswered = Some(unanswered);
+        self.problem = Some(unanswered.problem().into());
         self.send_at = Some(now);
     }
 
@@ -75,6 +107,7 @@ impl SourceState {
             SourceReport::Said { servers, remark } => (unique(servers), remark),
             SourceReport::Failed(problem) => return self.fail(problem, now),
         };
+        self.unanswered = None;
         if self.remark != remark {
             self.remark = remark;
             self.send_soon(now);
@@ -148,6 +181,11 @@ impl SourceState {
     /// What a next process would want to know.
     pub(crate) fn known(&self) -> Option<(&[DiscoveredServer], SystemTime)> {
         self.known.as_ref().map(|(servers, said_at)| (&servers[..], *said_at))
+    }
+
+    /// Since when it has not answered, if it has not since it was begun.
+    pub(crate) fn unanswered(&self) -> Option<UnansweredSince> {
+        self.unanswered
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -277,11 +315,14 @@ mod tests {
     fn what_an_earlier_process_knew_is_sent_at_once() {
         let mut source = Source::new();
         let (now, date) = source.at(0);
-        source.state.remember(servers(&[7]), date, now);
-        let (ports, is_stale, _) = source.sent(0).unwrap();
-        assert_eq!((ports, is_stale), (vec![7], true));
+        source.state.remember(servers(&[7]), date, UnansweredSince::Start, now);
+        let problem = UnansweredSince::Start.problem().to_owned();
+        assert_eq!(source.sent(0), Some((vec![7], true, Some(problem))));
+        source.fail(20, "refused");
+        assert_eq!(source.state.unanswered(), Some(UnansweredSince::Start));
         source.say(50, &[]);
         assert_eq!(source.sent(60).unwrap().0, [7], "the grace holds for it, too");
+        assert_eq!(source.state.unanswered(), None);
     }
 
     #[test]

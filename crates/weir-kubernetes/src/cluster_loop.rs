@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weir_config::Config;
-use weir_gateway::{Translation, Translator};
+use weir_gateway::{GatewaySettings, Translation, Translator};
 
 use crate::application::ConfigApplication;
 use crate::cluster_state::{ClusterState, SourceProgress};
@@ -18,7 +18,7 @@ use crate::ingress_events::{IngressLog, events};
 use crate::status_writer::StatusMessage;
 use crate::update::{KubernetesChange, UpdateSender};
 use crate::watched::names_of;
-use crate::watching::{ObjectMessage, WatchScope};
+use crate::watching::{ObjectMessage, ObjectWatches, WatchSettings};
 
 /// How long changes are gathered after one that took effect: so many times as long as that took, within these bounds.
 const GATHER_FACTOR: u32 = 4;
@@ -29,10 +29,15 @@ const GATHER_TIME_MAX: Duration = Duration::from_millis(10);
 const EVENTS_PAUSE: Duration = Duration::from_secs(45 * 60);
 
 /// What is done with events.
+///
+/// What it knows of objects is asked for anew after a panic, since nothing says how far it came with the last ones; what is in use outlives it.
 pub(crate) struct ClusterLoop {
+    watched: WatchSettings,
+    gateway: GatewaySettings,
+    watches: ObjectWatches,
     translator: Translator,
     servers: CompletedUpstreams,
-    scopes: Vec<WatchScope>,
+    is_begun: bool,
     progress: SourceProgress,
     updates: UpdateSender,
     statuses: UnboundedSender<StatusMessage>,
@@ -48,19 +53,23 @@ pub(crate) struct ClusterLoop {
 
 impl ClusterLoop {
     pub(crate) fn new(
-        translator: Translator,
-        scopes: Vec<WatchScope>,
+        watched: WatchSettings,
+        gateway: GatewaySettings,
         updates: UpdateSender,
         statuses: UnboundedSender<StatusMessage>,
         leads: watch::Receiver<bool>,
         bases: UnboundedReceiver<Config>,
         state: ClusterState,
     ) -> Self {
-        let progress = SourceProgress::new(state, scopes.len());
+        let watches = watched.start();
+        let progress = SourceProgress::new(state, watches.scopes.len());
         Self {
-            translator,
+            translator: Translator::new(gateway.clone()),
             servers: CompletedUpstreams::default(),
-            scopes,
+            watched,
+            gateway,
+            watches,
+            is_begun: false,
             progress,
             updates,
             statuses,
@@ -74,14 +83,17 @@ impl ClusterLoop {
     }
 
     /// Runs until the watches end or there is no owner of the proxy any more.
-    pub(crate) async fn run(mut self, mut messages: Receiver<ObjectMessage>) {
+    pub(crate) async fn run(&mut self) {
+        if std::mem::replace(&mut self.is_begun, true) {
+            self.begin_anew();
+        }
         loop {
             let retry_at = self.applying.retry_at().unwrap_or_else(far_away);
             tokio::select! {
-                message = messages.recv() => {
+                message = self.watches.events.recv() => {
                     let Some(message) = message else { return };
                     self.take(message);
-                    self.gather(&mut messages).await;
+                    self.gather().await;
                 }
                 changed = self.leads.changed() => {
                     if changed.is_err() {
@@ -91,6 +103,7 @@ impl ClusterLoop {
                 }
                 base = self.bases.recv() => {
                     let Some(base) = base else { return };
+                    self.gateway.base.clone_from(&base);
                     self.translator.set_base(base);
                     self.applying.forget();
                 }
@@ -103,19 +116,38 @@ impl ClusterLoop {
             if self.progress.is_synchronised() && self.turn().await.is_none() {
                 return;
             }
-            if let Some(report) = self.progress.news() {
-                self.updates.tell(KubernetesChange::Report(Box::new(report)));
-            }
+            self.tell_news();
+        }
+    }
+
+    /// Has everything listed anew: the configuration in use stays until all of it is there, and is applied anew with it.
+    fn begin_anew(&mut self) {
+        self.translator = Translator::new(self.gateway.clone());
+        self.servers = CompletedUpstreams::default();
+        self.applying.forget();
+        self.gather_until = None;
+        self.watches = self.watched.start();
+    }
+
+    /// It has panicked, and is begun anew after a pause.
+    pub(crate) fn note_panic(&mut self) {
+        self.progress.begin_anew(self.watches.scopes.len());
+        self.tell_news();
+    }
+
+    fn tell_news(&mut self) {
+        if let Some(report) = self.progress.news() {
+            self.updates.tell(KubernetesChange::Report(Box::new(report)));
         }
     }
 
     /// Takes what is there already, and what comes within a short time if something has just taken effect.
-    async fn gather(&mut self, messages: &mut Receiver<ObjectMessage>) {
-        while let Ok(message) = messages.try_recv() {
+    async fn gather(&mut self) {
+        while let Ok(message) = self.watches.events.try_recv() {
             self.take(message);
         }
         let Some(end) = self.gather_until.take() else { return };
-        while let Ok(Some(message)) = tokio::time::timeout_at(end, messages.recv()).await {
+        while let Ok(Some(message)) = tokio::time::timeout_at(end, self.watches.events.recv()).await {
             self.take(message);
         }
     }
@@ -137,12 +169,12 @@ impl ClusterLoop {
                 self.translator.delete(kind, &key);
             }
             ObjectMessage::Listed(watch, listed) => {
-                let scope = &self.scopes[watch];
+                let scope = &self.watches.scopes[watch];
                 self.translator.retain_listed(scope.kind, scope.namespace.as_deref(), &listed);
                 self.progress.listed(watch);
             }
             ObjectMessage::Absent(watch) => {
-                let [group, version, kind, _] = names_of(self.scopes[watch].kind);
+                let [group, version, kind, _] = names_of(self.watches.scopes[watch].kind);
                 let why = format!(
                     "the API server does not know the kind `{kind}` of {group}/{version}: install the resource \
                      definitions of the Gateway API (standard channel); Ingresses need them for ReferenceGrants only"
@@ -150,7 +182,7 @@ impl ClusterLoop {
                 self.progress.absent(watch, &why);
             }
             ObjectMessage::Failed(watch, why) => {
-                let kind = names_of(self.scopes[watch].kind)[3];
+                let kind = names_of(self.watches.scopes[watch].kind)[3];
                 self.progress.failed(watch, &format!("{kind}: {why}"));
             }
             ObjectMessage::Alive(watch) => self.progress.alive(watch),
@@ -171,6 +203,7 @@ impl ClusterLoop {
         let began = Instant::now();
         let Translation { config, servers, statuses, ingress_reports, .. } =
             self.translator.translate(&now());
+        weir_tasks::strike("a translation of objects");
         self.ingress_log.take(&ingress_reports);
         let changed = self.servers.take(servers);
         let mut are_outdated = false;

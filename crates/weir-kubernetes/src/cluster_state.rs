@@ -11,6 +11,9 @@ use crate::watching::WatchIndex;
 /// How exactly reports say when the API server was heard.
 const HEARD_STEP_MS: i64 = 1_000;
 
+/// What is wrong after a panic, until all is known anew.
+const TASK_PANICKED: &str = "the task that follows the API server has ended by a defect of Weir and is begun anew after a pause, with all that is listed: see the log";
+
 /// What is known about the source, for reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterReport {
@@ -62,6 +65,8 @@ pub(crate) struct SourceProgress {
     watches: Vec<WatchState>,
     failing: BTreeMap<WatchIndex, String>,
     absent: BTreeMap<WatchIndex, String>,
+    /// Whether all is to be listed anew, after a panic.
+    is_anew: bool,
     /// The report that was told last.
     told: ClusterReport,
 }
@@ -73,8 +78,17 @@ impl SourceProgress {
             watches: vec![WatchState::Awaited; watches],
             failing: BTreeMap::new(),
             absent: BTreeMap::new(),
+            is_anew: false,
             told: ClusterReport::default(),
         }
+    }
+
+    /// All is to be listed anew by so many watches, since the task has panicked. What is in use stays.
+    pub(crate) fn begin_anew(&mut self, watches: usize) {
+        self.watches = vec![WatchState::Awaited; watches];
+        self.failing.clear();
+        self.is_anew = true;
+        self.publish();
     }
 
     /// The report, if it says something new: when the API server was heard last counts as such once a second.
@@ -156,14 +170,17 @@ impl SourceProgress {
         });
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
         let is_synchronised = self.is_synchronised();
+        self.is_anew &= !is_synchronised;
+        let problem = self.is_anew.then_some(TASK_PANICKED);
+        let problem = problem.or(self.failing.values().next().map(String::as_str));
         self.state.edit(|report| {
             if is_synchronised && !report.is_synchronised {
                 tracing::info!("all objects were listed");
             }
-            report.is_synchronised = is_synchronised;
-            report.problem = self.failing.values().next().map(|why| why.as_str().into());
+            report.is_synchronised |= is_synchronised;
+            report.problem = problem.map(Into::into);
             report.lost_at_ms = report
                 .problem
                 .as_ref()

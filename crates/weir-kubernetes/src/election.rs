@@ -24,7 +24,7 @@ const HOLD_TIME: Duration = Duration::from_secs(10);
 const RENEW_PAUSE: Duration = Duration::from_secs(2);
 
 /// How long one request may take: with it and a pause, the holder notices in time that it holds no more.
-const REQUEST_TIME: Duration = Duration::from_secs(2);
+pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(2);
 
 /// Which Lease, and who takes part.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Election {
     }
 
     /// Takes part until `stop`; then the lease is given up, so that another process need not wait for its end.
-    pub(crate) async fn run(mut self, leads: watch::Sender<bool>, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(&mut self, leads: &watch::Sender<bool>, mut stop: watch::Receiver<bool>) {
         loop {
             let attempt = tokio::select! {
                 attempt = tokio::time::timeout(REQUEST_TIME, self.attempt()) => attempt,

@@ -1,5 +1,6 @@
 //! The thread that follows the API server.
 
+use std::cell::OnceCell;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -8,21 +9,19 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config as ClientConfig};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use weir_config::Config;
+use weir_gateway::GatewaySettings;
 use weir_gateway::api::GatewayStatusAddress;
-use weir_gateway::{GatewaySettings, Translator};
+use weir_tasks::OwnedTask;
 
 use crate::backoff::WatchBackoff;
 use crate::cluster_loop::ClusterLoop;
 use crate::cluster_state::ClusterState;
-use crate::election::{Election, ElectionSettings};
-use crate::status_writer;
+use crate::election::{Election, ElectionSettings, REQUEST_TIME};
+use crate::status_writer::StatusWriter;
 use crate::update::UpdateSender;
-use crate::watching::{self, WatchedApis};
-
-/// Events that wait for their translation; beyond that, watches wait.
-const EVENTS_MAX: usize = 4096;
+use crate::watching::{WatchSettings, WatchedApis};
 
 /// How long a connection to the API server may take to be established.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -98,34 +97,66 @@ async fn follow(
     (state, bases): (ClusterState, mpsc::UnboundedReceiver<Config>),
     mut stop: watch::Receiver<bool>,
 ) {
-    let client = tokio::select! {
-        client = connect(settings.kubeconfig.as_deref()) => client,
-        _ = stop.wait_for(|stop| *stop) => return,
+    let client = OnceCell::new();
+    let connected = || async {
+        let _first = client.set(connect(settings.kubeconfig.as_deref()).await);
     };
-    let (messages, events) = mpsc::channel(EVENTS_MAX);
+    tokio::select! {
+        () = weir_tasks::keep("the connection to the API server", connected) => {}
+        _ = stop.wait_for(|stop| *stop) => return,
+    }
+    let Some(client) = client.into_inner() else { return };
     let (statuses, to_write) = mpsc::unbounded_channel();
     let (leads, leadership) = watch::channel(false);
-    let apis = WatchedApis { gateways: settings.gateways, ingresses: settings.gateway.ingress.is_some() };
-    let scopes =
-        watching::start(&client, apis, (&settings.namespaces, &settings.secrets_namespaces), &messages);
-    drop(messages);
-    tokio::spawn(status_writer::run(client.clone(), to_write));
-    let election = async {
-        match settings.election {
-            Some(election) => Election::new(client.clone(), election).run(leads, stop.clone()).await,
-            None => drop(stop.clone().wait_for(|stop| *stop).await),
+    let watched = WatchSettings {
+        client: client.clone(),
+        apis: WatchedApis { gateways: settings.gateways, ingresses: settings.gateway.ingress.is_some() },
+        namespaces: settings.namespaces,
+        secrets_namespaces: settings.secrets_namespaces,
+    };
+    let _writer = OwnedTask::from(tokio::spawn(StatusWriter::new(client.clone(), to_write).keep()));
+    let elected = take_part(client, settings.election, leads, stop);
+    let addresses = settings.addresses.iter().map(|text| status_address(text)).collect();
+    let gateway = GatewaySettings { addresses, ..settings.gateway };
+    let cluster = ClusterLoop::new(watched, gateway, updates, statuses, leadership, bases, state);
+    let cluster = Mutex::new(cluster);
+    let followed = || async { cluster.lock().await.run().await };
+    let tell = || {
+        if let Ok(mut cluster) = cluster.try_lock() {
+            cluster.note_panic();
         }
     };
-    let addresses = settings.addresses.iter().map(|text| status_address(text)).collect();
-    let translator = Translator::new(GatewaySettings { addresses, ..settings.gateway });
-    let follower = ClusterLoop::new(translator, scopes, updates, statuses, leadership, bases, state);
+    let followed = weir_tasks::keep_telling("the objects of Kubernetes", followed, tell);
     // The election ends last: it gives up the lease.
-    tokio::pin!(election);
+    tokio::pin!(elected);
     tokio::select! {
-        () = follower.run(events) => {
-            election.await;
-        }
-        () = &mut election => {}
+        () = followed => elected.await,
+        () = &mut elected => {}
+    }
+}
+
+/// Takes part in the election until `stop`.
+async fn take_part(
+    client: Client,
+    election: Option<ElectionSettings>,
+    leads: watch::Sender<bool>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Some(settings) = election else { return drop(stop.wait_for(|stop| *stop).await) };
+    let election = Mutex::new(Election::new(client, settings));
+    let ended = stop.clone();
+    let make = || async { election.lock().await.run(&leads, ended.clone()).await };
+    // During the pause the lease is not renewed, so that another process may get it.
+    let tell = || {
+        leads.send_replace(false);
+    };
+    tokio::select! {
+        () = weir_tasks::keep_telling("the election of a leader", make, tell) => {}
+        // In such a pause it would notice later.
+        () = async {
+            let _ended = stop.wait_for(|stop| *stop).await;
+            tokio::time::sleep(2 * REQUEST_TIME).await;
+        } => {}
     }
 }
 

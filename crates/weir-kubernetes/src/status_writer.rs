@@ -5,15 +5,19 @@
 //! written, writes have a highest rate, and nothing waits for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, Error as ClientError};
 use serde_json::json;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weir_gateway::{ObjectKey, ObjectKind, StatusUpdate};
+use weir_tasks::RestartPauses;
 
 use crate::backoff::WatchBackoff;
 use crate::ingress_events::IngressEvent;
@@ -30,6 +34,9 @@ const WRITE_DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// Between two attempts to write statuses that were refused.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+/// The name of one write as a task.
+const WRITE_TASK: &str = "the write of a status";
 
 /// The name of the writer in the managed fields of objects.
 const FIELD_MANAGER: &str = "weir";
@@ -58,6 +65,8 @@ enum WriteOutcome {
     Later(StatusUpdate, String),
     /// The API server does not permit or take it.
     Refused(StatusUpdate, String),
+    /// By a defect of Weir it was not written.
+    Panicked(StatusUpdate),
 }
 
 /// Statuses that the API server does not take: tried again, since a role may be changed, and said once for each kind of object.
@@ -85,66 +94,117 @@ impl RefusedStatuses {
                 "the API server refuses statuses of this kind, which are tried again: does the role of Weir permit `patch` of `{plural}/status`?"
             );
         }
+        self.put_off(update, REFUSED_PAUSE);
+    }
+
+    /// It is tried again after the pause, or with those that are tried again already.
+    fn put_off(&mut self, update: StatusUpdate, pause: Duration) {
         if self.statuses.is_empty() {
-            self.retry_at = Instant::now() + REFUSED_PAUSE;
+            self.retry_at = Instant::now() + pause;
         }
         self.statuses.insert((update.kind, update.key.clone()), update);
     }
 }
 
-/// Writes until there is no sender any more, and all is written.
-pub(crate) async fn run(client: Client, mut messages: UnboundedReceiver<StatusMessage>) {
-    let mut queue = StatusQueue::new();
-    let mut events: VecDeque<IngressEvent> = VecDeque::new();
-    let mut writes: JoinSet<WriteOutcome> = JoinSet::new();
-    let mut backoff = WatchBackoff::default();
-    let mut refused = RefusedStatuses::default();
-    let mut next_write = Instant::now();
-    loop {
-        tokio::select! {
-            biased;
-            message = messages.recv() => match message {
-                Some(StatusMessage::Write(updates)) => {
-                    queue.extend(updates.into_iter().map(|update| ((update.kind, update.key.clone()), update)));
-                }
-                Some(StatusMessage::Tell(more)) => {
-                    let room = EVENTS_MAX.saturating_sub(events.len());
-                    events.extend(more.into_iter().take(room));
-                }
-                Some(StatusMessage::Forget) => {
-                    queue.clear();
-                    refused.statuses.clear();
-                    events.clear();
-                }
-                None => return,
-            },
-            Some(outcome) = writes.join_next() => match outcome {
-                Ok(WriteOutcome::Later(update, why)) => {
-                    tracing::warn!(kind = names_of(update.kind)[2], object = %update.key, why, "a status could not be written yet");
-                    queue.entry((update.kind, update.key.clone())).or_insert(update);
-                    tokio::time::sleep(backoff.next()).await;
-                }
-                Ok(WriteOutcome::Refused(update, why)) => refused.take(update, &why),
-                Ok(WriteOutcome::Done) => {
-                    backoff = WatchBackoff::default();
-                    if refused.statuses.is_empty() {
-                        refused.told.clear();
+/// Writes what it is told to. All of it outlives a panic, but for an Event in hand, which is told again later.
+pub(crate) struct StatusWriter {
+    client: Client,
+    messages: UnboundedReceiver<StatusMessage>,
+    queue: StatusQueue,
+    events: VecDeque<IngressEvent>,
+    writes: JoinSet<WriteOutcome>,
+    backoff: WatchBackoff,
+    refused: RefusedStatuses,
+    next_write: Instant,
+    pauses: RestartPauses,
+}
+
+impl StatusWriter {
+    pub(crate) fn new(client: Client, messages: UnboundedReceiver<StatusMessage>) -> Self {
+        Self {
+            client,
+            messages,
+            queue: StatusQueue::new(),
+            events: VecDeque::new(),
+            writes: JoinSet::new(),
+            backoff: WatchBackoff::default(),
+            refused: RefusedStatuses::default(),
+            next_write: Instant::now(),
+            pauses: RestartPauses::default(),
+        }
+    }
+
+    /// Writes until there is no sender any more.
+    pub(crate) async fn keep(self) {
+        let writer = Mutex::new(self);
+        weir_tasks::keep("the writer of statuses", || async { writer.lock().await.run().await }).await;
+    }
+
+    async fn run(&mut self) {
+        loop {
+            let has_work = !(self.queue.is_empty() && self.events.is_empty());
+            tokio::select! {
+                biased;
+                message = self.messages.recv() => match message {
+                    Some(message) => self.take(message),
+                    None => return,
+                },
+                Some(outcome) = self.writes.join_next() => match outcome {
+                    Ok(outcome) => self.note(outcome).await,
+                    Err(error) => tracing::error!(%error, "the write of an Event ended early"),
+                },
+                () = tokio::time::sleep_until(self.next_write), if has_work && self.writes.len() < WRITES_MAX => {
+                    self.next_write = self.next_write.max(Instant::now() - WRITE_DELAY_MAX) + WRITE_PAUSE;
+                    if let Some((_, update)) = self.queue.pop_first() {
+                        self.refused.statuses.remove(&(update.kind, update.key.clone()));
+                        self.writes.spawn(write(self.client.clone(), update));
+                    } else if let Some(event) = self.events.pop_front() {
+                        self.writes.spawn(tell(self.client.clone(), event));
                     }
                 }
-                Err(error) => tracing::error!(%error, "the write of a status ended early"),
-            },
-            () = tokio::time::sleep_until(next_write), if !(queue.is_empty() && events.is_empty()) && writes.len() < WRITES_MAX => {
-                next_write = next_write.max(Instant::now() - WRITE_DELAY_MAX) + WRITE_PAUSE;
-                if let Some((_, update)) = queue.pop_first() {
-                    refused.statuses.remove(&(update.kind, update.key.clone()));
-                    writes.spawn(write(client.clone(), update));
-                } else if let Some(event) = events.pop_front() {
-                    writes.spawn(tell(client.clone(), event));
+                () = tokio::time::sleep_until(self.refused.retry_at), if !self.refused.statuses.is_empty() => {
+                    for (place, update) in std::mem::take(&mut self.refused.statuses) {
+                        self.queue.entry(place).or_insert(update);
+                    }
                 }
             }
-            () = tokio::time::sleep_until(refused.retry_at), if !refused.statuses.is_empty() => {
-                for (place, update) in std::mem::take(&mut refused.statuses) {
-                    queue.entry(place).or_insert(update);
+        }
+    }
+
+    fn take(&mut self, message: StatusMessage) {
+        match message {
+            StatusMessage::Write(updates) => {
+                self.queue
+                    .extend(updates.into_iter().map(|update| ((update.kind, update.key.clone()), update)));
+            }
+            StatusMessage::Tell(more) => {
+                let room = EVENTS_MAX.saturating_sub(self.events.len());
+                self.events.extend(more.into_iter().take(room));
+            }
+            StatusMessage::Forget => {
+                self.queue.clear();
+                self.refused.statuses.clear();
+                self.events.clear();
+            }
+        }
+    }
+
+    async fn note(&mut self, outcome: WriteOutcome) {
+        match outcome {
+            WriteOutcome::Later(update, why) => {
+                tracing::warn!(kind = names_of(update.kind)[2], object = %update.key, why, "a status could not be written yet");
+                self.queue.entry((update.kind, update.key.clone())).or_insert(update);
+                tokio::time::sleep(self.backoff.next()).await;
+            }
+            WriteOutcome::Refused(update, why) => self.refused.take(update, &why),
+            WriteOutcome::Panicked(update) => {
+                let pause = weir_tasks::note_restart(WRITE_TASK, &mut self.pauses);
+                self.refused.put_off(update, pause);
+            }
+            WriteOutcome::Done => {
+                self.backoff = WatchBackoff::default();
+                if self.refused.statuses.is_empty() {
+                    self.refused.told.clear();
                 }
             }
         }
@@ -169,6 +229,21 @@ async fn tell(client: Client, event: IngressEvent) -> WriteOutcome {
 }
 
 async fn write(client: Client, update: StatusUpdate) -> WriteOutcome {
+    let attempt = AssertUnwindSafe(attempt(client, &update)).catch_unwind().await;
+    match attempt {
+        Ok(Ok(_)) => WriteOutcome::Done,
+        // It has changed, or is gone: a watch says so.
+        Ok(Err(ClientError::Api(status))) if matches!(status.code, 404 | 409) => WriteOutcome::Done,
+        Ok(Err(ClientError::Api(status))) if matches!(status.code, 400..=428 | 430..=499) => {
+            WriteOutcome::Refused(update, status.message)
+        }
+        Ok(Err(error)) => WriteOutcome::Later(update, error.to_string()),
+        Err(_panic) => WriteOutcome::Panicked(update),
+    }
+}
+
+async fn attempt(client: Client, update: &StatusUpdate) -> Result<DynamicObject, ClientError> {
+    weir_tasks::strike(WRITE_TASK);
     let [group, version, kind, plural] = names_of(update.kind);
     let api_version = format!("{group}/{version}");
     let resource = ApiResource {
@@ -189,13 +264,5 @@ async fn write(client: Client, update: StatusUpdate) -> WriteOutcome {
         "status": update.status,
     });
     let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    match api.patch_status(&update.key.name, &parameters, &Patch::Merge(&body)).await {
-        Ok(_) => WriteOutcome::Done,
-        // It has changed, or is gone: a watch says so.
-        Err(ClientError::Api(status)) if matches!(status.code, 404 | 409) => WriteOutcome::Done,
-        Err(ClientError::Api(status)) if matches!(status.code, 400..=428 | 430..=499) => {
-            WriteOutcome::Refused(update, status.message)
-        }
-        Err(error) => WriteOutcome::Later(update, error.to_string()),
-    }
+    api.patch_status(&update.key.name, &parameters, &Patch::Merge(&body)).await
 }

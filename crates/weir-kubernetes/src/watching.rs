@@ -11,8 +11,9 @@ use futures_util::StreamExt as _;
 use kube::api::ListParams;
 use kube::runtime::watcher::{self, Error as WatchError, Event};
 use kube::{Api, Client, Error as ClientError};
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use weir_gateway::{KubernetesObject, ObjectKey, ObjectKind};
+use weir_tasks::OwnedTask;
 
 use crate::backoff::WatchBackoff;
 use crate::watched::{KindVisitor, Watched, WatchedKind, for_each_kind};
@@ -22,6 +23,13 @@ const PAGE_SIZE: u32 = 500;
 
 /// Seconds after which a watch is renewed: a connection that died in silence is noticed 5 s later.
 const WATCH_SECONDS: u32 = 60;
+
+/// Events that wait for their translation; beyond that, watches wait.
+const EVENTS_MAX: usize = 4096;
+
+/// Why a watch says nothing after a panic.
+const WATCH_PANICKED: &str =
+    "the task that watches them has ended by a defect of Weir and is begun anew after a pause: see the log";
 
 /// Between two looks for a kind that the API server does not know.
 const ABSENT_PAUSE: Duration = Duration::from_secs(5);
@@ -90,36 +98,49 @@ impl WatchedApis {
     }
 }
 
-/// Starts all watches on the event loop of this thread; returns what they watch, by their numbers. Secrets may be read in fewer namespaces
-/// than other objects; an empty list stands for all.
-pub(crate) fn start(
-    client: &Client,
-    apis: WatchedApis,
-    (namespaces, of_secrets): (&[Box<str>], &[Box<str>]),
-    messages: &Sender<ObjectMessage>,
-) -> Vec<WatchScope> {
-    let mut starter = WatchStarter { client, apis, namespaces, of_secrets, messages, scopes: Vec::new() };
-    for_each_kind(&mut starter);
-    starter.scopes
+/// What is watched, and where. Secrets may be read in fewer namespaces than other objects; an empty list stands for all.
+pub(crate) struct WatchSettings {
+    pub(crate) client: Client,
+    pub(crate) apis: WatchedApis,
+    pub(crate) namespaces: Vec<Box<str>>,
+    pub(crate) secrets_namespaces: Vec<Box<str>>,
+}
+
+impl WatchSettings {
+    /// Starts all watches on the event loop of this thread.
+    pub(crate) fn start(&self) -> ObjectWatches {
+        let (messages, events) = channel(EVENTS_MAX);
+        let mut starter =
+            WatchStarter { settings: self, messages: &messages, scopes: Vec::new(), tasks: Vec::new() };
+        for_each_kind(&mut starter);
+        ObjectWatches { scopes: starter.scopes, events, _tasks: starter.tasks }
+    }
+}
+
+/// The watches that run; they end when this is dropped.
+pub(crate) struct ObjectWatches {
+    /// What they watch, by their numbers.
+    pub(crate) scopes: Vec<WatchScope>,
+    pub(crate) events: Receiver<ObjectMessage>,
+    _tasks: Vec<OwnedTask>,
 }
 
 struct WatchStarter<'a> {
-    client: &'a Client,
-    apis: WatchedApis,
-    namespaces: &'a [Box<str>],
-    of_secrets: &'a [Box<str>],
+    settings: &'a WatchSettings,
     messages: &'a Sender<ObjectMessage>,
     scopes: Vec<WatchScope>,
+    tasks: Vec<OwnedTask>,
 }
 
 impl KindVisitor for WatchStarter<'_> {
     fn visit<T: WatchedKind>(&mut self) {
-        if !self.apis.has(T::KIND) {
+        let WatchSettings { apis, namespaces, secrets_namespaces, .. } = self.settings;
+        if !apis.has(T::KIND) {
             return;
         }
         let is_secret = matches!(T::KIND, ObjectKind::Secret | ObjectKind::OpaqueSecret);
         let namespaces =
-            if is_secret && !self.of_secrets.is_empty() { self.of_secrets } else { self.namespaces };
+            if is_secret && !secrets_namespaces.is_empty() { secrets_namespaces } else { namespaces };
         if !T::IS_NAMESPACED || namespaces.is_empty() {
             self.begin::<T>(None);
             return;
@@ -132,19 +153,32 @@ impl KindVisitor for WatchStarter<'_> {
 
 impl WatchStarter<'_> {
     fn begin<T: WatchedKind>(&mut self, namespace: Option<Box<str>>) {
-        let client = self.client.clone();
+        let client = self.settings.client.clone();
         let api: Api<Watched<T>> = match &namespace {
             None => Api::all_with(client, &()),
             Some(namespace) => Api::namespaced_with(client, namespace, &()),
         };
         let (index, messages) = (self.scopes.len(), self.messages.clone());
         self.scopes.push(WatchScope { kind: T::KIND, namespace });
-        tokio::spawn(watch(api, index, messages));
+        let reports = messages.clone();
+        // With a full channel there is news enough.
+        let tell = move || {
+            drop(reports.try_send(ObjectMessage::Failed(index, WATCH_PANICKED.to_owned())));
+        };
+        let mut is_anew = false;
+        let make = move || watch(api.clone(), index, messages.clone(), std::mem::replace(&mut is_anew, true));
+        let kept = weir_tasks::keep_telling("a watch of the API server", make, tell);
+        self.tasks.push(tokio::spawn(kept).into());
     }
 }
 
-/// Watches until there is no receiver any more.
-async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages: Sender<ObjectMessage>) {
+/// Watches until there is no receiver any more. Begun anew after a panic it lists anew, and was failing until then.
+async fn watch<T: WatchedKind>(
+    api: Api<Watched<T>>,
+    index: WatchIndex,
+    messages: Sender<ObjectMessage>,
+    mut is_failing: bool,
+) {
     let mut config = watcher::Config::default().page_size(PAGE_SIZE).timeout(WATCH_SECONDS);
     if let Some(fields) = T::FIELDS {
         config = config.fields(fields);
@@ -152,7 +186,6 @@ async fn watch<T: WatchedKind>(api: Api<Watched<T>>, index: WatchIndex, messages
     let mut events = pin!(watcher::watcher(api.clone(), config));
     let mut backoff = WatchBackoff::default();
     let mut listed = HashSet::new();
-    let mut is_failing = false;
     loop {
         let event = tokio::select! {
             event = events.next() => event,

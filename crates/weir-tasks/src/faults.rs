@@ -12,9 +12,9 @@ pub fn strike_tasks_by(strike: fn(&'static str)) {
     let _set_before = STRIKE.set(strike);
 }
 
-/// Strikes the task if that is ordered.
+/// Strikes the task if that is ordered; kept tasks do that themselves, at each turn.
 #[cfg_attr(not(debug_assertions), expect(unused_variables, reason = "there are no faults in a release"))]
-pub(crate) fn strike(what: &'static str) {
+pub fn strike(what: &'static str) {
     #[cfg(debug_assertions)]
     if let Some(strike) = STRIKE.get() {
         strike(what);

@@ -45,7 +45,11 @@ pub async fn keep_telling<F: Future<Output = ()>>(
 /// The same for what has a thread to itself. What it holds outside of `work` is there after a panic as well.
 pub fn keep_thread(what: &'static str, mut work: impl FnMut()) {
     let mut pauses = RestartPauses::default();
-    while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
+    let mut turn = || {
+        faults::strike(what);
+        work();
+    };
+    while catch_unwind(AssertUnwindSafe(&mut turn)).is_err() {
         clock::pause(note_restart(what, &mut pauses));
     }
 }

@@ -5,11 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+mod owned_task;
 mod keep;
+mod blocking;
 mod faults;
 mod restarts;
 mod clock;
 
-pub use faults::strike_tasks_by;
+pub use blocking::blocking;
+pub use faults::{strike, strike_tasks_by};
 pub use keep::{keep, keep_telling, keep_thread};
+pub use owned_task::OwnedTask;
 pub use restarts::{RestartPauses, count_restart, note_restart, restarts};

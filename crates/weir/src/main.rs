@@ -11,6 +11,7 @@ mod route_fragments;
 mod upgrading;
 mod events;
 mod predecessor;
+mod beside;
 mod successor;
 mod watch;
 mod supervisor;

@@ -3,7 +3,6 @@
 //! The lines `listening listener=NAME address=ADDRESS` and `ready` on standard error are a promise to scripts: after
 //! `ready`, every address takes connections.
 
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,11 +12,11 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{
-    AdminCommand, CommandKind, CommandRejected, FragmentSet, Handover, InheritedSockets, NodeWatcher, Proxy,
-    ReloadReport, UpgradeLauncher,
+    AdminCommand, CommandKind, CommandRejected, FragmentSet, Handover, InheritedSockets, Proxy, ReloadReport,
 };
 
 use crate::allocator;
+use crate::beside::ProcessesBeside;
 use crate::error::CommandError;
 use crate::events::{ServeEvent, ServeEvents, ServeSignals};
 use crate::features;
@@ -100,9 +99,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
     let inherited = InheritedSockets::take();
 
     let mut predecessor = Predecessor::find()?;
-    // It is a copy of this process, so it begins before there are threads, signals and sockets, and before the config takes memory.
-    let launcher = start_launcher();
-    let outcome = read_and_serve(arguments, inherited, launcher, &mut predecessor);
+    let beside = ProcessesBeside::start();
+    let outcome = read_and_serve(arguments, inherited, beside, &mut predecessor);
     if let (Err(error), Some(predecessor)) = (&outcome, &predecessor) {
         predecessor.tell_failed(error);
     }
@@ -112,16 +110,16 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
 fn read_and_serve(
     arguments: &ServeArguments,
     inherited: InheritedSockets,
-    launcher: io::Result<UpgradeLauncher>,
+    beside: ProcessesBeside,
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
     if let Some(routes) = KubernetesRoutes::prepare(&arguments.kubernetes)? {
         let path = arguments.file.clone();
         let (config, warnings) = routes.read_base(path.as_deref())?;
-        let launcher = note_and_log(&config, &warnings, launcher);
+        note_and_log(&config, &warnings);
         let source = ConfigSource::Kubernetes(Box::new(routes), path);
-        return serve(&config, source, inherited, (&watch, launcher), predecessor);
+        return serve(&config, source, inherited, (&watch, beside), predecessor);
     }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments
@@ -129,29 +127,20 @@ fn read_and_serve(
         .as_deref()
         .map(|file| ConfigFile::with_check(file, features::check).restoring(route_fragments::restore));
     let (config, warnings) = load(arguments, file.as_mut())?;
-    let launcher = note_and_log(&config, &warnings, launcher);
+    note_and_log(&config, &warnings);
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
     let source = file.map_or(ConfigSource::Arguments, |file| ConfigSource::File(Box::new(file)));
-    serve(&config, source, inherited, (&watch, launcher), predecessor)
+    serve(&config, source, inherited, (&watch, beside), predecessor)
 }
 
-/// Shows the warnings of a config, and begins to log as it says: why there will be no upgrades, at first.
-fn note_and_log(
-    config: &Config,
-    warnings: &Diagnostics,
-    launcher: io::Result<UpgradeLauncher>,
-) -> Option<UpgradeLauncher> {
+/// Shows the warnings of a config, and begins to log as it says.
+fn note_and_log(config: &Config, warnings: &Diagnostics) {
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
     log::start(&config.log);
-    launcher
-        .inspect_err(
-            |error| tracing::warn!(%error, "upgrades are not possible: no process can be started for them"),
-        )
-        .ok()
 }
 
 /// Where the config comes from.
@@ -190,11 +179,10 @@ fn serve(
     config: &Config,
     mut source: ConfigSource,
     inherited: InheritedSockets,
-    (watch, launcher): (&ConfigWatch, Option<UpgradeLauncher>),
+    (watch, beside): (&ConfigWatch, ProcessesBeside),
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
-    // It is a copy of this process, too.
-    let watcher = NodeWatcher::start(config)?;
+    let (launcher, watcher) = beside.follow(config)?;
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = source.origin();
     let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;
@@ -263,12 +251,6 @@ fn await_sources(proxy: &mut Proxy, source: &mut ConfigSource, events: &ServeEve
         });
     }
     routes
-}
-
-/// Starts the process that starts programs for this one. Without it there are no upgrades.
-fn start_launcher() -> io::Result<UpgradeLauncher> {
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    UpgradeLauncher::start(std::env::current_exe()?, &arguments)
 }
 
 /// The process from `ready` on.

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,15 @@ pub(crate) fn begin(
     let process = launcher.launch(&OwnedFd::from(theirs))?;
     let launcher = Arc::clone(launcher);
     std::thread::Builder::new().name("weir-upgrade".into()).spawn(move || {
-        let outcome = giver.give(&handover);
+        let give = || {
+            weir_tasks::strike("the upgrade");
+            giver.give(&handover)
+        };
+        // Without an outcome this process would wait for it, and refuse reloads, for good.
+        let outcome = catch_unwind(AssertUnwindSafe(give)).unwrap_or_else(|_panic| {
+            let what = "the handover has ended by a defect of Weir, and this process goes on: see the log";
+            Err(HandoverError::Refused(what.to_owned()))
+        });
         drop(handover);
         ended(match outcome {
             Ok(takeover) => Ok(Successor { process, takeover, giver, launcher }),

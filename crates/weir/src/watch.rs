@@ -16,6 +16,9 @@ use weir_config::{Diagnostics, ReloadTrigger};
 /// The polling interval.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The name of what the thread does.
+const TASK: &str = "the watch of the files of the config";
+
 /// The watched files; none unless `process.reload` asks for it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConfigWatch(Arc<Mutex<WatchedFiles>>);
@@ -47,12 +50,15 @@ impl ConfigWatch {
     pub(crate) fn start(&self) -> std::io::Result<()> {
         let watch = self.clone();
         std::thread::Builder::new().name("weir-watch".into()).spawn(move || {
-            loop {
-                crate::clock::pause(LOOK);
-                if watch.has_changed() {
-                    let _refused = signal_hook::low_level::raise(SIGHUP);
+            weir_tasks::keep_thread(TASK, || {
+                loop {
+                    crate::clock::pause(LOOK);
+                    weir_tasks::strike(TASK);
+                    if watch.has_changed() {
+                        let _refused = signal_hook::low_level::raise(SIGHUP);
+                    }
                 }
-            }
+            });
         })?;
         Ok(())
     }

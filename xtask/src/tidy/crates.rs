@@ -25,7 +25,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-tasks", &[]),
     ("weir-discovery", &["weir-config", "weir-http", "weir-tasks", "weir-traffic"]),
     ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
-    ("weir-kubernetes", &["weir-config", "weir-gateway"]),
+    ("weir-kubernetes", &["weir-config", "weir-gateway", "weir-tasks"]),
     (
         "weir-proxy",
         &["weir-access", "weir-cache", "weir-config", "weir-http", "weir-observe", "weir-traffic"],
@@ -56,6 +56,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-kubernetes",
             "weir-observe",
             "weir-proxy",
+            "weir-tasks",
             "weir-traffic",
         ],
     ),

@@ -56,6 +56,8 @@ pub(super) enum RequestError {
     Tls(String),
     #[error("Weir is about to stop")]
     Stopping,
+    #[error("the request has ended early: Weir is about to stop, or the log has a defect of Weir")]
+    Ended,
 }
 
 /// Sends requests, from any thread.
@@ -69,7 +71,14 @@ impl AcmeRequests {
     /// Begins to send what comes, on this thread; servers are verified by `authorities`, else by those of the system.
     pub(super) fn start(authorities: Option<Arc<Authorities>>) -> Self {
         let (queue, next) = unbounded_channel();
-        tokio::task::spawn_local(send_all(next, authorities));
+        tokio::task::spawn_local(async move {
+            let requests = tokio::sync::Mutex::new((next, authorities));
+            let send = || async {
+                let (next, known) = &mut *requests.lock().await;
+                send_all(next, known).await;
+            };
+            weir_tasks::keep("the requests to authorities", send).await;
+        });
         Self { queue, retry_after: Arc::default() }
     }
 
@@ -90,7 +99,7 @@ impl HttpClient for AcmeRequests {
         Box::pin(async move {
             let other = |error: RequestError| instant_acme::Error::Other(Box::new(error));
             queued.map_err(|_| other(RequestError::Stopping))?;
-            let response = answered.await.map_err(|_| other(RequestError::Stopping))?.map_err(other)?;
+            let response = answered.await.map_err(|_| other(RequestError::Ended))?.map_err(other)?;
             if !response.status().is_success() {
                 *retry_after.lock().unwrap_or_else(PoisonError::into_inner) = wait_of(&response);
             }
@@ -106,21 +115,20 @@ fn wait_of(response: &http::Response<Bytes>) -> Option<SystemTime> {
     Some(UNIX_EPOCH + clock::unix_now() + Duration::from_secs(seconds))
 }
 
+/// Sends what comes. The authorities of the system are many files: read once, they are known.
 async fn send_all(
-    mut next: UnboundedReceiver<(AcmeRequest, oneshot::Sender<AcmeResult>)>,
-    authorities: Option<Arc<Authorities>>,
+    next: &mut UnboundedReceiver<(AcmeRequest, oneshot::Sender<AcmeResult>)>,
+    known: &mut Option<Arc<Authorities>>,
 ) {
     let stock = BufferStock::new(BUFFER_SIZE);
-    // Those of the system are many files: read once.
-    let mut known = authorities;
     while let Some((request, answer)) = next.recv().await {
-        let trusted = match &known {
+        let trusted = match known {
             Some(known) => Ok(Arc::clone(known)),
             None => Authorities::of_system().map_err(|error| RequestError::Tls(error.to_string())),
         };
         match trusted {
             Ok(trusted) => {
-                known = Some(Arc::clone(&trusted));
+                *known = Some(Arc::clone(&trusted));
                 let stock = Rc::clone(&stock);
                 tokio::task::spawn_local(async move {
                     let host = request.uri().host().unwrap_or_default().to_owned();

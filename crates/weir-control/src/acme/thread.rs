@@ -9,11 +9,11 @@ use std::thread::JoinHandle;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::AbortHandle;
 use weir_config::Acme;
 use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers, TokenLookup};
 use weir_proxy::state::faults::{self, ControlFault};
 use weir_proxy::state::snapshot::Snapshot;
+use weir_tasks::OwnedTask;
 
 use super::host;
 use super::issuer::Issuer;
@@ -97,18 +97,9 @@ struct AcmeTasks {
 /// The tasks of one issuer.
 struct IssuerTasks {
     issuer: Rc<Issuer>,
-    hosts: Rc<RefCell<HashMap<Box<str>, AcmeTask>>>,
+    hosts: Rc<RefCell<HashMap<Box<str>, OwnedTask>>>,
     /// Takes the hosts that clients ask for.
-    _on_demand: AcmeTask,
-}
-
-/// A task that ends when it is dropped.
-struct AcmeTask(AbortHandle);
-
-impl Drop for AcmeTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    _on_demand: OwnedTask,
 }
 
 impl AcmeTasks {
@@ -153,7 +144,7 @@ impl AcmeTasks {
 impl IssuerTasks {
     fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>) -> Self {
         let issuer = Issuer::new(issued, issuers);
-        let hosts: Rc<RefCell<HashMap<Box<str>, AcmeTask>>> = Rc::default();
+        let hosts: Rc<RefCell<HashMap<Box<str>, OwnedTask>>> = Rc::default();
         let (wanted, next_wanted) = unbounded_channel::<Box<str>>();
         issued.set_wanted(wanted);
         let on_demand = tokio::task::spawn_local({
@@ -169,7 +160,7 @@ impl IssuerTasks {
                 weir_tasks::keep("the hosts on demand", take).await;
             }
         });
-        Self { issuer, hosts, _on_demand: AcmeTask(on_demand.abort_handle()) }
+        Self { issuer, hosts, _on_demand: on_demand.into() }
     }
 
     fn follow(&self, listeners: &[&Acme]) {
@@ -189,7 +180,7 @@ impl IssuerTasks {
     }
 }
 
-fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, AcmeTask>, host: &str) {
+fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, OwnedTask>, host: &str) {
     hosts.entry(host.into()).or_insert_with(|| {
         let (issuer, host): (_, Box<str>) = (Rc::clone(issuer), host.into());
         let task = tokio::task::spawn_local(async move {
@@ -197,6 +188,6 @@ fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, AcmeTask>, host: &st
             let make = || host::keep(Rc::clone(&issuer), host.clone());
             weir_tasks::keep("the certificate of a host", make).await;
         });
-        AcmeTask(task.abort_handle())
+        task.into()
     });
 }

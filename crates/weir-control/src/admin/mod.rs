@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use weir_observe::AdminRefusal;
 
 use self::connection_slots::ConnectionSlots;
@@ -74,16 +75,27 @@ pub(crate) fn take_over(sockets: Vec<OwnedFd>) -> io::Result<(std::net::TcpListe
 /// Serves until the task is dropped.
 pub(crate) async fn serve(listener: std::net::TcpListener, operations: Arc<Operations>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let (slots, mut reserve) = (Arc::new(ConnectionSlots::default()), ReadinessReserve::default());
+    let (slots, reserve) = (Arc::new(ConnectionSlots::default()), Mutex::new(ReadinessReserve::default()));
+    let accept = || async { accept_all(&listener, &slots, &mut *reserve.lock().await, &operations).await };
+    weir_tasks::keep("the admin listener", accept).await;
+    Ok(())
+}
+
+async fn accept_all(
+    listener: &TcpListener,
+    slots: &Arc<ConnectionSlots>,
+    reserve: &mut ReadinessReserve,
+    operations: &Arc<Operations>,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
                 let peer = AdminPeer::Network(address);
                 let Some(slot) = slots.take(address.ip()) else {
-                    reserve.take(stream, &operations, peer);
+                    reserve.take(stream, operations, peer);
                     continue;
                 };
-                let operations = Arc::clone(&operations);
+                let operations = Arc::clone(operations);
                 tokio::spawn(async move {
                     // Whatever goes wrong here concerns this one client only.
                     let _outcome = serve_one(stream, Vec::new(), &operations, peer).await;

@@ -18,13 +18,13 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
         tokio::time::sleep(interval).await;
         let (known, before) = (keys.clone(), std::mem::take(&mut stamps));
         // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = weir_tasks::blocking(move || {
             let now: Vec<FileStamp> = known.iter().map(|key| stamp(&key.file)).collect();
             let read = || known.iter().map(|key| TicketKey::load(&key.file)).collect::<Result<Vec<_>, _>>();
             let read = (now != before).then(read);
             (now, read)
         });
-        let Ok((now, read)) = looked.await else { return };
+        let Some((now, read)) = looked.await else { return };
         stamps = now;
         match read {
             None => {}

@@ -48,11 +48,11 @@ pub(crate) async fn keep_current<T: PartialEq + Send + Sync + 'static>(
     loop {
         let (path, before, load) = (Arc::clone(&file), seen, kind.load);
         // Not on this thread: a file may be far away.
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = weir_tasks::blocking(move || {
             let now = stamp(&path);
             (now, (before != Some(now)).then(|| load(&path)))
         });
-        let Ok((now, read)) = looked.await else { return };
+        let Some((now, read)) = looked.await else { return };
         seen = Some(now);
         match read {
             Some(Ok(read)) if *read != *live.now() => {

@@ -48,7 +48,7 @@ impl PasswordThreads {
                 let _registration = threads::register();
                 // Linux has a priority for each thread. Without it they are as good as others.
                 let _refused = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
-                checks.work();
+                weir_tasks::keep_thread("the verification of passwords", || checks.work());
             };
             std::thread::Builder::new().name(format!("weir-password-{number}")).spawn(run)?;
             self.are_started = true;

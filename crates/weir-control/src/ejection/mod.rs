@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{EjectionRules, OutlierChange, OutlierWindow};
@@ -47,37 +48,22 @@ pub(super) fn is_reviewed(plan: &UpstreamPlan) -> bool {
 
 /// Keeps the times of the upstreams that come last through `plans`, until the task is dropped.
 pub(super) async fn review_ejections(
-    mut plans: UnboundedReceiver<ReviewedPlans>,
+    plans: UnboundedReceiver<ReviewedPlans>,
     due_upstreams: Arc<DueUpstreams>,
 ) {
-    let mut schedule = ReviewSchedule::default();
-    loop {
-        let now = clock::now();
-        let wait = schedule.due(now) - now;
-        tokio::select! {
-            Some(plans) = plans.recv() => match plans {
-                ReviewedPlans::All(plans) => schedule.follow(plans),
-                ReviewedPlans::Changed(plans) => schedule.follow_changed(plans),
-            },
-            () = due_upstreams.added() => {
-                for numbers in due_upstreams.take().chunks(REVIEWS_AT_ONCE) {
-                    numbers.iter().for_each(|number| schedule.review_at(*number));
-                    tokio::task::yield_now().await;
-                }
-            }
-            () = tokio::time::sleep(wait) => {
-                let now = clock::now();
-                while schedule.review_due(now) {
-                    tokio::task::yield_now().await;
-                }
-            }
-        }
-    }
+    let review = Mutex::new((plans, ReviewSchedule::default()));
+    let turn = || async {
+        let (plans, schedule) = &mut *review.lock().await;
+        schedule.run(plans, &due_upstreams).await;
+    };
+    weir_tasks::keep("the review of ejected servers", turn).await;
 }
 
 /// The upstreams that are judged.
 #[derive(Default)]
 struct ReviewSchedule {
+    /// What is to be judged, by the numbers of the books: it outlives a panic on the way to `upstreams`.
+    wanted: HashMap<u64, Arc<UpstreamPlan>>,
     /// By the numbers of their books.
     upstreams: HashMap<u64, ReviewedUpstream>,
     /// The next review of each. An entry that is not [`ReviewedUpstream::look_at`] is outdated.
@@ -95,18 +81,51 @@ struct ReviewedUpstream {
 }
 
 impl ReviewSchedule {
+    async fn run(&mut self, plans: &mut UnboundedReceiver<ReviewedPlans>, due_upstreams: &DueUpstreams) {
+        // Begun anew after a panic: what was about to be followed or reviewed may not have been.
+        self.follow_wanted();
+        let numbers: Vec<u64> = self.upstreams.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.review_at(number));
+        loop {
+            let now = clock::now();
+            let wait = self.due(now) - now;
+            tokio::select! {
+                Some(plans) = plans.recv() => match plans {
+                    ReviewedPlans::All(plans) => self.follow(plans),
+                    ReviewedPlans::Changed(plans) => self.follow_changed(plans),
+                },
+                () = due_upstreams.added() => {
+                    for numbers in due_upstreams.take().chunks(REVIEWS_AT_ONCE) {
+                        numbers.iter().for_each(|number| self.review_at(*number));
+                        tokio::task::yield_now().await;
+                    }
+                }
+                () = tokio::time::sleep(wait) => {
+                    let now = clock::now();
+                    while self.review_due(now) {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+        }
+    }
+
     /// Continues with the next plans, and keeps the state of upstreams that they still have.
     fn follow(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
+        self.wanted = plans.into_iter().map(|plan| (plan.outlier_detector.number(), plan)).collect();
+        self.follow_wanted();
+    }
+
+    fn follow_wanted(&mut self) {
         let mut before = std::mem::take(&mut self.upstreams);
-        self.upstreams.reserve(plans.len());
+        self.upstreams.reserve(self.wanted.len());
         let mut changed = Vec::new();
-        for plan in plans {
-            let number = plan.outlier_detector.number();
+        for (&number, plan) in &self.wanted {
             let upstream = match before.remove(&number) {
-                Some(known) if Arc::ptr_eq(&known.plan, &plan) => known,
+                Some(known) if Arc::ptr_eq(&known.plan, plan) => known,
                 known => {
                     changed.push(number);
-                    known.map_or_else(|| ReviewedUpstream::new(&plan), |known| known.followed_by(&plan))
+                    known.map_or_else(|| ReviewedUpstream::new(plan), |known| known.followed_by(plan))
                 }
             };
             self.upstreams.insert(number, upstream);
@@ -119,7 +138,9 @@ impl ReviewSchedule {
         for plan in plans {
             let number = plan.outlier_detector.number();
             let known = self.upstreams.remove(&number);
+            self.wanted.remove(&number);
             if is_reviewed(&plan) {
+                self.wanted.insert(number, Arc::clone(&plan));
                 let upstream =
                     known.map_or_else(|| ReviewedUpstream::new(&plan), |known| known.followed_by(&plan));
                 self.upstreams.insert(number, upstream);

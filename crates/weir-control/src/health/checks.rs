@@ -12,8 +12,9 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::task::{Id, JoinSet};
+use weir_tasks::OwnedTask;
 use weir_traffic::ServerState;
 use weir_traffic::health::{HealthState, ProbePacer, ProbeSchedule};
 
@@ -67,13 +68,15 @@ pub(super) async fn keep_checked(
     seed: u64,
     pause_: ThreadPause,
 ) {
-    let mut tasks = JoinSet::new();
     let Some(ProbeConfig { servers: ProbedServers::Snapshot(first), done }) = snapshots.recv().await else {
         return;
     };
     let places = probes_max(open_files_max()) as usize;
     let mut checks = ActiveChecks {
+        plans: HashMap::new(),
         running: HashMap::new(),
+        tasks: JoinSet::new(),
+        pause_,
         queries,
         stock: BufferStock::new(first.process.buffer_size.as_usize()),
         pacer: Rc::new(RefCell::new(ProbePacer::new(0.0, Duration::ZERO))),
@@ -83,32 +86,24 @@ pub(super) async fn keep_checked(
         turn: 0,
         seed,
     };
-    checks.follow(&first, &pause_, &mut tasks);
+    checks.set_plans(&first);
     drop((first, done));
-    loop {
-        tokio::select! {
-            Some(ended) = tasks.join_next() => {
-                // A probe loop has no end; one that panics begins anew, as the state of its server would never change again.
-                if let Err(error) = ended && !error.is_cancelled() {
-                    checks.restart(error.id(), &mut tasks);
-                }
-            }
-            next = snapshots.recv() => {
-                let Some(ProbeConfig { servers, done }) = next else { return };
-                match servers {
-                    ProbedServers::Snapshot(snapshot) => checks.follow(&snapshot, &pause_, &mut tasks),
-                    ProbedServers::Upstreams(plans) => checks.follow_upstreams(&plans, &pause_, &mut tasks),
-                }
-                drop(done);
-            }
-        }
-    }
+    let checks = Mutex::new((checks, snapshots));
+    let turn = || async {
+        let (checks, snapshots) = &mut *checks.lock().await;
+        checks.run(snapshots).await;
+    };
+    weir_tasks::keep("health checks", turn).await;
 }
 
 /// The checks that run.
 struct ActiveChecks {
+    /// The upstreams whose servers are to be probed, by their names: they outlive a panic on the way to `running`.
+    plans: HashMap<Box<str>, Arc<UpstreamPlan>>,
     /// By upstream.
     running: HashMap<Box<str>, UpstreamChecks>,
+    tasks: JoinSet<()>,
+    pause_: ThreadPause,
     queries: Arc<WorkerQueries>,
     stock: Rc<BufferStock>,
     pacer: Rc<RefCell<ProbePacer>>,
@@ -135,7 +130,9 @@ struct ServerCheck {
     plans: watch::Sender<Arc<UpstreamPlan>>,
     index: usize,
     verdict: Rc<RefCell<HealthState<Fault>>>,
-    task: AbortHandle,
+    id: Id,
+    /// The probe loop ends with the check.
+    _task: OwnedTask,
 }
 
 impl ServerCheck {
@@ -162,43 +159,72 @@ impl ServerCheck {
 }
 
 impl ActiveChecks {
-    /// Adapts the checks to the next config.
-    fn follow(&mut self, snapshot: &Snapshot, pause_: &ThreadPause, tasks: &mut JoinSet<()>) {
+    /// Probes by each config. Begun anew after a panic, checks that it has ended begin with what is known of their servers.
+    async fn run(&mut self, snapshots: &mut UnboundedReceiver<ProbeConfig>) {
+        self.follow();
+        loop {
+            tokio::select! {
+                Some(ended) = self.tasks.join_next() => {
+                    // A probe loop has no end; one that panics begins anew, as the state of its server would never change again.
+                    if let Err(error) = ended && !error.is_cancelled() {
+                        self.restart(error.id());
+                    }
+                }
+                next = snapshots.recv() => {
+                    let Some(ProbeConfig { servers, done }) = next else { return };
+                    match servers {
+                        ProbedServers::Snapshot(snapshot) => {
+                            self.set_plans(&snapshot);
+                            self.follow();
+                        }
+                        ProbedServers::Upstreams(plans) => self.follow_upstreams(&plans),
+                    }
+                    drop(done);
+                }
+            }
+        }
+    }
+
+    /// These are probed, and no others.
+    fn set_plans(&mut self, snapshot: &Snapshot) {
+        let probed = snapshot.upstreams.iter().filter(|plan| plan.config.health.is_some());
+        self.plans = probed.map(|plan| (plan.config.name.clone(), Arc::clone(plan))).collect();
+    }
+
+    /// Adapts the checks to the plans.
+    fn follow(&mut self) {
         let mut before = std::mem::take(&mut self.running);
+        let plans: Vec<_> = self.plans.values().cloned().collect();
         let probed =
             |plan: &Arc<UpstreamPlan>| (0..plan.probes.len()).filter(|at| is_probed(plan, *at)).count();
-        self.settle(probes_per_second(snapshot), snapshot.upstreams.iter().map(probed).sum(), pause_);
-        for plan in &snapshot.upstreams {
+        self.settle(plans.iter().map(|plan| probes_of(plan)).sum(), plans.iter().map(probed).sum());
+        for plan in &plans {
             let known = before.remove(&plan.config.name).unwrap_or_default();
-            self.follow_upstream(plan, known, tasks);
+            self.follow_upstream(plan, known);
         }
-        before.into_values().flat_map(|gone| gone.checks).for_each(|check| check.task.abort());
     }
 
     /// Adapts the checks of some upstreams to other servers.
-    fn follow_upstreams(
-        &mut self,
-        plans: &[Arc<UpstreamPlan>],
-        pause_: &ThreadPause,
-        tasks: &mut JoinSet<()>,
-    ) {
+    fn follow_upstreams(&mut self, plans: &[Arc<UpstreamPlan>]) {
+        let probed = plans.iter().filter(|plan| plan.config.health.is_some());
+        self.plans.extend(probed.map(|plan| (plan.config.name.clone(), Arc::clone(plan))));
         for plan in plans {
             let known = self.running.remove(&plan.config.name).unwrap_or_default();
-            self.follow_upstream(plan, known, tasks);
+            self.follow_upstream(plan, known);
         }
         let per_second = self.running.values().map(|upstream| upstream.per_second).sum();
         let probed = self.running.values().map(|upstream| upstream.checks.len()).sum();
-        self.settle(per_second, probed, pause_);
+        self.settle(per_second, probed);
     }
 
     /// Spreads this many probes per second, of so many servers.
-    fn settle(&mut self, per_second: f64, probed: usize, pause_: &ThreadPause) {
+    fn settle(&mut self, per_second: f64, probed: usize) {
         self.may_keep = probed <= probes_max(open_files_max()) as usize;
-        self.pacer.replace(ProbePacer::new(per_second, pause_.set_for(per_second)));
+        self.pacer.replace(ProbePacer::new(per_second, self.pause_.set_for(per_second)));
     }
 
     /// Adapts the checks of an upstream, `known` by now, to its servers.
-    fn follow_upstream(&mut self, plan: &Arc<UpstreamPlan>, known: UpstreamChecks, tasks: &mut JoinSet<()>) {
+    fn follow_upstream(&mut self, plan: &Arc<UpstreamPlan>, known: UpstreamChecks) {
         let known = known.checks.into_iter();
         let mut before: HashMap<*const ServerState, ServerCheck> =
             known.map(|check| (Arc::as_ptr(check.state()), check)).collect();
@@ -210,16 +236,10 @@ impl ActiveChecks {
                     check.plans.send_replace(Arc::clone(plan));
                     ServerCheck { plan: Arc::clone(plan), ..check }
                 }
-                known => {
-                    let verdict = known.map(|check| {
-                        check.task.abort();
-                        check.verdict
-                    });
-                    self.start(plan, index, verdict, tasks)
-                }
+                known => self.start(plan, index, known.map(|check| check.verdict)),
             });
         }
-        before.values().for_each(|check| check.task.abort());
+        drop(before);
         if !checks.is_empty() {
             let per_second = probes_of(plan);
             self.running.insert(plan.config.name.clone(), UpstreamChecks { checks, per_second });
@@ -228,10 +248,9 @@ impl ActiveChecks {
 
     /// Begins the check anew whose task has panicked, with the verdict so far. It waits for its place in the next interval, so that one that panics at each
     /// probe takes no more time than others.
-    fn restart(&mut self, task: Id, tasks: &mut JoinSet<()>) {
+    fn restart(&mut self, task: Id) {
         // A reload may have replaced it meanwhile.
-        let place_of =
-            |upstream: &UpstreamChecks| upstream.checks.iter().position(|check| check.task.id() == task);
+        let place_of = |upstream: &UpstreamChecks| upstream.checks.iter().position(|check| check.id == task);
         let found = self.running.values_mut().find_map(|upstream| Some((place_of(upstream)?, upstream)));
         let Some((place, checks)) = found else { return };
         let ServerCheck { plan, index, verdict, .. } = checks.checks.swap_remove(place);
@@ -242,7 +261,7 @@ impl ActiveChecks {
             server,
             "a health check has ended by a defect of Weir and is begun anew with its next interval; the log has the panic above"
         );
-        let check = self.start(&plan, index, Some(verdict), tasks);
+        let check = self.start(&plan, index, Some(verdict));
         if let Some(checks) = self.running.get_mut(upstream) {
             checks.checks.push(check);
         }
@@ -253,7 +272,6 @@ impl ActiveChecks {
         plan: &Arc<UpstreamPlan>,
         index: usize,
         before: Option<Rc<RefCell<HealthState<Fault>>>>,
-        tasks: &mut JoinSet<()>,
     ) -> ServerCheck {
         let check = plan.config.health.as_ref().expect("a server is probed where there is a check");
         let verdict = match before {
@@ -279,7 +297,7 @@ impl ActiveChecks {
             interval: check.interval,
             epoch: self.epoch,
         };
-        let task = tasks.spawn_local(checked.keep_checked());
-        ServerCheck { plan: Arc::clone(plan), plans, index, verdict, task }
+        let task = self.tasks.spawn_local(checked.keep_checked());
+        ServerCheck { plan: Arc::clone(plan), plans, index, verdict, id: task.id(), _task: task.into() }
     }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use weir_config::{Config, DnsRecords, SandboxMode};
+use weir_config::{Config, DnsRecords, ProcessAccount, SandboxMode};
 use weir_observe::overview::ConfinementOverview;
 
 pub(crate) use denied_calls::{count as denied_calls, report as report_denied_calls};
@@ -89,12 +89,16 @@ pub fn give_up(config: &Config) -> Result<(), StartError> {
 ///
 /// # Errors
 /// As [`give_up`].
-pub(crate) fn give_up_beside(config: &Config, folders: &BTreeSet<PathBuf>) -> Result<(), StartError> {
-    if let Some(account) = &config.identity.account {
+pub(crate) fn give_up_beside(
+    account: Option<&ProcessAccount>,
+    sandbox: SandboxMode,
+    folders: &BTreeSet<PathBuf>,
+) -> Result<(), StartError> {
+    if let Some(account) = account {
         account::become_account(account, false)?;
     }
     rustix::thread::set_no_new_privs(true).map_err(StartError::privileges("set no_new_privs"))?;
-    if config.process.sandbox != SandboxMode::Off {
+    if sandbox != SandboxMode::Off {
         file_access::confine(SandboxMode::Strict, folders);
         system_calls::confine_in_silence();
     }

@@ -247,7 +247,9 @@ impl Proxy {
                 handover::set_modes(config, &modes, state);
             }
             let sources = Arc::new(self.sources(&access, &modes));
-            runtime.spawn(Arc::clone(&sources).sample_live_rates());
+            let sampled = Arc::clone(&sources);
+            let sample = move || Arc::clone(&sampled).sample_live_rates();
+            runtime.spawn(weir_tasks::keep("the samples of live rates", sample));
             let (commands, file_config, queries) =
                 (self.commands.clone(), Arc::clone(&self.file_config), Arc::clone(&self.queries));
             let (scrape_slots, hand_over) = (ScrapeSlots::default(), Arc::clone(&self.hand_over));
@@ -276,7 +278,8 @@ impl Proxy {
     ) -> Result<(), StartError> {
         weir_tasks::strike_tasks_by(faults::strike_task);
         let (due_upstreams, queries) = (Arc::clone(&self.inputs.due_upstreams), Arc::clone(&self.queries));
-        runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries));
+        let current = Arc::clone(&self.current);
+        runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries, current));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control_tasks = Some(runtime.handle().clone());

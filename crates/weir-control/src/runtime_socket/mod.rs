@@ -92,31 +92,39 @@ fn bind_unix(path: &Path, mode: FileMode) -> io::Result<std::os::unix::net::Unix
     Ok(socket.into())
 }
 
+/// The name of the task.
+const TASK: &str = "the runtime socket";
+
 /// Serves until the task is dropped.
 pub(crate) async fn serve(bound: RuntimeListener, operations: Arc<Operations>) -> io::Result<()> {
     let running = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     match bound {
         RuntimeListener::Unix(listener) => {
             let listener = UnixListener::from_std(listener)?;
-            loop {
-                let Ok(permit) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
-                match listener.accept().await {
-                    Ok((stream, _)) => begin(stream, permit, &operations, AdminPeer::Local),
-                    Err(error) => pause(&error).await,
+            let accept = || async {
+                while let Ok(permit) = Arc::clone(&running).acquire_owned().await {
+                    match listener.accept().await {
+                        Ok((stream, _)) => begin(stream, permit, &operations, AdminPeer::Local),
+                        Err(error) => pause(&error).await,
+                    }
                 }
-            }
+            };
+            weir_tasks::keep(TASK, accept).await;
         }
         RuntimeListener::Tcp(listener) => {
             let listener = TcpListener::from_std(listener)?;
-            loop {
-                let Ok(permit) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
-                match listener.accept().await {
-                    Ok((stream, addr)) => begin(stream, permit, &operations, AdminPeer::Network(addr)),
-                    Err(error) => pause(&error).await,
+            let accept = || async {
+                while let Ok(permit) = Arc::clone(&running).acquire_owned().await {
+                    match listener.accept().await {
+                        Ok((stream, addr)) => begin(stream, permit, &operations, AdminPeer::Network(addr)),
+                        Err(error) => pause(&error).await,
+                    }
                 }
-            }
+            };
+            weir_tasks::keep(TASK, accept).await;
         }
     }
+    Ok(())
 }
 
 fn begin(

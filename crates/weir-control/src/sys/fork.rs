@@ -4,10 +4,13 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
+use rustix::process::Pid;
+
 /// Which of the two processes this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forked {
-    Parent,
+    /// With the copy's number.
+    Parent(Pid),
     Child,
 }
 
@@ -23,7 +26,9 @@ pub(crate) fn fork() -> io::Result<Forked> {
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
-        _ => Ok(Forked::Parent),
+        copy => {
+            Pid::from_raw(copy).map(Forked::Parent).ok_or_else(|| io::Error::other("a copy has no number"))
+        }
     }
 }
 

@@ -70,6 +70,17 @@ pub(super) fn spans_of(
     spans
 }
 
+/// How many spans an exchange has.
+pub(super) fn span_count(sampled: &SampledExchange) -> u64 {
+    let entry = &sampled.recorded.entry;
+    let attempts = sampled.recorded.attempts().filter(|noted| noted.server != NONE).count();
+    1 + u64::from(has_queue_span(entry)) + attempts as u64
+}
+
+fn has_queue_span(entry: &Entry) -> bool {
+    entry.times[Phase::Queue] != 0 && entry.attempts_seen <= 1
+}
+
 /// The number of an attempt from its place among those that were noted: the first ones, and the last.
 fn number(at: usize, seen: u8) -> u8 {
     if at + 1 == ATTEMPTS_KEPT { seen } else { at as u8 + 1 }
@@ -151,11 +162,10 @@ impl SpanSource<'_> {
     /// The span of the wait for a server, if it waited once.
     fn queue(&self) -> Option<SpanData> {
         let (own, entry) = (&self.sampled.own, self.entry);
-        let micros = entry.times[Phase::Queue];
-        if micros == 0 || entry.attempts_seen > 1 {
+        if !has_queue_span(entry) {
             return None;
         }
-        let waited = Duration::from_micros(micros.into());
+        let waited = Duration::from_micros(entry.times[Phase::Queue].into());
         // An exchange that got no server is recorded at the beginning of its wait.
         let first = self.sampled.recorded.attempts().next().filter(|noted| noted.server != NONE);
         let end = first.map_or(entry.ended, |noted| noted.began);

@@ -15,7 +15,7 @@ use weir_config::Collector;
 use weir_observe::TraceLoss;
 
 use super::collector_client::{CollectorClient, Delivery};
-use super::spans::{ClockReading, spans_of};
+use super::spans::{ClockReading, span_count, spans_of};
 use crate::threads;
 use crate::trace_counts::TraceCounts;
 use crate::worker_queries::WorkerQueries;
@@ -56,21 +56,32 @@ pub(super) fn start(job: ExportJob) -> io::Result<Receiver<()>> {
     let (alive, ended) = channel();
     std::thread::Builder::new().name("weir-traces".into()).spawn(move || {
         let _registration = threads::register();
-        run(&job, &export);
+        let mut batch = ExportBatch::default();
+        weir_tasks::keep_thread("the export of traces", || batch.run(&job, &export));
         drop(alive);
     })?;
     Ok(ended)
 }
 
-fn run(job: &ExportJob, export: &BatchExport) {
-    loop {
-        let mut batch = Vec::new();
-        let goes_on = gather(job, &mut batch);
-        if !batch.is_empty() {
-            export.send(job, &batch);
-        }
-        if !goes_on {
-            return;
+/// What is under way, over a panic: it is lost and counted.
+#[derive(Default)]
+struct ExportBatch {
+    exchanges: Vec<SampledExchange>,
+    /// Nothing more comes.
+    is_last: bool,
+}
+
+impl ExportBatch {
+    fn run(&mut self, job: &ExportJob, export: &BatchExport) {
+        let lost = self.exchanges.drain(..).map(|sampled| span_count(&sampled)).sum();
+        job.counts.dropped(TraceLoss::Refused, lost);
+        while !self.is_last {
+            self.is_last = !gather(job, &mut self.exchanges);
+            weir_tasks::strike("the export of traces");
+            if !self.exchanges.is_empty() {
+                export.send(job, &self.exchanges);
+                self.exchanges.clear();
+            }
         }
     }
 }

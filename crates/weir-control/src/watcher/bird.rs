@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use weir_config::Bird;
 
 use super::availability::Availability;
@@ -16,7 +17,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(1);
 const LINES_MAX: usize = 20;
 
 /// The socket, and the protocol.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct BirdProtocol {
     socket: PathBuf,
     pub(super) protocol: Box<str>,

@@ -2,8 +2,10 @@
 //!
 //! A process that is killed or stopped can tell nothing itself. So the start makes a copy of the process, which waits for signs of life on a pair of
 //! sockets and announces what they say; when they end, it announces that Weir does not serve. It has the user and the confinement of Weir.
+//! It begins before the config is read, so that it does not keep what that takes, and learns by the sockets what it is to do.
 
 mod process;
+mod task;
 mod vitals;
 mod track_file;
 mod bird;
@@ -14,12 +16,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use weir_config::Config;
 
 pub(crate) use self::availability::Availability;
 use self::availability::Sign;
 use self::process::WatcherProcess;
 pub(crate) use self::process::WatcherReport;
+use self::task::WatcherTask;
 use self::vitals::SIGNS;
 use crate::sys::fork::{self, Forked};
 
@@ -37,31 +41,55 @@ pub struct NodeWatcher {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WatcherEnded;
 
-impl NodeWatcher {
-    /// Starts the process, if `config` has something to tell. No thread may run yet. It tells nothing before the first sign of life.
+/// A watcher that waits for its task.
+#[derive(Debug)]
+pub struct WaitingWatcher {
+    socket: OwnedFd,
+    process: Pid,
+}
+
+impl WaitingWatcher {
+    /// Makes the process. No thread may run yet; it ends when this one does.
     ///
     /// # Errors
     /// When a thread runs, or the system makes no process.
-    pub fn start(config: &Config) -> io::Result<Option<Self>> {
-        let process = &config.process;
-        if process.keepalived.is_none() && process.bird.is_none() {
-            return Ok(None);
-        }
+    pub fn start() -> io::Result<Self> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         match fork::fork()? {
-            Forked::Parent => Ok(Some(Self { socket: ours, interval: process.frozen_after / SIGNS })),
+            Forked::Parent(process) => Ok(Self { socket: ours, process }),
             Forked::Child => {
                 drop(ours);
                 fork::keep_only(theirs.as_fd(), c"weir-watcher");
-                if let Some(watcher) = WatcherProcess::new(theirs, config) {
-                    watcher.run(config);
+                if let Some(watcher) = WatcherProcess::await_task(theirs) {
+                    watcher.run();
                 }
                 fork::exit()
             }
         }
     }
 
+    /// Has it watch, if `config` has something to tell; else it ends. It tells nothing before the first sign of life.
+    ///
+    /// # Errors
+    /// When there is something to tell and no process: it was not made, or has ended by itself.
+    pub fn begin(waiting: io::Result<Self>, config: &Config) -> io::Result<Option<NodeWatcher>> {
+        let Some(task) = WatcherTask::of(config) else {
+            waiting.into_iter().for_each(Self::end);
+            return Ok(None);
+        };
+        let socket = waiting?.socket;
+        send(&socket, &serde_json::to_vec(&task)?, SendFlags::NOSIGNAL)?;
+        Ok(Some(NodeWatcher { socket, interval: task.frozen_after / SIGNS }))
+    }
+
+    fn end(self) {
+        let _ended = kill_process(self.process, Signal::KILL);
+        let _status = waitpid(Some(self.process), WaitOptions::empty());
+    }
+}
+
+impl NodeWatcher {
     /// How often it expects a sign of life.
     pub(crate) const fn interval(&self) -> Duration {
         self.interval

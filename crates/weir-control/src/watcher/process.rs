@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Deserialize, Serialize};
-use weir_config::Config;
 
 use super::availability::{Availability, Sign};
 use super::bird::BirdProtocol;
+use super::task::{TASK_BYTES_MAX, WatcherConfinement, WatcherTask};
 use super::track_file::TrackFile;
 use super::vitals::{SIGNS, SILENT_TURNS_MAX, Vitals};
 use crate::privileges;
@@ -79,6 +79,7 @@ pub(super) struct WatcherProcess {
     targets: Vec<Target>,
     turn: Duration,
     vitals: Vitals,
+    confinement: WatcherConfinement,
     told: Option<Availability>,
     told_at: Instant,
     reported: Vec<Option<WatcherReport>>,
@@ -94,18 +95,27 @@ enum Turn {
 }
 
 impl WatcherProcess {
-    /// Watches the process at the other end of `socket`, which has made this one. `None`: `config` has nothing to tell.
-    pub(super) fn new(socket: OwnedFd, config: &Config) -> Option<Self> {
+    /// Waits for the task from the process at the other end of `socket`, which has made this one. `None`: it has ended, or has nothing to tell.
+    pub(super) fn await_task(socket: OwnedFd) -> Option<Self> {
         let parent = rustix::process::getppid()?;
-        let process = &config.process;
-        let file = process.keepalived.as_ref().and_then(TrackFile::new).map(Target::TrackFile);
-        let bird = process.bird.as_ref().and_then(BirdProtocol::new).map(Target::Bird);
-        let targets: Vec<Target> = file.into_iter().chain(bird).collect();
+        let mut text = vec![0; TASK_BYTES_MAX];
+        let len = loop {
+            match recv(&socket, &mut text, RecvFlags::empty()) {
+                Ok((_, len)) => break len,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        };
+        let task: WatcherTask = serde_json::from_slice(text.get(..len)?).ok()?;
+        let WatcherTask { track_file, bird, frozen_after, confinement } = task;
+        let file = track_file.map(Target::TrackFile);
+        let targets: Vec<Target> = file.into_iter().chain(bird.map(Target::Bird)).collect();
         Some(Self {
             socket,
             stat: PathBuf::from(format!("/proc/{}/stat", parent.as_raw_nonzero())),
-            turn: process.frozen_after / SILENT_TURNS_MAX,
-            vitals: Vitals::new(process.frozen_after / SIGNS),
+            turn: frozen_after / SILENT_TURNS_MAX,
+            vitals: Vitals::new(frozen_after / SIGNS),
+            confinement,
             told: None,
             told_at: clock::now(),
             reported: vec![None; targets.len()],
@@ -114,25 +124,25 @@ impl WatcherProcess {
     }
 
     /// Prepares what needs privileges, and gives them up.
-    fn confine(&mut self, config: &Config) -> Result<(), WatcherReport> {
+    fn confine(&mut self) -> Result<(), WatcherReport> {
         let _without = std::fs::write(OOM_SCORE.0, OOM_SCORE.1);
+        let account = self.confinement.account();
+        let user = account.as_ref().and_then(|account| Some(account.user.as_ref()?.1));
         let mut folders = BTreeSet::new();
         for target in &self.targets {
             let Target::TrackFile(file) = target else { continue };
             folders.extend(file.path.parent().map(PathBuf::from));
             // Its folder may come up later; the attempts to write it report the error.
-            let _not_yet = file.prepare(config.identity.account.as_ref());
+            let _not_yet = file.prepare(user);
         }
-        privileges::give_up_beside(config, &folders).map_err(|error| WatcherReport {
-            target: "the watcher".to_owned(),
-            outcome: Err(error.to_string()),
-            reason: None,
+        privileges::give_up_beside(account.as_ref(), self.confinement.sandbox(), &folders).map_err(|error| {
+            WatcherReport { target: "the watcher".to_owned(), outcome: Err(error.to_string()), reason: None }
         })
     }
 
     /// Runs until Weir has ended, or leaves.
-    pub(super) fn run(mut self, config: &Config) {
-        if let Err(report) = self.confine(config) {
+    pub(super) fn run(mut self) {
+        if let Err(report) = self.confine() {
             self.send(&report);
             return;
         }

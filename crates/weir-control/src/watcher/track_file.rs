@@ -8,7 +8,8 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use weir_config::{Keepalived, ProcessAccount};
+use serde::{Deserialize, Serialize};
+use weir_config::Keepalived;
 
 use super::availability::Availability;
 
@@ -19,7 +20,7 @@ const FAULT: i32 = -254;
 const MODE: u32 = 0o644;
 
 /// The file, and what is written to it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TrackFile {
     pub(super) path: PathBuf,
     hand_over_weight: u32,
@@ -31,8 +32,8 @@ impl TrackFile {
         Some(Self { path, hand_over_weight: keepalived.hand_over_weight })
     }
 
-    /// Makes the file if it is not there, and gives it to the user that the watcher becomes.
-    pub(super) fn prepare(&self, account: Option<&ProcessAccount>) -> io::Result<()> {
+    /// Makes the file if it is not there, and gives it to the user with this number.
+    pub(super) fn prepare(&self, user: Option<u32>) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).mode(MODE).custom_flags(libc::O_NOFOLLOW);
         let file = match options.clone().create_new(true).open(&self.path) {
@@ -43,9 +44,8 @@ impl TrackFile {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => options.open(&self.path)?,
             Err(error) => return Err(error),
         };
-        let user = account.and_then(|account| account.user.as_ref());
-        if let Some((_, uid)) = user.filter(|_| rustix::process::geteuid().is_root()) {
-            std::os::unix::fs::fchown(&file, Some(*uid), None)?;
+        if user.is_some() && rustix::process::geteuid().is_root() {
+            std::os::unix::fs::fchown(&file, user, None)?;
         }
         Ok(())
     }

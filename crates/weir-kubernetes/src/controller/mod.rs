@@ -84,7 +84,7 @@ async fn elect(
     mut stopped: watch::Receiver<bool>,
 ) {
     match settings {
-        Some(settings) => Election::new(client, settings).run(leads, stopped).await,
+        Some(settings) => Election::new(client, settings).run(&leads, stopped).await,
         None => {
             let _stopped = stopped.wait_for(|stopped| *stopped).await;
             drop(leads);

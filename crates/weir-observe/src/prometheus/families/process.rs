@@ -78,7 +78,7 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_process_announcements_failing" Gauge Process, "Programs (keepalived, BIRD) that could not be told the state of this node; the log has the reason.",
         |samples, stats| { if stats.process.is_watched.is_some() { samples.value(stats.process.failing_announcements) } };
 
-    "weir_process_task_restarts_total" Counter Process, "Tasks of the control plane (health checks, names, sources of servers and routes, certificates, credentials, shared limits, memory, logs) begun anew after a panic.",
+    "weir_process_task_restarts_total" Counter Process, "Tasks of the control plane (health checks, slow starts, ejections, drains, names, sources of servers and routes, Kubernetes, certificates, credentials, shared limits, hand-over, admin listener, memory, logs, traces) begun anew after a panic.",
         |samples, stats| samples.value(stats.process.task_restarts);
     "weir_process_panics_total" Counter Process, "Panics of all threads; `weir report` and the status page have the message and the backtrace.",
         |samples, stats| samples.value(stats.process.panics);
@@ -100,7 +100,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, stats| samples.value(stats.reload.fragments);
     "weir_config_fragments_refused" Gauge Process, "Keys of stores (`routes_from`) with a mistake, and Gateways of Kubernetes that are held back, which change nothing.",
         |samples, stats| samples.value(stats.reload.fragments_refused);
-    "weir_config_route_stores_stale" Gauge Process, "Sources of routes (`routes_from`, the API server of Kubernetes) that do not answer, so that the last known routes are in use.",
+    "weir_config_route_stores_stale" Gauge Process, "Sources of routes (`routes_from`, the API server of Kubernetes) that do not answer, so that the last known routes are in use; an empty answer that is not believed yet does not count.",
         |samples, stats| samples.value(stats.reload.route_stores_stale);
     "weir_config_route_stores_said_timestamp_seconds" Gauge Process, "When the source of routes that has been silent longest last said something, in seconds since 1970.",
         |samples, stats| stats.reload.routes_said_seconds.into_iter().for_each(|at| samples.value(at));

@@ -26,7 +26,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| samples.value(u8::from(upstream.is_in_panic()));
     "weir_upstream_source_said_timestamp_seconds" Gauge Upstream, "When the source of servers last named them.",
         |samples, upstream| upstream.source().into_iter().for_each(|source| samples.value(source.said_at));
-    "weir_upstream_source_stale" Gauge Upstream, "Whether the source of servers does not answer, so that the last known ones are in use (1), or does (0).",
+    "weir_upstream_source_stale" Gauge Upstream, "Whether the source of servers does not answer, so that the last known ones are in use (1), or does (0), be it with an empty answer that is not believed yet.",
         |samples, upstream| upstream.source().into_iter().for_each(|source| samples.value(u8::from(source.is_stale)));
     "weir_upstream_source_changes_total" Counter Upstream, "How often the source of servers has named others than before.",
         |samples, upstream| upstream.source().into_iter().for_each(|source| samples.value(source.changes));

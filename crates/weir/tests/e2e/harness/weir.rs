@@ -81,7 +81,19 @@ impl Weir {
 
     /// Starts the program with `arguments`; `shown` is printed when it does not come up.
     pub(crate) fn start_with(folder: TempDir, arguments: &[&str], shown: &str) -> Weir {
-        Weir::spawn(folder, &mut command(arguments), shown)
+        Weir::start_with_environment(folder, arguments, shown, &[])
+    }
+
+    /// Like [`Weir::start_with`], with more environment variables.
+    pub(crate) fn start_with_environment(
+        folder: TempDir,
+        arguments: &[&str],
+        shown: &str,
+        variables: &[(&str, &str)],
+    ) -> Weir {
+        let mut weir = Weir::spawn(folder, command(arguments).envs(variables.iter().copied()), shown);
+        weir.is_faulty = variables.iter().any(|(name, _)| *name == "WEIR_FAULTS");
+        weir
     }
 
     /// Like [`Weir::start`], with `socket` from the supervisor, as systemd hands sockets over; it is called `name` there.

@@ -3,6 +3,8 @@
 #[path = "../../../../weir-kubernetes/tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of weir-kubernetes need more of it")]
 mod api_server;
+#[cfg(debug_assertions)]
+mod panics;
 
 use std::net::SocketAddr;
 
@@ -149,6 +151,11 @@ fn listeners_have_no_place_in_the_base() {
 
 /// `weir serve --kubernetes` on what a scripted API server has, with an admin listener and more arguments.
 fn serve(api: &ApiServer, admin: SocketAddr, more: &[&str]) -> Weir {
+    serve_with(api, admin, more, &[])
+}
+
+/// The same with more environment variables.
+fn serve_with(api: &ApiServer, admin: SocketAddr, more: &[&str], variables: &[(&str, &str)]) -> Weir {
     let folder = temporary_folder();
     let kubeconfig = api.kubeconfig(folder.path());
     let base = folder.path().join("base.toml");
@@ -159,7 +166,7 @@ fn serve(api: &ApiServer, admin: SocketAddr, more: &[&str]) -> Weir {
     arguments.extend(["--gateway-address", "192.0.2.1"]);
     arguments.extend(more);
     arguments.push(&base);
-    Weir::start_with(folder, &arguments, "--kubernetes")
+    Weir::start_with_environment(folder, &arguments, "--kubernetes", variables)
 }
 
 fn overview(admin: SocketAddr) -> Value {

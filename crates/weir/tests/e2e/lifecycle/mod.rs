@@ -13,3 +13,5 @@ mod supervisor;
 mod panics;
 #[cfg(debug_assertions)]
 mod crashes;
+#[cfg(debug_assertions)]
+mod task_panics;

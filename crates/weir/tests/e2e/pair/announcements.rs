@@ -178,16 +178,58 @@ fn the_watcher_has_the_user_of_weir() {
     wait_for(&file, HANDED_OVER);
 }
 
+/// The kilobytes of memory that a process has for itself.
+fn own_kilobytes(process: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let value = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("the kernel says so");
+    value.trim().trim_end_matches(" kB").parse().expect("it is a number")
+}
+
+/// It begins before the config is read: what many routes take is not in its copy.
+#[test]
+fn the_watcher_keeps_nothing_of_the_config() {
+    let origin = echo();
+    let routes = |count: usize| {
+        let route = |at| format!("[[listener.web.route]]\npath = \"/{at}\"\nupstream = \"app\"\n");
+        config(&origin, &(0..count).map(route).collect::<String>())
+    };
+    let [few, many] = [1, 3000].map(|count| {
+        let weir = Weir::start(&routes(count));
+        wait_for(&track_file(&weir), SERVES);
+        let watcher = process_named("weir-watcher", weir.pid());
+        (own_kilobytes(&watcher), own_kilobytes(&weir.pid().as_raw_nonzero().to_string()))
+    });
+    assert!(many.1 > few.1 + 4096, "the config takes memory: {few:?} and {many:?}");
+    assert!(many.0 < few.0 + 1024, "{few:?} and {many:?}");
+}
+
+/// Without something to tell, none is left, not even as a zombie.
+#[test]
+fn without_a_pair_there_is_no_watcher() {
+    let origin = echo();
+    let weir = Weir::start(&config(&origin, "").replace("process.keepalived.track_file", "#"));
+    let names: Vec<String> = children_of(weir.pid()).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names, ["weir-launcher"]);
+}
+
 /// The child of `parent` with this name.
 fn process_named(name: &str, parent: rustix::process::Pid) -> String {
-    let is_it = |process: &String| {
-        let text = |file| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+    let children = children_of(parent);
+    let found = children.iter().find(|(_, child)| child == name);
+    found.map_or_else(|| panic!("there is no {name}: {children:?}"), |(number, _)| number.clone())
+}
+
+/// The number and the name of each child of `parent`, zombies included.
+fn children_of(parent: rustix::process::Pid) -> Vec<(String, String)> {
+    let parent = parent.as_raw_nonzero().to_string();
+    let child = |number: String| {
+        let text = |file| std::fs::read_to_string(format!("/proc/{number}/{file}")).unwrap_or_default();
         let is_child = text("stat")
             .rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&parent.as_raw_nonzero().to_string()));
-        text("comm").trim() == name && is_child
+            .is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(parent.as_str()));
+        let name = text("comm").trim().to_owned();
+        is_child.then_some((number, name))
     };
     let all = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();
-    let mut numbers = all.filter_map(|entry| entry.file_name().into_string().ok());
-    numbers.find(is_it).unwrap_or_else(|| panic!("there is no {name}"))
+    all.filter_map(|entry| entry.file_name().into_string().ok()).filter_map(child).collect()
 }

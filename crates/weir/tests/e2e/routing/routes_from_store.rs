@@ -139,6 +139,44 @@ fn a_route_appears_changes_is_refused_and_disappears() {
     assert!(lost_at(&weir).is_u64(), "it was not there at the start");
 }
 
+/// The same holds for servers and for routes.
+#[test]
+fn a_store_is_stale_when_it_does_not_answer_and_not_by_an_empty_answer() {
+    let etcd = Etcd::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let [app, shop] = ["app", "shop"].map(Origin::serving);
+    etcd.put("/weir/routes/shop", &fragment("/shop", "shop", &shop));
+    etcd.put("/weir/servers/one", &format!("{{\"Op\":0,\"Addr\":\"{}\"}}", shop.address()));
+    let weir = Weir::start(&format!(
+        "{}discovery.empty_grace = \"1h\"\nlistener.named = {{ address = \"127.0.0.1:0\", upstream = \"named\" }}\n\
+         upstream.named.discovery = {{ etcd = \"/weir/servers/\" }}\n",
+        config(etcd.port, &app, &folder.path().join("routes.json"))
+    ));
+    let serves = || (answer(&weir, "/shop"), Client::get(weir.address("named"), "/").text());
+    let both = ("shop".to_owned(), "shop".to_owned());
+    assert_eq!(serves(), both);
+    let problems = || {
+        let overview = weir.admin_json("/api/overview");
+        let upstreams = overview["upstreams"].as_array().cloned().unwrap_or_default();
+        let named = upstreams.into_iter().find(|upstream| upstream["name"] == "named").unwrap_or_default();
+        [overview["routes_from"][0]["problem"].clone(), named["source"]["problem"].clone()]
+    };
+    let stale = || {
+        ["weir_config_route_stores_stale", "weir_upstream_source_stale"]
+            .map(|name| weir.metrics().sum(name, &[]))
+    };
+    etcd.delete("/weir/routes/shop");
+    etcd.delete("/weir/servers/one");
+    eventually("both are empty", || {
+        problems().iter().all(|problem| problem.as_str().is_some_and(|text| text.contains("believed after")))
+    });
+    assert_eq!((stale(), lost_at(&weir)), ([0.0; 2], Value::Null));
+    drop(etcd);
+    eventually("both are lost", || stale() == [1.0; 2]);
+    assert!(lost_at(&weir).is_u64());
+    assert_eq!(serves(), both);
+}
+
 /// Panics of the tasks that follow the store and hand over what it says; the second round proves that they went on after the first.
 #[test]
 fn routes_and_servers_stay_when_their_tasks_panic() {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::discovery::{at, name};
 use super::dns_names::{same_port, serving};
 use super::source_outage::ScriptedConsul;
-use crate::harness::{Client, NameServer, Origin, Weir, eventually};
+use crate::harness::{Client, DnsAnswer, NameServer, Origin, Weir, eventually};
 
 /// Has a kept task panic in its next turn, which `wake` brings about.
 pub(crate) fn strike(weir: &Weir, listener: SocketAddr, task: &str, wake: impl FnOnce()) {
@@ -91,4 +91,41 @@ fn sources_whose_tasks_panic_keep_their_servers_and_are_followed_again() {
         go_over_to(&before, "before");
     }
     eventually("nothing is stale", || weir.metrics().sum("weir_upstream_source_stale", &[]) == 0.0);
+}
+
+/// It has answered before, so it is not the start since when it has not.
+#[test]
+fn a_source_that_is_asked_anew_says_since_when() {
+    let origin = Origin::serving("app");
+    let names = NameServer::start(&["127.0.0.1"]);
+    let config = |more: &str| {
+        format!(
+            "admin.address = \"127.0.0.1:0\"\n{}dns.ttl_min = \"1s\"\n{more}\
+             listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
+             upstream.app.discovery.dns = \"app.test:{}\"\n",
+            names.setting(),
+            origin.address().port()
+        )
+    };
+    let weir = Weir::start_faulty(&config(""));
+    let problem = || weir.admin_json("/api/overview")["upstreams"][0]["source"]["problem"].clone();
+    let is_said = |part: &str| {
+        eventually(&format!("the page says: {part}"), || {
+            problem().as_str().is_some_and(|text| text.contains(part))
+        });
+        assert_eq!(Client::get(weir.web(), "/").text(), "app", "its servers stay");
+        names.answer(DnsAnswer::Addresses(vec![[127, 0, 0, 1].into()]));
+        eventually("it has answered", || problem().is_null());
+        names.answer(DnsAnswer::Silence);
+    };
+    assert!(problem().is_null());
+    names.answer(DnsAnswer::Silence);
+    strike(&weir, weir.web(), "all sources", || {
+        names.answer(DnsAnswer::ServerFailure);
+        eventually("it has a problem", || !problem().is_null());
+        names.answer(DnsAnswer::Silence);
+    });
+    is_said("not answered yet since the task of all sources has ended by a defect of Weir");
+    weir.reload(&config("discovery.empty_grace = \"31s\"\n"));
+    is_said("not answered yet since a reload has changed how sources are asked");
 }

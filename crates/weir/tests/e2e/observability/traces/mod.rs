@@ -4,6 +4,8 @@ mod collector;
 mod down;
 mod hostile;
 mod life;
+#[cfg(debug_assertions)]
+mod panics;
 mod propagation;
 mod sampling;
 mod spans;
