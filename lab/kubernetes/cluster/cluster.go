@@ -173,8 +173,8 @@ func (cluster *Cluster) program(name string, arguments ...string) (*exec.Cmd, er
 	defer output.Close()
 	started := exec.CommandContext(cluster.ctx, own, append([]string{"program", name}, arguments...)...)
 	started.Stdout, started.Stderr = output, output
-	// A quarter of the processor time of a busy API server is garbage collection otherwise; trials measure Weir beside it.
-	started.Env = append(os.Environ(), "GOGC=300", "GOMEMLIMIT=2GiB")
+	// A quarter of the processor time of a busy API server is garbage collection otherwise; trials measure Weir beside it. The environment may say otherwise.
+	started.Env = append([]string{"GOGC=300", "GOMEMLIMIT=2GiB"}, os.Environ()...)
 	started.Cancel = func() error { return started.Process.Signal(syscall.SIGTERM) }
 	return started, started.Start()
 }

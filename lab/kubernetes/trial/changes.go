@@ -30,16 +30,17 @@ func runRouteChanges(ctx context.Context, in *cluster.Cluster, options Options) 
 		for _, step := range []struct {
 			what   string
 			into   *effects
+			stays  bool
 			change func() error
 			wanted func(answer) bool
 		}{
-			{"a new route", &created,
+			{"a new route", &created, true,
 				func() error { return on.applier.Create(ctx, markedRoute("changing", "echo", path, "first")) },
 				func(got answer) bool { return got.mark == "first" }},
-			{"another route", &changed,
+			{"another route", &changed, true,
 				func() error { return on.applier.Patch(ctx, markedRoute("changing", "echo", path, "second")) },
 				func(got answer) bool { return got.mark == "second" }},
-			{"a route that is gone", &deleted,
+			{"a route that is gone", &deleted, false,
 				func() error { return on.applier.Delete(ctx, routeOf("changing", "")) },
 				func(got answer) bool { return got.mark == "" && got.status == http.StatusOK }},
 		} {
@@ -51,6 +52,12 @@ func runRouteChanges(ctx context.Context, in *cluster.Cluster, options Options) 
 				return err
 			}
 			*step.into = append(*step.into, took)
+			if !step.stays {
+				continue
+			}
+			if err := telling.settle(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	created.print("created")

@@ -152,6 +152,7 @@ func (of *acceptedWatch) await(ctx context.Context, wanted int) error {
 	}
 }
 
+// isAccepted tells whether a route has been accepted as it is now.
 func isAccepted(route *unstructured.Unstructured) bool {
 	parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
 	for _, each := range parents {
@@ -159,7 +160,7 @@ func isAccepted(route *unstructured.Unstructured) bool {
 		conditions, _, _ := unstructured.NestedSlice(parent, "conditions")
 		for _, one := range conditions {
 			condition, _ := one.(map[string]any)
-			if condition["type"] == "Accepted" && condition["status"] == "True" {
+			if condition["type"] == "Accepted" && condition["status"] == "True" && condition["observedGeneration"] == route.GetGeneration() {
 				return true
 			}
 		}

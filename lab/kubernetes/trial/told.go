@@ -12,6 +12,8 @@ import (
 // toldWatch has when the API server told of each change of one object, as it tells Weir of it.
 type toldWatch struct {
 	times chan time.Time
+	// The generations that Weir has accepted, if it is a route.
+	accepted chan int64
 }
 
 // watchTold begins before the object is changed.
@@ -20,11 +22,11 @@ func (of *site) watchTold(ctx context.Context, object *unstructured.Unstructured
 	if err != nil {
 		return nil, err
 	}
-	watching := &toldWatch{make(chan time.Time, 1)}
+	watching := &toldWatch{make(chan time.Time, 1), make(chan int64, 16)}
 	go func() {
 		defer close(watching.times)
 		defer events.Stop()
-		generation := int64(0)
+		generation, accepted := int64(0), false
 		for event := range events.ResultChan() {
 			now := time.Now()
 			changed, ok := event.Object.(*unstructured.Unstructured)
@@ -34,8 +36,13 @@ func (of *site) watchTold(ctx context.Context, object *unstructured.Unstructured
 			// A status that is written leaves the generation.
 			if event.Type != watch.Modified || changed.GetGeneration() != generation {
 				watching.times <- now
+				accepted = false
 			}
 			generation = changed.GetGeneration()
+			if !accepted && event.Type != watch.Deleted && isAccepted(changed) {
+				accepted = true
+				watching.accepted <- generation
+			}
 		}
 	}()
 	return watching, nil
@@ -51,6 +58,16 @@ func (of *toldWatch) next(ctx context.Context) (time.Time, error) {
 			return time.Time{}, errors.New("the API server ended the watch of the trial")
 		}
 		return told, nil
+	}
+}
+
+// settle returns when the status of a route says that its next change was accepted: until then the API server has the write of the status to do.
+func (of *toldWatch) settle(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-of.accepted:
+		return nil
 	}
 }
 
