@@ -119,20 +119,27 @@ impl UpstreamTable {
 #[derive(Debug)]
 struct BuiltRoute {
     compiled: Arc<CompiledRoute>,
-    hosts: Vec<SharedText>,
+    hosts: Box<[SharedText]>,
     /// Those of them of which TLS passes through although the port ends it.
-    passed: Vec<SharedText>,
-    priorities: Vec<i32>,
-    indices: Vec<UpstreamIndex>,
-    routes: Vec<Arc<Route>>,
+    passed: Box<[SharedText]>,
+    priorities: Box<[i32]>,
+    indices: Box<[UpstreamIndex]>,
+    routes: Box<[Arc<Route>]>,
+    /// The last turn in which the listener had it.
+    turn: u64,
 }
+
+/// Those of one listener. The map stays from turn to turn, and moves no large values when it grows.
+type BuiltRoutes = HashMap<RouteKey, Box<BuiltRoute>>;
 
 /// What was built last.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     upstreams: UpstreamTable,
     /// By the name of the listener.
-    built: BTreeMap<Box<str>, HashMap<RouteKey, BuiltRoute>>,
+    built: BTreeMap<Box<str>, BuiltRoutes>,
+    /// Counts the assemblies.
+    turn: u64,
     listeners: BTreeMap<Box<str>, Arc<Listener>>,
 }
 
@@ -179,6 +186,7 @@ impl Assembly {
             ingress.backends().into_iter().for_each(|backend| self.upstreams.keep(backend));
         }
         self.upstreams.sweep();
+        self.turn += 1;
         let mut before = std::mem::take(&mut self.built);
         let mut known = std::mem::take(&mut self.listeners);
         for mut port in ports {
@@ -218,16 +226,11 @@ impl Assembly {
     }
 
     /// The routes of a listener, those that are as before as they were.
-    fn build(
-        &self,
-        port: &Port<'_>,
-        mut before: HashMap<RouteKey, BuiltRoute>,
-    ) -> HashMap<RouteKey, BuiltRoute> {
+    fn build(&self, port: &Port<'_>, mut built: BuiltRoutes) -> BuiltRoutes {
         let mut priorities = Priorities::default();
         for host in port.hostnames() {
             priorities.next(rank(&RouteMatch::default()), std::iter::once(&*host));
         }
-        let mut all = HashMap::with_capacity(port.routes.len());
         for (key, state, hosts) in &port.routes {
             let compiled = &state.compiled;
             let mut wanted = Vec::new();
@@ -242,24 +245,30 @@ impl Assembly {
                 hosts.iter().cloned().partition(|host| listeners::passes_tls(&port.plans, host));
             let is_same = |built: &BuiltRoute| {
                 Arc::ptr_eq(&built.compiled, compiled)
-                    && built.hosts == *hosts
-                    && built.passed == passed
-                    && built.priorities == wanted
-                    && built.indices == indices
+                    && *built.hosts == **hosts
+                    && *built.passed == *passed
+                    && *built.priorities == *wanted
+                    && *built.indices == *indices
             };
-            let entry = match before.remove_entry(*key) {
-                Some((key, built)) if is_same(&built) => (key, built),
-                _ => {
-                    let mut routes = self.routes_of(port, compiled, (&ended, false), &wanted);
-                    routes.extend(self.routes_of(port, compiled, (&passed, true), &wanted));
-                    let (compiled, hosts) = (Arc::clone(compiled), hosts.clone());
-                    let built = BuiltRoute { compiled, hosts, passed, priorities: wanted, indices, routes };
-                    ((*key).clone(), built)
-                }
+            if let Some(known) = built.get_mut(*key).filter(|known| is_same(known)) {
+                known.turn = self.turn;
+                continue;
+            }
+            let mut routes = self.routes_of(port, compiled, (&ended, false), &wanted);
+            routes.extend(self.routes_of(port, compiled, (&passed, true), &wanted));
+            let one = BuiltRoute {
+                compiled: Arc::clone(compiled),
+                hosts: hosts.as_slice().into(),
+                passed: passed.into(),
+                priorities: wanted.into(),
+                indices: indices.into(),
+                routes: routes.into(),
+                turn: self.turn,
             };
-            all.insert(entry.0, entry.1);
+            built.insert((*key).clone(), Box::new(one));
         }
-        all
+        built.retain(|_, one| one.turn == self.turn);
+        built
     }
 
     /// The routes for hosts of which TLS passes through, or ends here.

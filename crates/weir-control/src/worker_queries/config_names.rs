@@ -117,9 +117,8 @@ impl GenerationNames {
         let known_listeners: HashMap<&str, _> = known.map(|known| (&*known.0.name, known)).collect();
         let listeners = snapshot.listeners.iter().map(|plan| {
             let known = known_listeners.get(&*plan.config.name).copied();
-            let is_of_same = |(known, _): &(&Arc<KnownListener>, _)| {
-                known.config.as_ptr() == Arc::as_ptr(&plan.config)
-            };
+            let is_of_same =
+                |(known, _): &(&Arc<KnownListener>, _)| known.config.as_ptr() == Arc::as_ptr(&plan.config);
             match known.filter(is_of_same) {
                 Some((known, _)) => Arc::clone(known),
                 None => Arc::new(KnownListener::of(plan, known.map(|(known, read)| (&**known, &read[..])))),
@@ -195,7 +194,8 @@ impl KnownListener {
         let known = before.iter().flat_map(|(before, read)| read.iter().zip(before.routes.iter()));
         let by_config: HashMap<*const Route, _> = known.map(|(read, names)| (read.as_ptr(), names)).collect();
         let known = before.iter().flat_map(|(before, _)| before.routes.iter());
-        let by_name = LazyCell::new(|| known.map(|names| (&*names.name, names)).collect::<HashMap<&str, _>>());
+        let by_name =
+            LazyCell::new(|| known.map(|names| (&*names.name, names)).collect::<HashMap<&str, _>>());
         let routes = plan.route_plans.iter().map(|route| {
             if let Some(known) = by_config.get(&Arc::as_ptr(&route.config)) {
                 return Arc::clone(known);

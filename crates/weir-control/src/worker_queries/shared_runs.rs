@@ -152,7 +152,10 @@ mod tests {
         let before = SharedRuns::new(list(1_000).into_iter(), None);
         let mut after = before.clone();
         after.set(500, Arc::new(7));
-        assert_eq!((before.get(500).map(|item| **item), after.get(500).map(|item| **item)), (Some(500), Some(7)));
+        assert_eq!(
+            (before.get(500).map(|item| **item), after.get(500).map(|item| **item)),
+            (Some(500), Some(7))
+        );
         assert!(own_items(&before, &after) <= RUN_LEN_MAX);
     }
 }

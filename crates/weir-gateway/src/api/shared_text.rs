@@ -177,6 +177,7 @@ mod tests {
         for (number, text) in texts.iter().enumerate() {
             assert_eq!(*text, *format!("name-{number}"));
         }
-        assert_eq!(read(r"with \u00e9"), *"with é");
+        let escaped: SharedText = serde_json::from_str(r#""with \u00e9""#).expect("a JSON string");
+        assert_eq!(escaped, *"with é");
     }
 }

@@ -81,7 +81,7 @@ pub struct HistorySample {
     pub p99_us: Option<u64>,
     /// How many response times lie below 64 us, and from there on between one power of two and the next, up to 2^26 us (67 s); empty
     /// when nothing was answered, and for listeners.
-    pub heat: Vec<u64>,
+    pub heat: Box<[u32]>,
 }
 
 impl HistorySample {
@@ -95,7 +95,8 @@ impl HistorySample {
         }
         (self.p50_us, self.p99_us) = (times.quantile(0.5), times.quantile(0.99));
         let mut before = 0;
-        let each = |below: u64| below - std::mem::replace(&mut before, below);
+        let each =
+            |below: u64| u32::try_from(below - std::mem::replace(&mut before, below)).unwrap_or(u32::MAX);
         self.heat =
             times.counts_below(HistorySample::HEAT_POWERS.map(|power| 1 << power)).map(each).collect();
         self
@@ -155,7 +156,7 @@ mod tests {
         let heat = HistorySample::default().with_times(&times.snapshot()).heat;
         assert_eq!((heat[0], heat[1], heat[2]), (2, 2, 1));
         assert_eq!(heat.last(), Some(&1));
-        assert_eq!(heat.iter().sum::<u64>(), 6);
+        assert_eq!(heat.iter().sum::<u32>(), 6);
     }
 
     #[test]

@@ -29,13 +29,13 @@ pub struct RouteTable {
     any_host: HostPaths,
 }
 
-/// The routes of one host, by path.
+/// The routes of one host, by path. Of ten thousand hosts most have a prefix and nothing else: what few have is behind a pointer.
 #[derive(Debug, Default)]
 struct HostPaths {
-    exact: TextMap<RouteBucket>,
-    patterns: Patterns,
+    exact: Option<Box<TextMap<RouteBucket>>>,
+    patterns: Option<Box<Patterns>>,
     /// Prefixes to come, until they are arranged.
-    unsorted: TextMap<RouteBucket>,
+    unsorted: Option<Box<TextMap<RouteBucket>>>,
     prefixes: Vec<Prefix>,
     any: RouteBucket,
 }
@@ -87,7 +87,8 @@ impl RouteTable {
     #[must_use]
     pub fn with_filters(mut self) -> RouteTable {
         let hosts = self.exact_hosts.values_mut().chain(self.below_hosts.values_mut());
-        hosts.chain([&mut self.any_host]).for_each(|paths| paths.patterns.build_filters());
+        let patterns = hosts.chain([&mut self.any_host]).filter_map(|paths| paths.patterns.as_mut());
+        patterns.for_each(|patterns| patterns.build_filters());
         self
     }
 
@@ -147,16 +148,20 @@ impl HostPaths {
     fn insert(&mut self, path: &PathMatch, entry: RouteEntry) {
         match path.kind() {
             path::PathKind::Any => self.any.push(entry),
-            path::PathKind::Exact(text) => self.exact.entry(text.as_bytes()).push(entry),
-            path::PathKind::Regex(pattern) => self.patterns.push(pattern, entry),
-            path::PathKind::Prefix(text) => self.unsorted.entry(text.as_bytes()).push(entry),
+            path::PathKind::Exact(text) => {
+                self.exact.get_or_insert_default().entry(text.as_bytes()).push(entry);
+            }
+            path::PathKind::Regex(pattern) => self.patterns.get_or_insert_default().push(pattern, entry),
+            path::PathKind::Prefix(text) => {
+                self.unsorted.get_or_insert_default().entry(text.as_bytes()).push(entry);
+            }
         }
     }
 
     /// Sorts the entries and links each prefix to the next shorter one, once all routes are in.
     fn arrange(&mut self, rules: &RouteRules) {
-        self.patterns.arrange();
-        let unsorted = std::mem::take(&mut self.unsorted);
+        self.patterns.iter_mut().for_each(|patterns| patterns.arrange());
+        let unsorted = self.unsorted.take().unwrap_or_default();
         // Most hosts have one: no room for more.
         self.prefixes = Vec::with_capacity(unsorted.len());
         let prefix = |(text, bucket)| Prefix { text, parent: None, bucket };
@@ -178,26 +183,29 @@ impl HostPaths {
 
     fn buckets_mut(&mut self) -> impl Iterator<Item = &mut RouteBucket> {
         let prefixes = self.prefixes.iter_mut().map(|prefix| &mut prefix.bucket);
-        self.exact.values_mut().chain(prefixes).chain([&mut self.any])
+        let exact = self.exact.iter_mut().flat_map(|exact| exact.values_mut());
+        exact.chain(prefixes).chain([&mut self.any])
     }
 
     fn find_ties(&mut self, search: &mut TieSearch<'_>) {
         for bucket in self.buckets_mut() {
             search.in_bucket(&bucket.entries);
         }
-        search.in_patterns(&self.patterns);
+        self.patterns.iter().for_each(|patterns| search.in_patterns(patterns));
     }
 
     #[inline]
     fn lookup(&self, rules: &RouteRules, request: &impl RouteRequest) -> Option<RouteId> {
         let path = request.path();
         let in_bucket = |bucket: &RouteBucket| bucket.lookup(rules, request).map(|entry| entry.route);
-        if !self.exact.is_empty()
-            && let Some(route) = self.exact.get(path).and_then(in_bucket)
+        if let Some(exact) = &self.exact
+            && let Some(route) = exact.get(path).and_then(in_bucket)
         {
             return Some(route);
         }
-        if let Some(entry) = self.patterns.lookup(path, |entry| entry.matches(rules, request)) {
+        if let Some(patterns) = &self.patterns
+            && let Some(entry) = patterns.lookup(path, |entry| entry.matches(rules, request))
+        {
             return Some(entry.route);
         }
         // The last prefix that does not sort behind the path: every prefix of the path is this one or among
