@@ -14,11 +14,11 @@ const RUN_LEN_MAX: usize = 512;
 /// A list of items that shares its runs with the list before.
 #[derive(Debug)]
 pub(super) struct SharedRuns<T> {
-    runs: Box<[Run<T>]>,
+    runs: Box<[SharedRun<T>]>,
 }
 
 #[derive(Debug)]
-struct Run<T> {
+struct SharedRun<T> {
     /// The place of the first item in the list.
     first: usize,
     items: Arc<[Arc<T>]>,
@@ -30,7 +30,7 @@ impl<T> Clone for SharedRuns<T> {
     }
 }
 
-impl<T> Clone for Run<T> {
+impl<T> Clone for SharedRun<T> {
     fn clone(&self) -> Self {
         Self { first: self.first, items: Arc::clone(&self.items) }
     }
@@ -56,12 +56,12 @@ impl<T> SharedRuns<T> {
             open.push(item);
             if is_last || open.len() == RUN_LEN_MAX {
                 let len = open.len();
-                runs.push(Run { first, items: close(&mut open) });
+                runs.push(SharedRun { first, items: close(&mut open) });
                 first += len;
             }
         }
         if !open.is_empty() {
-            runs.push(Run { first, items: close(&mut open) });
+            runs.push(SharedRun { first, items: close(&mut open) });
         }
         Self { runs: runs.into() }
     }
