@@ -117,7 +117,7 @@ impl RecentRates {
     }
 
     fn push(&mut self, at_ms: u64, times: Option<&HistogramSnapshot>) {
-        let (requests, failures) = (self.rates.requests.now, self.rates.failures.now);
+        let (requests, failures) = (self.rates.requests.now as f32, self.rates.failures.now as f32);
         let moment = HistorySample { at_ms, requests, failures, ..HistorySample::default() };
         self.history.push(times.map_or(moment.clone(), |times| moment.with_times(times)));
     }

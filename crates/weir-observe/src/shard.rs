@@ -194,8 +194,9 @@ pub struct ListenerShard {
 }
 
 /// The counters of one worker for one route.
+///
+/// Not aligned to a cache line, unlike others: there may be ten thousand, and the worker that writes them has allocated them among what is its own.
 #[derive(Debug, Default)]
-#[repr(align(64))]
 pub struct RouteShard {
     /// Exchanges, and connections of TCP listeners, that the route took.
     pub requests: Counter,

@@ -1,6 +1,7 @@
 //! GRPCRoute.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::matches;
 use super::rule::{self, RuleParts, WeightedBackend};
@@ -37,7 +38,7 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
         key: ObjectKey::of(meta),
         generation: meta.generation,
         created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
-        parents: route.spec.parent_refs.clone(),
+        parents: Arc::new(route.spec.parent_refs.clone()),
         hostnames: route.spec.hostnames.clone(),
         rules,
         accepted,

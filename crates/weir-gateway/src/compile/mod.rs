@@ -58,7 +58,7 @@ pub(crate) struct CompiledRoute {
     pub(crate) key: ObjectKey,
     pub(crate) generation: Option<i64>,
     pub(crate) created: SharedText,
-    pub(crate) parents: Box<[ParentReference]>,
+    pub(crate) parents: Arc<Box<[ParentReference]>>,
     pub(crate) hostnames: Box<[SharedText]>,
     /// The rules; empty if the route is refused.
     pub(crate) rules: Vec<CompiledRule>,

@@ -1,6 +1,7 @@
 //! TLSRoute and TCPRoute: connections that are forwarded as they are.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use weir_config::RouteSettings;
 use weir_traffic::route::RouteMatch;
@@ -70,7 +71,7 @@ fn compile(
         key: ObjectKey::of(meta),
         generation: meta.generation,
         created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
-        parents: parents.into(),
+        parents: Arc::new(parents.into()),
         hostnames: hostnames.into(),
         rules,
         accepted,

@@ -66,19 +66,19 @@ impl Quantiles {
     }
 }
 
-/// One second of a listener or an upstream.
+/// One second of a listener or an upstream. Two minutes of them are kept for each that has traffic: small numbers do.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct HistorySample {
     /// When it ended, in milliseconds since 1970.
     pub at_ms: u64,
     /// Requests, by second.
-    pub requests: f64,
+    pub requests: f32,
     /// Failures, by second.
-    pub failures: f64,
+    pub failures: f32,
     /// The median of the response times; `None` when nothing was answered, and for listeners.
-    pub p50_us: Option<u64>,
+    pub p50_us: Option<u32>,
     /// Their 99th percentile.
-    pub p99_us: Option<u64>,
+    pub p99_us: Option<u32>,
     /// How many response times lie below 64 us, and from there on between one power of two and the next, up to 2^26 us (67 s); empty
     /// when nothing was answered, and for listeners.
     pub heat: Box<[u32]>,
@@ -93,10 +93,11 @@ impl HistorySample {
         if times.count() == 0 {
             return self;
         }
-        (self.p50_us, self.p99_us) = (times.quantile(0.5), times.quantile(0.99));
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let quantile = |share| times.quantile(share).map(small);
+        (self.p50_us, self.p99_us) = (quantile(0.5), quantile(0.99));
         let mut before = 0;
-        let each =
-            |below: u64| u32::try_from(below - std::mem::replace(&mut before, below)).unwrap_or(u32::MAX);
+        let each = |below: u64| small(below - std::mem::replace(&mut before, below));
         self.heat =
             times.counts_below(HistorySample::HEAT_POWERS.map(|power| 1 << power)).map(each).collect();
         self
