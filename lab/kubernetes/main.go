@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir.dev/lab/kubernetes/cluster"
+	"weir.dev/lab/kubernetes/manifests"
 	"weir.dev/lab/kubernetes/suite"
 	"weir.dev/lab/kubernetes/trial"
 	"weir.dev/lab/kubernetes/weir"
@@ -21,7 +22,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: weir-kubernetes conformance [OPTION...] | trial NAME [OPTION...] | keep [OPTION...]")
+		fmt.Fprintln(os.Stderr, "usage: weir-kubernetes conformance [OPTION...] | trial NAME [OPTION...] | manifests [OPTION...] FILE... | keep [OPTION...]")
 		os.Exit(2)
 	}
 	switch os.Args[1] {
@@ -29,7 +30,7 @@ func main() {
 		os.Exit(cluster.RunProgram(os.Args[2], os.Args[3:]))
 	case "suite":
 		suite.RunHere(os.Args[2:])
-	case "conformance", "keep", "trial":
+	case "conformance", "keep", "trial", "manifests":
 		if os.Getenv(insideVariable) == "" {
 			os.Exit(enclose())
 		}
@@ -61,6 +62,7 @@ func run(command string, arguments []string) error {
 	setup := weir.Setup{Definitions: filepath.Join(tools, "crds")}
 	options := suite.Options{}
 	trials := trial.Options{}
+	checked := manifests.Options{Definitions: setup.Definitions}
 	flags.IntVar(&trials.PerSecond, "rate", 0, "trial: requests per second meanwhile")
 	flags.IntVar(&trials.Times, "times", 1, "trial: how often pods are replaced, routes attached or the API server stopped")
 	flags.IntVar(&trials.Pods, "pods", 2, "trial: pods behind the routes")
@@ -77,6 +79,14 @@ func run(command string, arguments []string) error {
 	flags.StringVar(&options.Profiles, "profiles", "GATEWAY-HTTP,GATEWAY-TLS,GATEWAY-GRPC", "profiles of the suite")
 	flags.StringVar(&options.Skipped, "skip", "", "tests of the suite to leave out")
 	flags.StringVar(&options.Features, "features", "", "features to test; by default, those that the GatewayClass lists")
+	flags.Func("alternative", "manifests: a file that is judged and not kept; can be given several times", func(file string) error {
+		checked.Alternatives = append(checked.Alternatives, file)
+		return nil
+	})
+	flags.Func("releases", "manifests: NAMESPACE/NAME of each release, with commas between", func(text string) (err error) {
+		checked.Releases, err = manifests.ParseReleases(text)
+		return err
+	})
 	name := ""
 	if command == "trial" {
 		if len(arguments) == 0 {
@@ -92,9 +102,14 @@ func run(command string, arguments []string) error {
 	if setup.Program != "" {
 		settings.Images["weir"] = setup.Program
 	}
+	settings.Audit = command == "manifests"
 	begun, err := cluster.Start(ctx, settings)
 	if err != nil {
 		return err
+	}
+	if command == "manifests" {
+		checked.Files = flags.Args()
+		return errors.Join(manifests.Run(ctx, begun, checked), begun.WriteLogs(nil))
 	}
 	if err := setup.Apply(ctx, begun); err != nil {
 		return fmt.Errorf("cannot set up Weir: %w", err)

@@ -12,7 +12,8 @@ use crate::process::ProgramRun;
 use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
 use crate::{
-    bench, deny, dist, features, fuzz, generate, instructions, kubernetes, package, setup, test, tidy, typos,
+    bench, deny, dist, features, fuzz, generate, instructions, kubernetes, manifests, package, setup, test,
+    tidy, typos,
 };
 
 #[derive(Args)]
@@ -20,6 +21,9 @@ pub(crate) struct CiArguments {
     /// The steps to run, all by default
     #[arg(value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
     steps: Vec<String>,
+    /// Also the steps that are left out by default, because what they build takes minutes: manifests
+    #[arg(long)]
+    all: bool,
     /// Stop at the first step that fails
     #[arg(long)]
     fail_fast: bool,
@@ -27,6 +31,9 @@ pub(crate) struct CiArguments {
 
 /// The builds of both dist programs have 4 GiB; the rest is for packages, the system that they are tried in, and compilers at work.
 const FREE_FOR_PROGRAMS: u64 = 12 << 30;
+
+/// The step that has to be named, or asked for by `--all`.
+const MANIFESTS: &str = "manifests";
 
 struct CiStep {
     name: &'static str,
@@ -48,6 +55,7 @@ const STEPS: &[CiStep] = &[
         run: |workspace| generate::run(workspace, &generate::GenerateArguments { check: true }),
     },
     CiStep { name: "kubernetes", run: kubernetes::step },
+    CiStep { name: MANIFESTS, run: manifests::step },
     CiStep { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke()) },
     CiStep { name: "programs", run: programs },
     CiStep {
@@ -59,8 +67,10 @@ const STEPS: &[CiStep] = &[
 ];
 
 pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Result<()> {
-    let chosen =
-        |step: &&CiStep| arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name);
+    let chosen = |step: &&CiStep| match arguments.steps.is_empty() {
+        true => arguments.all || step.name != MANIFESTS,
+        false => arguments.steps.iter().any(|name| name == step.name),
+    };
     let mut outcomes = Vec::new();
     for step in STEPS.iter().filter(chosen) {
         outcomes.push(run_step(workspace, step));

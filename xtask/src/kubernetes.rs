@@ -92,7 +92,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &ConformanceArguments) -> an
 }
 
 /// The folder with the programs, after building them if they are not those of the sources.
-fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+pub(crate) fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let sources = workspace.root().join(MODULE);
     let folder = workspace.tools().join(format!("kubernetes-{}", hash_of(&sources)?));
     if folder.exists() {

@@ -17,8 +17,9 @@ mod bench;
 mod instructions;
 mod package;
 mod xds;
-mod kubernetes;
 mod manifests;
+mod helm;
+mod kubernetes;
 mod consul;
 mod setup;
 mod peers;
@@ -69,7 +70,7 @@ enum XtaskCommand {
     Package(package::PackageArguments),
     /// Run Weir in a real Kubernetes on this machine and judge it by the conformance suite of the Gateway API; needs Go, nftables and root
     Kubernetes(kubernetes::ConformanceArguments),
-    /// Compare the manifests of Kubernetes with what the Helm chart renders, and lint it; needs Helm
+    /// Lint the Helm chart, compare the manifests of Kubernetes with what it renders, and install both in a real Kubernetes on this machine; needs Go, nftables and root
     Manifests(manifests::ManifestsArguments),
     /// Build the real Consul, which takes minutes the first time, and run the tests that need it; needs Go
     Consul,

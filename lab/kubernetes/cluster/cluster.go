@@ -29,6 +29,8 @@ type Settings struct {
 	Logs       string
 	PodProgram string
 	Images     map[string]string
+	// Audit has the API server write what each service account asks for.
+	Audit bool
 }
 
 // Cluster runs until its context ends.
@@ -61,6 +63,9 @@ func Start(ctx context.Context, settings Settings) (*Cluster, error) {
 		}
 	}
 	if err := begun.writeSecrets(); err != nil {
+		return nil, err
+	}
+	if err := begun.writeAuditPolicy(); err != nil {
 		return nil, err
 	}
 	agent, err := node.NewAgent(node.Settings{
@@ -219,7 +224,7 @@ current-context: lab
 }
 
 func (cluster *Cluster) serverArguments(port string) []string {
-	return []string{
+	arguments := []string{
 		"--etcd-servers=" + etcdClientURL, "--secure-port=" + port, "--bind-address=0.0.0.0",
 		"--advertise-address=" + node.BridgeAddr, "--cert-dir=" + cluster.file("certificates"),
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -229,6 +234,10 @@ func (cluster *Cluster) serverArguments(port string) []string {
 		"--service-cluster-ip-range=" + node.ServicePrefix, "--kubelet-preferred-address-types=InternalIP",
 		"--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000",
 	}
+	if cluster.Audit {
+		arguments = append(arguments, "--audit-policy-file="+cluster.file(auditPolicyName), "--audit-log-path="+cluster.auditLog())
+	}
+	return arguments
 }
 
 func (cluster *Cluster) controllerArguments() []string {

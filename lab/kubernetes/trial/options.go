@@ -39,6 +39,7 @@ var trials = map[string]func(context.Context, *cluster.Cluster, Options) error{
 	"attach":   runAttach,
 	"memory":   runMemory,
 	"outage":   runOutage,
+	"ingress":  runIngress,
 }
 
 // Names of all trials.

@@ -28,7 +28,7 @@ const CONFIG_SHOWN_MAX: usize = 1 << 18;
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
-    /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, profiles by POST to \
+    /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, life at /live, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// The answer to be sent.
@@ -88,6 +88,7 @@ async fn show(request: &AdminRequest, operations: &Operations) -> BufferedRespon
         path if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
         path if path.starts_with(b"/why/") => BufferedResponse::new(200, HTML, status_page::why_page()),
         b"/ready" => ready::answer(request, operations),
+        b"/live" => BufferedResponse::plain(200, "live\n"),
         b"/api/overview" => page(request, operations)
             .map_or_else(|answer| answer, |overview| BufferedResponse::json(200, &overview)),
         b"/api/config" => api::config(operations),
@@ -124,7 +125,9 @@ async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: Admi
         path if path.starts_with(api::SERVERS) => api::change_server(request, operations, peer).await,
         path if path.starts_with(purge::CACHES) => purge::change(request, operations, peer).await,
         path if path.starts_with(maintenance::LISTENERS) => maintenance::change(request, operations, peer),
-        b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/config" => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/ready" | b"/live" | b"/api/overview" | b"/api/config" => {
+            not_served("GET, HEAD")
+        }
         _ => nothing_here(),
     }
 }

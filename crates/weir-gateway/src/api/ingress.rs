@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::kubernetes::LoadBalancerPoint;
+use super::kubernetes::{LoadBalancerPoint, none_if_null};
 use super::meta::{ObjectMeta, ResourceVersion};
 use super::shared_text::SharedText;
 
@@ -100,6 +100,7 @@ pub struct IngressRule {
 #[serde(default)]
 pub struct IngressPaths {
     /// Each of them.
+    #[serde(deserialize_with = "none_if_null")]
     pub paths: Box<[IngressPath]>,
 }
 

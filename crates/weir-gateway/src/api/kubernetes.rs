@@ -2,10 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared_text::SharedText;
+
+/// Nothing where the API server writes `null`: lists that it does not leave out when they are empty.
+pub(super) fn none_if_null<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
 
 /// A `Service`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -83,8 +90,10 @@ pub struct EndpointSlice {
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: SharedText,
     /// The endpoints.
+    #[serde(deserialize_with = "none_if_null")]
     pub endpoints: Box<[SliceEndpoint]>,
     /// The ports of each of them.
+    #[serde(deserialize_with = "none_if_null")]
     pub ports: Box<[EndpointPort]>,
 }
 
@@ -93,6 +102,7 @@ pub struct EndpointSlice {
 #[serde(default)]
 pub struct SliceEndpoint {
     /// Its addresses, which are the same endpoint.
+    #[serde(deserialize_with = "none_if_null")]
     pub addresses: Box<[SharedText]>,
     /// Whether it serves.
     pub conditions: EndpointConditions,

@@ -59,6 +59,19 @@ fn shared(one: &Config, other: &Config) -> usize {
     of(other).iter().filter(|route| before.iter().any(|known| Arc::ptr_eq(known, route))).count()
 }
 
+/// As the API server writes the slice of a Service without pods: it leaves these lists out of no object.
+#[test]
+fn lists_of_a_slice_may_be_null() {
+    let slice = |lists: &str| {
+        let text = format!(
+            "kind: EndpointSlice\nmetadata: {{namespace: app, name: e0}}\naddressType: IPv4\n{lists}"
+        );
+        format!("{:?}", read(&text))
+    };
+    assert_eq!(slice("ports: null\nendpoints: null"), slice("ports: []\nendpoints: []"));
+    assert_eq!(slice("ports: []\nendpoints: [{addresses: null}]"), slice("ports: []\nendpoints: [{}]"));
+}
+
 #[test]
 fn routes_with_equal_settings_share_them() {
     let (mut translator, config) = many(20);

@@ -231,6 +231,7 @@ fn load_balancers_in_front_see_the_stop_before_it_begins() {
     assert_eq!(client.fetch("/before").status, 200);
     weir.signal(Signal::TERM);
     eventually("`/ready` reports the stop", || ready(&weir, "") == (503, "stopping\n".to_owned()));
+    assert_eq!(Client::get_by_address(weir.address("admin"), "/live").status, 200, "it is not to be ended");
     let (code, printed, error) = by_command(&weir);
     assert_eq!((code, printed.as_str()), (Some(1), ""));
     assert!(error.contains("stopping (503)"), "{error}");
