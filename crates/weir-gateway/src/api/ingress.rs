@@ -178,8 +178,8 @@ pub struct IngressAddresses {
 pub struct OpaqueSecret {
     /// Name and place.
     pub metadata: ObjectMeta,
-    /// The values of [`OPAQUE_KEYS`], in base64.
-    pub data: BTreeMap<SharedText, SharedText>,
+    /// The values of [`OPAQUE_KEYS`], in base64, not among the texts that are remembered.
+    pub data: BTreeMap<SharedText, Box<str>>,
 }
 
 /// The keys of Secrets that Ingresses use: a file of users, an authority, a certificate with its key.
@@ -260,7 +260,7 @@ impl From<WrittenClass> for IngressClass {
 #[serde(default)]
 struct WrittenSecret {
     metadata: ObjectMeta,
-    data: Option<BTreeMap<SharedText, SharedText>>,
+    data: Option<BTreeMap<SharedText, Box<str>>>,
 }
 
 impl From<WrittenSecret> for OpaqueSecret {

@@ -158,8 +158,8 @@ pub struct SecretObject {
     pub metadata: ObjectMeta,
     /// `kubernetes.io/tls` for certificates.
     pub r#type: SharedText,
-    /// The values, in base64.
-    pub data: BTreeMap<SharedText, SharedText>,
+    /// The values, in base64. No copy of a secret outlives it: they are not among the texts that are remembered.
+    pub data: BTreeMap<SharedText, Box<str>>,
 }
 
 impl std::fmt::Debug for SecretObject {
