@@ -51,6 +51,8 @@ pub(crate) fn in_common(listener: &str, route: &[SharedText], others: &[&str]) -
         .collect();
     hosts.sort();
     hosts.dedup();
+    // Kept for each route.
+    hosts.shrink_to_fit();
     hosts
 }
 

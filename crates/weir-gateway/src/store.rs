@@ -24,6 +24,11 @@ impl ObjectKey {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
+    /// The key of what the object with this metadata names; without a namespace, one of its own.
+    pub(crate) fn named(meta: &ObjectMeta, namespace: Option<&SharedText>, name: &SharedText) -> Self {
+        Self { namespace: namespace.unwrap_or(&meta.namespace).clone(), name: name.clone() }
+    }
+
     /// The key of an object with this metadata.
     pub fn of(meta: &ObjectMeta) -> Self {
         Self { namespace: meta.namespace.clone(), name: meta.name.clone() }

@@ -121,7 +121,7 @@ fn check_route_names(
 ) {
     let given: Vec<Option<&Spanned<Box<str>>>> =
         text.value.route.iter().map(|route| route.value.name.as_ref()).collect();
-    let mut known: HashMap<Box<str>, usize> = HashMap::with_capacity(routes.len());
+    let mut known: HashMap<Arc<str>, usize> = HashMap::with_capacity(routes.len());
     for (index, route) in routes.iter_mut().enumerate() {
         let earlier = match known.entry(route.name.clone()) {
             Entry::Occupied(entry) => *entry.get(),

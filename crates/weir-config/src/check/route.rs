@@ -102,7 +102,7 @@ pub(super) fn check(
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
     let matches = matches(text, shows_groups, diagnostics).into();
-    Route { name: route_name(value), matches, action, settings: interner.intern(settings) }
+    Route { name: route_name(value).into(), matches, action, settings: interner.intern(settings) }
 }
 
 fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {

@@ -21,7 +21,7 @@ use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, Temp
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// The name in logs and metrics; unique in its listener. Default: made from host and path.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// The requests that it matches.
     pub matches: Arc<RouteMatch>,
     /// The action for these requests.

@@ -83,7 +83,7 @@ impl ServerPlace {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KnownRoute {
-    name: Box<str>,
+    name: Arc<str>,
     /// The conditions of the route.
     rule: Box<str>,
     /// The common part of all paths that it takes, if it has a condition on paths.

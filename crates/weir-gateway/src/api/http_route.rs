@@ -8,6 +8,7 @@ use super::shared::{
     RequestMirror, RouteStatus, TypedValue,
 };
 use super::shared_text::SharedText;
+use super::shared_value::SharedValue;
 
 /// A `HTTPRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -19,7 +20,7 @@ pub struct HttpRoute {
     pub spec: HttpRouteSpec,
     /// What controllers say about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Box<RouteStatus>>,
+    pub status: Option<SharedValue<RouteStatus>>,
 }
 
 impl HttpRoute {
@@ -193,7 +194,7 @@ pub struct HttpRouteSpec {
     pub hostnames: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `parentRefs`
-    pub parent_refs: Box<[ParentReference]>,
+    pub parent_refs: SharedValue<Box<[ParentReference]>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `rules`
     pub rules: Box<[HttpRouteRule]>,

@@ -11,6 +11,7 @@ mod listener_set;
 mod reference_grant;
 mod tcp_route;
 mod tls_route;
+mod shared_value;
 mod shared;
 mod ingress;
 mod kubernetes;
@@ -33,6 +34,7 @@ pub use meta::{ObjectMeta, ResourceVersion};
 pub use reference_grant::*;
 pub use shared::*;
 pub use shared_text::SharedText;
+pub use shared_value::SharedValue;
 pub use tcp_route::*;
 pub use tls_route::*;
 

@@ -16,6 +16,11 @@ use serde::ser::{Serialize, Serializer};
 pub struct SharedText(Arc<str>);
 
 impl SharedText {
+    /// The text, kept once with an equal one that was read lately.
+    pub(crate) fn recent(text: &str) -> Self {
+        RECENT.with_borrow_mut(|recent| recent.share(text))
+    }
+
     /// The text, for as long as it is borrowed.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -118,7 +123,7 @@ impl Visitor<'_> for TextVisitor {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<SharedText, E> {
-        Ok(RECENT.with_borrow_mut(|recent| recent.share(text)))
+        Ok(SharedText::recent(text))
     }
 }
 

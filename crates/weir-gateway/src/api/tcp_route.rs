@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ObjectMeta;
 use super::shared::{ParentReference, RouteStatus, StreamRouteRule};
+use super::shared_value::SharedValue;
 
 /// A `TCPRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -15,7 +16,7 @@ pub struct TcpRoute {
     pub spec: TcpRouteSpec,
     /// What controllers say about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Box<RouteStatus>>,
+    pub status: Option<SharedValue<RouteStatus>>,
 }
 
 impl TcpRoute {
@@ -35,7 +36,7 @@ impl TcpRoute {
 pub struct TcpRouteSpec {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `parentRefs`
-    pub parent_refs: Box<[ParentReference]>,
+    pub parent_refs: SharedValue<Box<[ParentReference]>>,
     /// `rules`
     pub rules: Box<[StreamRouteRule]>,
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::meta::ObjectMeta;
 use super::shared::{ParentReference, RouteStatus, StreamRouteRule};
 use super::shared_text::SharedText;
+use super::shared_value::SharedValue;
 
 /// A `TLSRoute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -16,7 +17,7 @@ pub struct TlsRoute {
     pub spec: TlsRouteSpec,
     /// What controllers say about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Box<RouteStatus>>,
+    pub status: Option<SharedValue<RouteStatus>>,
 }
 
 impl TlsRoute {
@@ -38,7 +39,7 @@ pub struct TlsRouteSpec {
     pub hostnames: Box<[SharedText]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     /// `parentRefs`
-    pub parent_refs: Box<[ParentReference]>,
+    pub parent_refs: SharedValue<Box<[ParentReference]>>,
     /// `rules`
     pub rules: Box<[StreamRouteRule]>,
 }

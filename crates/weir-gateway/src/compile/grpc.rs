@@ -1,13 +1,13 @@
 //! GRPCRoute.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::matches;
 use super::rule::{self, RuleParts, WeightedBackend};
 use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames};
 use crate::api::{
     BackendReference, GrpcRoute, GrpcRouteFilter, GrpcRouteRule, GrpcRouteRuleMatch, HttpRouteFilter,
+    SharedText,
 };
 use crate::backends::{BackendScope, Payload};
 use crate::refusal::Refusal;
@@ -27,9 +27,11 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
         let filters = rule.backend_refs.iter().flat_map(|backend| &backend.filters).chain(&rule.filters);
         let mirrors = filters.filter_map(|filter| Some(&filter.request_mirror.as_deref()?.backend_ref));
         services.extend(mirrors.map(|reference| scope.service_key(reference)));
-        services.extend(rule.backend_refs.iter().map(|backend| {
-            ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name)
-        }));
+        services.extend(
+            rule.backend_refs
+                .iter()
+                .map(|backend| ObjectKey::named(meta, backend.namespace.as_ref(), &backend.name)),
+        );
     }
     let rules = check_hostnames(&route.spec.hostnames).and(rules);
     let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
@@ -38,7 +40,7 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
         key: ObjectKey::of(meta),
         generation: meta.generation,
         created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
-        parents: Arc::new(route.spec.parent_refs.clone()),
+        parents: route.spec.parent_refs.clone(),
         hostnames: route.spec.hostnames.clone(),
         rules,
         accepted,
@@ -71,7 +73,7 @@ fn compile_rule(
         filters: backend.filters.iter().map(as_http).collect(),
     });
     let parts = RuleParts {
-        name: written.name.clone().unwrap_or_else(|| number.to_string().into()),
+        name: written.name.clone().unwrap_or_else(|| SharedText::recent(&number.to_string())),
         matches: written_matches.iter().map(matches::of_grpc).collect::<Result<_, _>>()?,
         prefixes: vec![None; written_matches.len()],
         filters: &filters,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use weir_config::{RouteSettings, ShareFraction};
 use weir_traffic::route::{HostPattern, RouteMatch};
 
-use crate::api::{ParentReference, SharedText};
+use crate::api::{ParentReference, SharedText, SharedValue};
 use crate::backends::Backend;
 use crate::refusal::{Refusal, excerpt};
 use crate::store::ObjectKey;
@@ -58,7 +58,7 @@ pub(crate) struct CompiledRoute {
     pub(crate) key: ObjectKey,
     pub(crate) generation: Option<i64>,
     pub(crate) created: SharedText,
-    pub(crate) parents: Arc<Box<[ParentReference]>>,
+    pub(crate) parents: SharedValue<Box<[ParentReference]>>,
     pub(crate) hostnames: Box<[SharedText]>,
     /// The rules; empty if the route is refused.
     pub(crate) rules: Vec<CompiledRule>,

@@ -1,4 +1,4 @@
-//! What equal parts of routes have in common in memory: of ten thousand routes most have the same settings and parents, and many lead to the same backends.
+//! What equal parts of routes have in common in memory: of ten thousand routes most have the same settings, and many lead to the same backends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -6,14 +6,12 @@ use std::sync::{Arc, Weak};
 use weir_config::{Interner, RouteSettings};
 
 use super::{CompiledAction, CompiledRoute};
-use crate::api::ParentReference;
 use crate::backends::Backend;
 
 /// The parts that are in use, to be used again.
 #[derive(Debug, Default)]
 pub(crate) struct SharedParts {
     settings: Interner<RouteSettings>,
-    parents: Interner<Box<[ParentReference]>>,
     /// By name. Those that no route has any more are removed now and then.
     backends: HashMap<Box<str>, Weak<Backend>>,
     /// With so many backends, it is looked for those that no route has any more.
@@ -26,7 +24,6 @@ const SWEPT_MIN: usize = 64;
 impl SharedParts {
     /// Has a route use what others have, and gives back memory that it does not need.
     pub(crate) fn share(&mut self, route: &mut CompiledRoute) {
-        self.parents.share(&mut route.parents);
         route.rules.shrink_to_fit();
         for rule in &mut route.rules {
             rule.matches.shrink_to_fit();

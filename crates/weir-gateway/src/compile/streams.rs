@@ -1,7 +1,6 @@
 //! TLSRoute and TCPRoute: connections that are forwarded as they are.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use weir_config::RouteSettings;
 use weir_traffic::route::RouteMatch;
@@ -9,7 +8,8 @@ use weir_traffic::route::RouteMatch;
 use super::rule::{WeightedBackend, targets};
 use super::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, check_hostnames};
 use crate::api::{
-    BackendReference, ObjectMeta, ParentReference, SharedText, StreamRouteRule, TcpRoute, TlsRoute,
+    BackendReference, ObjectMeta, ParentReference, SharedText, SharedValue, StreamRouteRule, TcpRoute,
+    TlsRoute,
 };
 use crate::backends::{Backend, BackendScope, Payload};
 use crate::refusal::Refusal;
@@ -43,7 +43,7 @@ pub(crate) fn compile_tcp(
 fn compile(
     kind: RouteKind,
     meta: &ObjectMeta,
-    (parents, hostnames, written): (&[ParentReference], &[SharedText], &[StreamRouteRule]),
+    (parents, hostnames, written): (&SharedValue<Box<[ParentReference]>>, &[SharedText], &[StreamRouteRule]),
     store: &ObjectStore,
     settings: &GatewaySettings,
 ) -> CompiledRoute {
@@ -61,9 +61,8 @@ fn compile(
         _ => Err(Refusal::unsupported("rules: a connection has nothing to tell several rules apart by")),
     };
     let references = written.iter().flat_map(|rule| &rule.backend_refs);
-    let services: BTreeSet<ObjectKey> = references
-        .map(|backend| ObjectKey::new(backend.namespace.as_deref().unwrap_or(&meta.namespace), &backend.name))
-        .collect();
+    let services: BTreeSet<ObjectKey> =
+        references.map(|backend| ObjectKey::named(meta, backend.namespace.as_ref(), &backend.name)).collect();
     let rules = check_hostnames(hostnames).and(rules);
     let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
     CompiledRoute {
@@ -71,7 +70,7 @@ fn compile(
         key: ObjectKey::of(meta),
         generation: meta.generation,
         created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
-        parents: Arc::new(parents.into()),
+        parents: parents.clone(),
         hostnames: hostnames.into(),
         rules,
         accepted,

@@ -38,7 +38,7 @@ const PADDING: &str = "x-weir-no-such-header";
 /// Listeners and routes as they were built last.
 #[derive(Debug, Default)]
 pub(super) struct IngressAssembly {
-    routes: HashMap<(bool, Box<str>), Arc<Route>>,
+    routes: HashMap<(bool, Arc<str>), Arc<Route>>,
     listeners: [Option<Arc<Listener>>; 2],
     certificates: Vec<Arc<LoadedCertificate>>,
 }
@@ -58,7 +58,7 @@ struct Build<'a> {
     has_tls: bool,
     /// The settings of an Ingress with what names upstreams.
     settings: HashMap<&'a ObjectKey, Option<Arc<RouteSettings>>>,
-    known: &'a HashMap<(bool, Box<str>), Arc<Route>>,
+    known: &'a HashMap<(bool, Arc<str>), Arc<Route>>,
     routes: Vec<Arc<Route>>,
 }
 

@@ -171,15 +171,15 @@ fn write_statuses(translator: &mut Translator, objects: &[KubernetesObject], now
         let object = objects.iter().find(|one| one.kind() == update.kind && one.key() == update.key).unwrap();
         let with_status = match (object.clone(), update.status.clone()) {
             (KubernetesObject::HttpRoute(mut route), ObjectStatus::Route(status)) => {
-                Arc::make_mut(&mut route).status = Some(Box::new(status));
+                Arc::make_mut(&mut route).status = Some(status.into());
                 KubernetesObject::HttpRoute(route)
             }
             (KubernetesObject::Gateway(mut gateway), ObjectStatus::Gateway(status)) => {
-                Arc::make_mut(&mut gateway).status = Some(Box::new(status));
+                Arc::make_mut(&mut gateway).status = Some(status.into());
                 KubernetesObject::Gateway(gateway)
             }
             (KubernetesObject::GatewayClass(mut class), ObjectStatus::GatewayClass(status)) => {
-                Arc::make_mut(&mut class).status = Some(Box::new(status));
+                Arc::make_mut(&mut class).status = Some(status.into());
                 KubernetesObject::GatewayClass(class)
             }
             other => panic!("{other:?}"),
@@ -259,7 +259,7 @@ spec: {gatewayClassName: weir, listeners: [{name: http, port: 81, protocol: HTTP
     for object in objects {
         match (object, &written.status) {
             (KubernetesObject::HttpRoute(mut route), ObjectStatus::Route(status)) => {
-                Arc::make_mut(&mut route).status = Some(Box::new(status.clone()));
+                Arc::make_mut(&mut route).status = Some(status.clone().into());
                 one.upsert(&KubernetesObject::HttpRoute(route));
             }
             (object, _) => one.upsert(&object),

@@ -290,7 +290,7 @@ impl CopiedRequest {
 /// Where the request came, and what is compared.
 struct MirroredRoute {
     listener: Box<str>,
-    route: Box<str>,
+    route: Arc<str>,
     settings: Mirror,
     own_id: Box<str>,
 }

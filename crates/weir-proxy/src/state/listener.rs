@@ -169,7 +169,7 @@ pub struct RoutePlan {
     pub(crate) rules: Option<Box<RequestRules>>,
     /// The files that it serves.
     pub(crate) files: Option<Arc<FilesPlan>>,
-    pub(crate) rewrite: Option<Rewrite>,
+    pub(crate) rewrite: Option<Box<Rewrite>>,
     pub(crate) body_bytes_max: u64,
     /// What it stores.
     pub(crate) cache: Option<Box<RouteCachePlan>>,
@@ -643,7 +643,7 @@ impl RoutePlan {
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             files: files.map(Arc::new),
-            rewrite: config.rewrite.clone(),
+            rewrite: config.rewrite.clone().map(Box::new),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),
             holds_responses: config.buffer_responses.is_some()

@@ -20,7 +20,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
         .iter()
         .map(|(route, outcome)| {
             json!({
-                "name": route.name,
+                "name": &*route.name,
                 "outcome": outcome_name(outcome),
                 "why": sentence::outcome(outcome, &route.matches, request),
             })
@@ -41,7 +41,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
             "why": explanation.why.sentence(),
         },
         "routes": routes,
-        "route": explanation.route.map(|route| &route.name),
+        "route": explanation.route.map(|route| &*route.name),
     });
     rules::add_json(&mut object, explanation);
     let (name, ending) = ending(explanation);
