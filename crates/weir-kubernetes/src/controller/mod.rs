@@ -100,8 +100,8 @@ async fn reconcile(
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = std::pin::pin!(stop);
-    let mut events = std::pin::pin!(watches::all(&client));
-    let mut cluster = KnownCluster::new(&settings.pods.controller_name);
+    let mut events = std::pin::pin!(watches::all(&client, &settings.pods));
+    let mut cluster = KnownCluster::new(&settings.pods);
     let mut reconciler = Reconciler::new(client, settings);
     let mut retry_pause = RETRY_PAUSE_MIN;
     let mut has_failed = false;
