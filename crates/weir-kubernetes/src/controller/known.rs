@@ -105,7 +105,7 @@ pub(crate) struct KnownCluster {
 impl KnownCluster {
     pub(crate) fn new(pods: &GatewayPods) -> Self {
         let controller_name = pods.controller_name.clone();
-        let lists = pods.kinds().count() + WatchedList::OTHERS;
+        let lists = OwnedKind::made(pods).count() + WatchedList::OTHERS;
         Self { controller_name, lists, are_accounts_due: true, ..Self::default() }
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_gateway::api::Gateway;
 
 use super::pods;
-use super::request::GatewayRequest;
+use super::request::{GatewayPods, GatewayRequest};
 
 /// A kind of object that the controller makes for a Gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +31,12 @@ impl OwnedKind {
         Self::PodDisruptionBudget,
         Self::Deployment,
     ];
+
+    /// Those that each Gateway has.
+    pub(crate) fn made(pods: &GatewayPods) -> impl Iterator<Item = Self> + use<> {
+        let has_policies = pods.has_network_policies;
+        Self::ALL.into_iter().filter(move |kind| has_policies || *kind != Self::NetworkPolicy)
+    }
 
     /// Group, version, kind and plural.
     pub(crate) fn names(self) -> [&'static str; 4] {
@@ -102,7 +108,7 @@ impl GatewayRequest<'_> {
             })),
             OwnedKind::Deployment => Some(pods::deployment(self)),
         };
-        self.settings.kinds().filter_map(|kind| Some(self.object(kind, fields(kind)?))).collect()
+        OwnedKind::made(self.settings).filter_map(|kind| Some(self.object(kind, fields(kind)?))).collect()
     }
 
     /// The ports of the listeners are open to everything that reaches the pods, the admin listener to pods of the cluster. Connections to servers

@@ -15,7 +15,7 @@ use weir_gateway::GatewayParameters;
 use weir_gateway::api::Gateway;
 
 use super::*;
-use crate::controller::request::{GATEWAY_LABEL, GatewayPods, MANAGER, MANAGER_LABEL};
+use crate::controller::request::{GATEWAY_LABEL, MANAGER, MANAGER_LABEL};
 
 fn gateway(fields: Value) -> Gateway {
     let mut spec = json!({
@@ -191,8 +191,8 @@ fn a_network_policy_without_listeners_does_not_open_every_port() {
 #[test]
 fn a_controller_without_the_right_makes_no_network_policy() {
     let settings = GatewayPods { has_network_policies: false, ..settings() };
-    assert!(!settings.kinds().any(|kind| kind == OwnedKind::NetworkPolicy));
-    assert_eq!(settings.kinds().count(), OwnedKind::ALL.len() - 1);
+    assert!(!OwnedKind::made(&settings).any(|kind| kind == OwnedKind::NetworkPolicy));
+    assert_eq!(OwnedKind::made(&settings).count(), OwnedKind::ALL.len() - 1);
 }
 
 #[test]

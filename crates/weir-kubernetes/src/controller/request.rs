@@ -7,7 +7,6 @@ use weir_gateway::GatewayParameters;
 use weir_gateway::api::{Gateway, SharedText};
 
 use super::names;
-use super::objects::OwnedKind;
 
 /// The label by which the Gateway API names the Gateway of an object (GEP-1762).
 pub(crate) const GATEWAY_LABEL: &str = "gateway.networking.k8s.io/gateway-name";
@@ -43,14 +42,6 @@ pub struct GatewayPods {
     pub has_all_secrets: bool,
     /// Whether each Gateway has a NetworkPolicy. Without it the controller needs no right to any.
     pub has_network_policies: bool,
-}
-
-impl GatewayPods {
-    /// The kinds of objects that a Gateway has, in the order in which they are made.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = OwnedKind> + use<> {
-        let has_policies = self.has_network_policies;
-        OwnedKind::ALL.into_iter().filter(move |kind| has_policies || *kind != OwnedKind::NetworkPolicy)
-    }
 }
 
 /// A Gateway, and what is wanted beside it.

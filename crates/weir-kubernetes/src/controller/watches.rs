@@ -66,7 +66,7 @@ pub(crate) fn all(client: &Client, pods: &GatewayPods) -> impl Stream<Item = Wat
             ClusterEvent::Parameters,
         ),
     ];
-    for kind in pods.kinds() {
+    for kind in OwnedKind::made(pods) {
         let selected = config().labels(&format!("{MANAGER_LABEL}={MANAGER}"));
         streams.push(events(
             watch(metadata(&resource(kind.names())), selected),
