@@ -78,6 +78,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, CommandError
 
     let ClusterCommand::Controller(arguments) = &arguments.command;
     crate::log::start(&weir_config::LogSettings::default());
+    weir_control::watch_panics();
     let settings = ControllerSettings {
         pods: GatewayPods {
             controller_name: arguments.controller_name.as_str().into(),

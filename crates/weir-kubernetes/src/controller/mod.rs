@@ -22,7 +22,7 @@ use known::KnownCluster;
 use reconcile::Reconciler;
 pub use request::GatewayPods;
 
-use crate::election::{Election, ElectionSettings};
+use crate::election::{ElectionSettings, take_part};
 use crate::source::find_server;
 
 /// Events that come together are taken together.
@@ -66,9 +66,14 @@ pub async fn run(
     let client = client.map_err(ControllerError::NoServer)?;
     let (stopping, stopped) = watch::channel(false);
     let (leads, leadership) = watch::channel(settings.election.is_none());
-    let election = elect(client.clone(), settings.election.clone(), leads, stopped);
+    let election = take_part(client.clone(), settings.election.clone(), leads, stopped);
+    // All that it knows is read anew after a panic.
+    let make = || reconcile(client.clone(), settings.clone(), leadership.clone());
     let reconciling = async {
-        reconcile(client, settings, leadership, stop).await;
+        tokio::select! {
+            () = weir_tasks::keep("the objects of Gateways", make) => {}
+            () = stop => {}
+        }
         let _ended = stopping.send(true);
     };
     // The election ends last: it gives up the lease.
@@ -76,30 +81,8 @@ pub async fn run(
     Ok(())
 }
 
-/// Takes part in the election, if there is one, until `stopped`.
-async fn elect(
-    client: Client,
-    settings: Option<ElectionSettings>,
-    leads: watch::Sender<bool>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    match settings {
-        Some(settings) => Election::new(client, settings).run(&leads, stopped).await,
-        None => {
-            let _stopped = stopped.wait_for(|stopped| *stopped).await;
-            drop(leads);
-        }
-    }
-}
-
 /// Keeps all objects as they are to be, while this process leads.
-async fn reconcile(
-    client: Client,
-    settings: ControllerSettings,
-    mut leadership: watch::Receiver<bool>,
-    stop: impl Future<Output = ()>,
-) {
-    let mut stop = std::pin::pin!(stop);
+async fn reconcile(client: Client, settings: ControllerSettings, mut leadership: watch::Receiver<bool>) {
     let mut events = std::pin::pin!(watches::all(&client, &settings.pods));
     let mut cluster = KnownCluster::new(&settings.pods);
     let mut reconciler = Reconciler::new(client, settings);
@@ -108,7 +91,6 @@ async fn reconcile(
     loop {
         tokio::select! {
             biased;
-            () = &mut stop => return,
             changed = leadership.changed() => {
                 if changed.is_err() {
                     return;
