@@ -2,18 +2,74 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	networking "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // otherAddr is what another controller says of an Ingress that Weir does not serve any more.
 const otherAddr = "203.0.113.9"
+
+// checkFollows has a listener come and its Gateway go: the NetworkPolicy of the Gateway has to do so, too.
+func (of *check) checkFollows(ctx context.Context) error {
+	release := of.Releases[0]
+	gateway := object(gatewayVersion, "Gateway", tenant+"-"+release.Name, "passing")
+	listener := func(name string, port int64) any {
+		return map[string]any{"name": name, "port": port, "protocol": "HTTP"}
+	}
+	listeners := []any{listener("first", 80)}
+	gateway.Object["spec"] = map[string]any{"gatewayClassName": release.Name, "listeners": listeners}
+	if err := of.applier.Create(ctx, gateway); err != nil {
+		return err
+	}
+	policy := object("networking.k8s.io/v1", "NetworkPolicy", gateway.GetNamespace(), "passing-"+release.Name)
+	opens := func(wanted ...string) error {
+		return await(ctx, "NetworkPolicy "+policy.GetName(), func() error {
+			have, err := of.applier.Read(ctx, policy)
+			if err != nil {
+				return err
+			}
+			rules, _, _ := unstructured.NestedSlice(have.Object, "spec", "ingress")
+			if open := openPorts(rules); !slices.Equal(open, wanted) {
+				return fmt.Errorf("it opens %v, not %v", open, wanted)
+			}
+			return nil
+		})
+	}
+	if err := opens("80"); err != nil {
+		return err
+	}
+	if err := of.change(ctx, gateway, append(listeners, listener("second", 8080)), "spec", "listeners"); err != nil {
+		return err
+	}
+	if err := opens("80", "8080"); err != nil {
+		return err
+	}
+	if err := of.applier.Delete(ctx, gateway); err != nil {
+		return err
+	}
+	err := await(ctx, "NetworkPolicy "+policy.GetName()+" of a Gateway that is gone", func() error {
+		_, err := of.applier.Read(ctx, policy)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return errors.New("it is still there")
+	})
+	if err == nil {
+		fmt.Printf("follows,%s,a NetworkPolicy has the listeners of its Gateway, and goes with it\n", release.Name)
+	}
+	return err
+}
 
 // checkLeft moves the objects of each release to a class of no controller: what Weir has told of them has to go, and what another controller tells
 // then has to stay.

@@ -127,15 +127,8 @@ func (of *check) checkPorts(ctx context.Context, policies []*unstructured.Unstru
 	open := map[string]bool{}
 	for _, policy := range policies {
 		rules, _, _ := unstructured.NestedSlice(policy.Object, "spec", "ingress")
-		for _, each := range rules {
-			rule, _ := each.(map[string]any)
-			ports, _, _ := unstructured.NestedSlice(rule, "ports")
-			if rule["from"] != nil {
-				continue
-			}
-			for _, port := range ports {
-				open[fmt.Sprintf("%s/%s:%v", policy.GetNamespace(), policy.GetName(), port.(map[string]any)["port"])] = true
-			}
+		for _, port := range openPorts(rules) {
+			open[policy.GetNamespace()+"/"+policy.GetName()+":"+port] = true
 		}
 	}
 	var failures []error
@@ -154,6 +147,22 @@ func (of *check) checkPorts(ctx context.Context, policies []*unstructured.Unstru
 		failures = append(failures, fmt.Errorf("%d ports of Services, %d of NetworkPolicies", count, len(open)))
 	}
 	return errors.Join(failures...)
+}
+
+// openPorts are those that rules open to everything.
+func openPorts(rules []any) []string {
+	var open []string
+	for _, each := range rules {
+		rule, _ := each.(map[string]any)
+		ports, _, _ := unstructured.NestedSlice(rule, "ports")
+		if rule["from"] != nil {
+			continue
+		}
+		for _, port := range ports {
+			open = append(open, fmt.Sprint(port.(map[string]any)["port"]))
+		}
+	}
+	return open
 }
 
 func (of *check) awaitBudget(ctx context.Context, budget *unstructured.Unstructured) error {
