@@ -9,6 +9,7 @@ mod known;
 mod objects;
 mod pods;
 mod request;
+mod accounts;
 mod names;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use known::KnownCluster;
 use reconcile::Reconciler;
@@ -81,6 +83,13 @@ pub async fn run(
     Ok(())
 }
 
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Keeps all objects as they are to be, while this process leads.
 async fn reconcile(client: Client, settings: ControllerSettings, mut leadership: watch::Receiver<bool>) {
     let mut events = std::pin::pin!(watches::all(&client, &settings.pods));
@@ -89,6 +98,7 @@ async fn reconcile(client: Client, settings: ControllerSettings, mut leadership:
     let mut retry_pause = RETRY_PAUSE_MIN;
     let mut has_failed = false;
     loop {
+        let accounts_due = reconciler.accounts_due().filter(|_| *leadership.borrow());
         tokio::select! {
             biased;
             changed = leadership.changed() => {
@@ -99,6 +109,7 @@ async fn reconcile(client: Client, settings: ControllerSettings, mut leadership:
                 cluster.note_all();
             }
             () = tokio::time::sleep(retry_pause), if has_failed => {}
+            () = sleep_until(accounts_due), if accounts_due.is_some() => cluster.are_accounts_due = true,
             event = events.next() => match event {
                 Some(Ok(event)) => cluster.take(event),
                 Some(Err(error)) => {

@@ -7,12 +7,14 @@ use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use weir_gateway::api::{ConfigMap, Gateway, SharedText};
+use tokio::time::Instant;
+use weir_gateway::api::{ConfigMap, Gateway};
 use weir_gateway::{
     GatewayParameters, GatewaySettings, KubernetesObject, ObjectKey, ObjectKind, StatusUpdate, Translator,
 };
 
 use super::ControllerSettings;
+use super::accounts::{AccountPlace, BoundAccounts};
 use super::known::{KnownCluster, KnownGateway};
 use super::objects::{OwnedKind, OwnedObject, is_owned_by};
 use super::request::{GatewayRequest, MANAGER};
@@ -27,11 +29,18 @@ pub(crate) struct Reconciler {
     settings: ControllerSettings,
     /// What was logged last of each Gateway, so that a failure that lasts is logged once.
     logged: std::collections::BTreeMap<ObjectKey, ReconcileFailure>,
+    accounts: BoundAccounts,
 }
 
 impl Reconciler {
     pub(crate) fn new(client: Client, settings: ControllerSettings) -> Self {
-        Self { client, settings, logged: std::collections::BTreeMap::new() }
+        let (logged, accounts) = (std::collections::BTreeMap::new(), BoundAccounts::default());
+        Self { client, settings, logged, accounts }
+    }
+
+    /// When the accounts are to be looked at again.
+    pub(crate) fn accounts_due(&self) -> Option<Instant> {
+        self.accounts.due()
     }
 
     /// Does what is due; what fails stays due. Returns whether nothing has failed.
@@ -223,9 +232,9 @@ impl Reconciler {
         Translator::new(GatewaySettings { controller_name, served, ..GatewaySettings::default() })
     }
 
-    /// Gives the accounts of all Gateways the right to read routes, and takes it from those that are gone.
-    async fn bind_accounts(&self, cluster: &KnownCluster) -> Result<(), ReconcileFailure> {
-        let accounts: BTreeSet<(SharedText, String)> = cluster
+    /// Gives the accounts of all Gateways the right to read routes, and takes it from those that have been gone for a while.
+    async fn bind_accounts(&mut self, cluster: &KnownCluster) -> Result<(), ReconcileFailure> {
+        let served: BTreeSet<AccountPlace> = cluster
             .all_served()
             .map(|known| {
                 let meta = &known.gateway.metadata;
@@ -233,7 +242,7 @@ impl Reconciler {
                 (meta.namespace.clone(), name)
             })
             .collect();
-        let subjects = accounts.into_iter().map(
+        let subjects = self.accounts.wanted(served, Instant::now()).into_iter().map(
             |(namespace, name)| json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name }),
         );
         let binding =
