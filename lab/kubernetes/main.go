@@ -69,6 +69,8 @@ func run(command string, arguments []string) error {
 	flags.IntVar(&trials.Changes, "changes", 200, "trial: changes whose effect is measured")
 	flags.IntVar(&trials.Routes, "routes", 0, "trial: further routes")
 	flags.IntVar(&trials.Services, "services", 100, "trial: Services that further routes lead to")
+	flags.IntVar(&trials.PreStop, "pre-stop", 0, "rollout and scale: seconds for which pods serve before they are told to stop")
+	flags.StringVar(&trials.Protocol, "protocol", "", "rollout and scale: protocol to the pods: h2c; by default HTTP/1")
 	flags.DurationVar(&trials.Outage, "outage", 30*time.Second, "trial: how long the API server is stopped")
 	flags.StringVar(&settings.Logs, "logs", "kubernetes-logs", "folder for what each program writes")
 	flags.StringVar(&setup.Program, "weir", "", "Weir's program; without one, everything is accepted by a stub")

@@ -9,6 +9,7 @@
 mod translator;
 
 // What objects are told.
+mod withdrawal;
 mod status;
 
 // Listeners, routes and upstreams of a configuration.

@@ -7,7 +7,7 @@ use weir_config::{Authorities, Config};
 
 use crate::api::{GatewayStatusAddress, SharedText};
 use crate::isolation::Refusals;
-use crate::store::ObjectKey;
+use crate::store::{ObjectKey, ObjectKind};
 
 /// The controller name of Weir's GatewayClasses.
 pub const CONTROLLER_NAME: &str = "weir.dev/gateway";
@@ -35,6 +35,19 @@ pub struct GatewaySettings {
     pub ingress: Option<IngressSettings>,
     /// What the configuration has beside listeners and upstreams: process, log, admin listener.
     pub base: Config,
+}
+
+/// The longest name of a writer that the API server takes.
+const FIELD_MANAGER_LETTERS_MAX: usize = 128;
+
+impl GatewaySettings {
+    /// The name by which the API server knows the writer of statuses of a kind: that of the controller, so that another one of Weir's is
+    /// another writer.
+    pub fn field_manager(&self, kind: ObjectKind) -> SharedText {
+        let of_ingresses = self.ingress.as_ref().filter(|_| kind == ObjectKind::Ingress);
+        let name = of_ingresses.map_or(&self.controller_name, |ingress| &ingress.controller_name);
+        name.chars().take(FIELD_MANAGER_LETTERS_MAX).collect::<String>().into()
+    }
 }
 
 /// The controller name of Weir's IngressClasses.

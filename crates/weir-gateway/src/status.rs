@@ -2,11 +2,13 @@
 //!
 //! A condition keeps its time as long as its status is the same; an object whose status would not change is not told anything.
 
+use serde_json::Value;
+
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
     GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
     IngressStatus, ListenerSetStatus, ParentReference, PolicyAncestor, ResourceVersion, RouteGroupKind,
-    RouteParentStatus, RouteStatus,
+    RouteParentStatus, RouteStatus, SharedText,
 };
 use crate::assembly::RouteState;
 use crate::attachment::RouteParent;
@@ -79,8 +81,18 @@ pub struct StatusUpdate {
     pub key: ObjectKey,
     /// The version of the object with which the status was compared: for another one, it may be outdated.
     pub version: ResourceVersion,
+    /// The name of the writer, by which it recognises later what is its own.
+    pub manager: SharedText,
     /// The whole status, entries of other controllers included as they were.
     pub status: ObjectStatus,
+}
+
+impl StatusUpdate {
+    /// One whose version and writer are set later.
+    pub(crate) fn new(kind: ObjectKind, key: &ObjectKey, status: ObjectStatus) -> Self {
+        let (version, manager) = (ResourceVersion::default(), SharedText::default());
+        Self { kind, key: key.clone(), version, manager, status }
+    }
 }
 
 /// The status of an object of one of these kinds.
@@ -99,6 +111,24 @@ pub enum ObjectStatus {
     Policy(BackendTlsPolicyStatus),
     /// Of an Ingress.
     Ingress(IngressStatus),
+}
+
+impl ObjectStatus {
+    /// The status as a merge patch: what it has not is removed from the object.
+    pub fn patch(&self) -> Value {
+        let mut patch = serde_json::to_value(self).expect("its keys are texts");
+        let optional: &[&str] = match self {
+            Self::Gateway(_) => &["addresses", "attachedListenerSets", "conditions", "listeners"],
+            Self::ListenerSet(_) => &["conditions", "listeners"],
+            _ => &[],
+        };
+        if let Value::Object(fields) = &mut patch {
+            for name in optional {
+                fields.entry(*name).or_insert(Value::Null);
+            }
+        }
+        patch
+    }
 }
 
 /// The conditions of one place while they are decided.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_config::Config;
 
 use crate::addresses;
-use crate::api::{ResourceVersion, RouteStatus};
+use crate::api::RouteStatus;
 use crate::assembly::{Assembly, RouteKey, RouteState};
 use crate::attachment::attach;
 use crate::backends::Backend;
@@ -24,6 +24,7 @@ use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
+use crate::withdrawal;
 
 /// The objects, and what was made of them.
 #[derive(Debug, Default)]
@@ -248,6 +249,7 @@ impl Translator {
         let ingress_reports = self.ingress.reports(&self.store);
         for update in &mut statuses {
             update.version = self.store.version(update.kind, &update.key).cloned().unwrap_or_default();
+            update.manager = self.settings.field_manager(update.kind);
         }
         Translation { config, servers, statuses, ingress_reports, routes_translated: pending.routes.len() }
     }
@@ -312,12 +314,7 @@ impl Translator {
                 .flatten()
             {
                 let status = ObjectStatus::GatewayClass(status);
-                statuses.push(StatusUpdate {
-                    kind: ObjectKind::GatewayClass,
-                    key: key.clone(),
-                    version: ResourceVersion::default(),
-                    status,
-                });
+                statuses.push(StatusUpdate::new(ObjectKind::GatewayClass, key, status));
             }
         }
         let mut attached: Vec<Vec<i32>> =
@@ -331,29 +328,21 @@ impl Translator {
         for (plan, attached) in self.plans.iter().zip(&attached) {
             if let Some(status) = status::of_gateway(plan, attached, (&self.settings, &addresses), now) {
                 let status = ObjectStatus::Gateway(status);
-                statuses.push(StatusUpdate {
-                    kind: ObjectKind::Gateway,
-                    key: plan.key.clone(),
-                    version: ResourceVersion::default(),
-                    status,
-                });
+                statuses.push(StatusUpdate::new(ObjectKind::Gateway, &plan.key, status));
             }
             for (place, set) in plan.sets.iter().enumerate() {
                 let context = (&self.settings, &addresses[..]);
                 if let Some(status) = status::of_listener_set((plan, place), attached, context, now) {
-                    statuses.push(StatusUpdate {
-                        kind: ObjectKind::ListenerSet,
-                        key: set.key.clone(),
-                        version: ResourceVersion::default(),
-                        status: ObjectStatus::ListenerSet(status),
-                    });
+                    let status = ObjectStatus::ListenerSet(status);
+                    statuses.push(StatusUpdate::new(ObjectKind::ListenerSet, &set.key, status));
                 }
             }
         }
-        for (key, status) in self.ingress.statuses(&self.store, &addresses) {
-            let (kind, status) = (ObjectKind::Ingress, ObjectStatus::Ingress(status));
-            statuses.push(StatusUpdate { kind, key, version: ResourceVersion::default(), status });
+        let manager = self.settings.field_manager(ObjectKind::Ingress);
+        for (key, status) in self.ingress.statuses(&self.store, &addresses, &manager) {
+            statuses.push(StatusUpdate::new(ObjectKind::Ingress, &key, ObjectStatus::Ingress(status)));
         }
+        statuses.extend(withdrawal::of_objects(&self.store, &self.settings));
         for (key, policy) in &self.store.backend_tls_policies {
             let verdict = policies::read(policy, &self.store, &self.settings);
             let services =
@@ -375,12 +364,7 @@ impl Translator {
                 now,
             );
             if let Some(status) = status.map(ObjectStatus::Policy) {
-                statuses.push(StatusUpdate {
-                    kind: ObjectKind::BackendTlsPolicy,
-                    key: key.clone(),
-                    version: ResourceVersion::default(),
-                    status,
-                });
+                statuses.push(StatusUpdate::new(ObjectKind::BackendTlsPolicy, key, status));
             }
         }
     }
@@ -389,12 +373,7 @@ impl Translator {
         let state = self.routes.get(key)?;
         let (kind, present) = self.present(key)?;
         let status = status::of_route(state, present, (&self.settings, &self.store), now)?;
-        Some(StatusUpdate {
-            kind,
-            key: key.key.clone(),
-            version: ResourceVersion::default(),
-            status: ObjectStatus::Route(status),
-        })
+        Some(StatusUpdate::new(kind, &key.key, ObjectStatus::Route(status)))
     }
 
     /// The status that a route has.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Error as ClientError};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 use weir_gateway::ObjectKey;
 
@@ -35,8 +35,33 @@ pub struct ElectionSettings {
     pub identity: Box<str>,
 }
 
-/// Takes part in the election.
-pub(crate) struct Election {
+/// Takes part in the election, if there is one, until `stop`. Without one `leads` stays as it is.
+pub(crate) async fn take_part(
+    client: Client,
+    election: Option<ElectionSettings>,
+    leads: watch::Sender<bool>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Some(settings) = election else { return drop(stop.wait_for(|stop| *stop).await) };
+    let election = Mutex::new(Election::new(client, settings));
+    let ended = stop.clone();
+    let make = || async { election.lock().await.run(&leads, ended.clone()).await };
+    // During the pause the lease is not renewed, so that another process may get it.
+    let tell = || {
+        leads.send_replace(false);
+    };
+    tokio::select! {
+        () = weir_tasks::keep_telling("the election of a leader", make, tell) => {}
+        // In such a pause it would notice later.
+        () = async {
+            let _ended = stop.wait_for(|stop| *stop).await;
+            tokio::time::sleep(2 * REQUEST_TIME).await;
+        } => {}
+    }
+}
+
+/// One of those that take part in an election.
+struct Election {
     api: Api<Lease>,
     settings: ElectionSettings,
     /// The last record, and since when it is seen.
@@ -46,13 +71,13 @@ pub(crate) struct Election {
 }
 
 impl Election {
-    pub(crate) fn new(client: Client, settings: ElectionSettings) -> Self {
+    fn new(client: Client, settings: ElectionSettings) -> Self {
         let api = Api::namespaced(client, &settings.lease.namespace);
         Self { api, settings, seen: None, renewed: None, problem: None }
     }
 
     /// Takes part until `stop`; then the lease is given up, so that another process need not wait for its end.
-    pub(crate) async fn run(&mut self, leads: &watch::Sender<bool>, mut stop: watch::Receiver<bool>) {
+    async fn run(&mut self, leads: &watch::Sender<bool>, mut stop: watch::Receiver<bool>) {
         loop {
             let attempt = tokio::select! {
                 attempt = tokio::time::timeout(REQUEST_TIME, self.attempt()) => attempt,

@@ -18,7 +18,7 @@ use weir_tasks::OwnedTask;
 use crate::backoff::WatchBackoff;
 use crate::cluster_loop::ClusterLoop;
 use crate::cluster_state::ClusterState;
-use crate::election::{Election, ElectionSettings, REQUEST_TIME};
+use crate::election::{ElectionSettings, take_part};
 use crate::status_writer::StatusWriter;
 use crate::update::UpdateSender;
 use crate::watching::{WatchSettings, WatchedApis};
@@ -132,31 +132,6 @@ async fn follow(
     tokio::select! {
         () = followed => elected.await,
         () = &mut elected => {}
-    }
-}
-
-/// Takes part in the election until `stop`.
-async fn take_part(
-    client: Client,
-    election: Option<ElectionSettings>,
-    leads: watch::Sender<bool>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let Some(settings) = election else { return drop(stop.wait_for(|stop| *stop).await) };
-    let election = Mutex::new(Election::new(client, settings));
-    let ended = stop.clone();
-    let make = || async { election.lock().await.run(&leads, ended.clone()).await };
-    // During the pause the lease is not renewed, so that another process may get it.
-    let tell = || {
-        leads.send_replace(false);
-    };
-    tokio::select! {
-        () = weir_tasks::keep_telling("the election of a leader", make, tell) => {}
-        // In such a pause it would notice later.
-        () = async {
-            let _ended = stop.wait_for(|stop| *stop).await;
-            tokio::time::sleep(2 * REQUEST_TIME).await;
-        } => {}
     }
 }
 

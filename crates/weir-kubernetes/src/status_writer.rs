@@ -38,7 +38,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 /// The name of one write as a task.
 const WRITE_TASK: &str = "the write of a status";
 
-/// The name of the writer in the managed fields of objects.
+/// The name of the writer in the managed fields of Events.
 const FIELD_MANAGER: &str = "weir";
 
 /// What the writer is told.
@@ -261,8 +261,9 @@ async fn attempt(client: Client, update: &StatusUpdate) -> Result<DynamicObject,
         "apiVersion": api_version,
         "kind": kind,
         "metadata": { "resourceVersion": update.version.as_str() },
-        "status": update.status,
+        "status": update.status.patch(),
     });
-    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let parameters =
+        PatchParams { field_manager: Some(update.manager.to_string()), ..PatchParams::default() };
     api.patch_status(&update.key.name, &parameters, &Patch::Merge(&body)).await
 }

@@ -1,6 +1,6 @@
 //! The objects of Weir in the form that the client of Kubernetes watches.
 //!
-//! What is not needed (managed fields, annotations, most labels) is passed over while an object is read, so that it takes no memory.
+//! What is not needed (annotations, most managed fields and labels) is passed over while an object is read, so that it takes no memory.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -51,6 +51,10 @@ impl<'de, T: WatchedKind> Deserialize<'de> for Watched<T> {
         // Namespaces are selected by labels, and a slice has its service there.
         if !matches!(T::KIND, ObjectKind::Namespace | ObjectKind::EndpointSlice) {
             object.metadata_mut().labels.clear();
+        }
+        // Others have entries that name their controller.
+        if !matches!(T::KIND, ObjectKind::Gateway | ObjectKind::ListenerSet | ObjectKind::Ingress) {
+            object.metadata_mut().status_owners = api::StatusOwners::default();
         }
         let known = object.metadata();
         let meta = ClientMeta {

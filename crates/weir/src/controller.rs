@@ -60,6 +60,9 @@ pub(crate) struct ControllerArguments {
     /// Let the pods read the Secrets of all namespaces, for listeners whose certificates are in other namespaces. Their ClusterRole must permit it.
     #[arg(long)]
     all_secrets: bool,
+    /// Make a NetworkPolicy for each Gateway: its ports are open, its admin listener to pods of the cluster alone. The role of the controller must permit it.
+    #[arg(long)]
+    network_policies: bool,
     /// How the API server is found. Without it: by `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -75,6 +78,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, CommandError
 
     let ClusterCommand::Controller(arguments) = &arguments.command;
     crate::log::start(&weir_config::LogSettings::default());
+    weir_control::watch_panics();
     let settings = ControllerSettings {
         pods: GatewayPods {
             controller_name: arguments.controller_name.as_str().into(),
@@ -82,6 +86,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, CommandError
             pull_secrets: arguments.image_pull_secret.iter().map(|name| name.as_str().into()).collect(),
             namespace_role: arguments.namespace_role.as_str().into(),
             has_all_secrets: arguments.all_secrets,
+            has_network_policies: arguments.network_policies,
         },
         accounts_binding: arguments.accounts_binding.as_str().into(),
         kubeconfig: arguments.kubeconfig.clone(),

@@ -72,7 +72,7 @@ func Run(ctx context.Context, in *cluster.Cluster, options Options) error {
 		return errors.Join(applied, err)
 	}
 	failures := []error{applied}
-	for _, step := range []func(context.Context) error{of.checkProcesses, of.checkSelectors, of.checkAdmission, of.checkRights, of.checkRefused} {
+	for _, step := range []func(context.Context) error{of.checkProcesses, of.checkSelectors, of.checkAdmission, of.checkRights, of.checkRefused, of.checkFollows, of.checkLeft} {
 		failures = append(failures, step(limited))
 	}
 	return errors.Join(failures...)

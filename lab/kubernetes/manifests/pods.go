@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // wantedStatus is what the kernel says of a process without any privilege.
@@ -55,8 +57,12 @@ func (of *check) checkProcesses(context.Context) error {
 
 // checkSelectors looks at what selects pods: budgets, policies and Services that select none protect nothing.
 func (of *check) checkSelectors(ctx context.Context) error {
-	var failures []error
-	for _, each := range of.applied {
+	made, err := of.networkPolicies(ctx)
+	if err != nil {
+		return err
+	}
+	failures := []error{of.checkPorts(ctx, made)}
+	for _, each := range slices.Concat(of.applied, made) {
 		var path []string
 		switch each.GetKind() {
 		case "PodDisruptionBudget":
@@ -88,6 +94,75 @@ func (of *check) checkSelectors(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// networkPolicies are those that controllers have made for Gateways.
+func (of *check) networkPolicies(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	list, err := of.cluster.Client.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: madeByController})
+	if err != nil {
+		return nil, err
+	}
+	var made []*unstructured.Unstructured
+	for _, each := range list.Items {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&each)
+		if err != nil {
+			return nil, err
+		}
+		policy := &unstructured.Unstructured{Object: fields}
+		policy.SetKind("NetworkPolicy")
+		made = append(made, policy)
+	}
+	return made, nil
+}
+
+// madeByController selects the objects of Gateways.
+const madeByController = "app.kubernetes.io/managed-by=weir-controller"
+
+// checkPorts compares the policies of Gateways with their Services: what a Service sends to a pod has to be let in, from anywhere.
+func (of *check) checkPorts(ctx context.Context, policies []*unstructured.Unstructured) error {
+	services, err := of.cluster.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: madeByController})
+	if err != nil {
+		return err
+	}
+	open := map[string]bool{}
+	for _, policy := range policies {
+		rules, _, _ := unstructured.NestedSlice(policy.Object, "spec", "ingress")
+		for _, port := range openPorts(rules) {
+			open[policy.GetNamespace()+"/"+policy.GetName()+":"+port] = true
+		}
+	}
+	var failures []error
+	count := 0
+	for _, service := range services.Items {
+		for _, port := range service.Spec.Ports {
+			count++
+			if at := fmt.Sprintf("%s/%s:%s", service.Namespace, service.Name, port.TargetPort.String()); !open[at] {
+				failures = append(failures, fmt.Errorf("no NetworkPolicy opens %s", at))
+			}
+		}
+	}
+	fmt.Printf("policies,%d open %d ports of %d Services\n", len(policies), count, len(services.Items))
+	// Each release has a Gateway, and each has listeners and a set.
+	if len(services.Items) < len(of.Releases) || len(open) != count {
+		failures = append(failures, fmt.Errorf("%d ports of Services, %d of NetworkPolicies", count, len(open)))
+	}
+	return errors.Join(failures...)
+}
+
+// openPorts are those that rules open to everything.
+func openPorts(rules []any) []string {
+	var open []string
+	for _, each := range rules {
+		rule, _ := each.(map[string]any)
+		ports, _, _ := unstructured.NestedSlice(rule, "ports")
+		if rule["from"] != nil {
+			continue
+		}
+		for _, port := range ports {
+			open = append(open, fmt.Sprint(port.(map[string]any)["port"]))
+		}
+	}
+	return open
 }
 
 func (of *check) awaitBudget(ctx context.Context, budget *unstructured.Unstructured) error {

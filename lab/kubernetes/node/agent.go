@@ -41,6 +41,7 @@ type Agent struct {
 	pods     map[types.UID]*pod
 	numbers  numbers
 	services *services
+	done     doneRequests
 }
 
 // Name of the node.

@@ -77,7 +77,7 @@ func (each *process) start(agent *Agent, volumes map[string]string) error {
 	each.command, each.ended, each.began = started, ended, time.Now()
 	each.starting, each.ready = each.spec.StartupProbe != nil, each.spec.ReadinessProbe == nil
 	each.mutex.Unlock()
-	go each.readLines(reader)
+	go each.readLines(agent, reader)
 	go func() {
 		_ = started.Wait()
 		close(ended)
@@ -85,11 +85,14 @@ func (each *process) start(agent *Agent, volumes map[string]string) error {
 	return nil
 }
 
-func (each *process) readLines(reader io.ReadCloser) {
+func (each *process) readLines(agent *Agent, reader io.ReadCloser) {
 	defer reader.Close()
 	scanner := bufio.NewScanner(reader)
 	scanner.Buffer(make([]byte, 64*1024), 1024*1024)
 	for scanner.Scan() {
+		if agent.done.note(each.pod.object.Name, scanner.Text()) {
+			continue
+		}
 		each.mutex.Lock()
 		each.lines = append(each.lines, line{time.Now(), scanner.Text()})
 		if len(each.lines) > linesMax {

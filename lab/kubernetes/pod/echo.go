@@ -11,7 +11,11 @@ import (
 	"time"
 )
 
-// runEcho answers with the name of its pod and the length of the body. On SIGTERM it does what servers do that know
+// doneMark begins the line that says which POST the handler has carried out.
+const doneMark = "done "
+
+// runEcho answers with the name of its pod and the body, by HTTP/1 and by HTTP/2 without TLS. It writes the number of each POST that it carries out,
+// before it answers: such a request must not be repeated. On SIGTERM it does what servers do that know
 // nothing of load balancers: it stops listening at once, ends the requests that it has, and goes.
 func runEcho() error {
 	name, err := os.Hostname()
@@ -24,6 +28,10 @@ func runEcho() error {
 		if err != nil {
 			return
 		}
+		if number := request.Header.Get("Trial-Request"); number != "" && request.Method == http.MethodPost {
+			// One write is not mixed with that of another request.
+			os.Stdout.WriteString(doneMark + number + "\n")
+		}
 		response.Header().Set("Pod", name)
 		response.Write(body)
 	})
@@ -35,7 +43,9 @@ func runEcho() error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler}
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	signals := make(chan os.Signal, 1)

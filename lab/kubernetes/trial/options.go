@@ -24,6 +24,10 @@ type Options struct {
 	Routes int
 	// Services that these routes lead to.
 	Services int
+	// PreStop is for how many seconds pods serve before they are told to stop, in rollouts.
+	PreStop int
+	// Protocol to the pods in rollouts: h2c, or "" for HTTP/1.
+	Protocol string
 	// Outage is how long the API server is stopped.
 	Outage time.Duration
 }

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,7 +23,14 @@ func runScale(ctx context.Context, in *cluster.Cluster, options Options) error {
 
 // runSteps rolls the Deployment to each number of pods in turn, under load. A step to the same number replaces all pods.
 func runSteps(ctx context.Context, in *cluster.Cluster, options Options, first int, steps []int) error {
-	on, err := newSite(ctx, in, first)
+	lines := siteLines{}
+	if options.PreStop > 0 {
+		lines.lifecycle = fmt.Sprintf("lifecycle: {preStop: {sleep: {seconds: %d}}}", options.PreStop)
+	}
+	if options.Protocol != "" {
+		lines.protocol = ", appProtocol: kubernetes.io/" + options.Protocol
+	}
+	on, err := newSiteWith(ctx, in, first, lines)
 	if err != nil {
 		return err
 	}
@@ -45,5 +53,10 @@ func runSteps(ctx context.Context, in *cluster.Cluster, options Options, first i
 	if err := pause(ctx, time.Second); err != nil {
 		return err
 	}
-	return sending.end()
+	failed := sending.end()
+	// What pods have written is read soon after.
+	if err := pause(ctx, time.Second); err != nil {
+		return err
+	}
+	return errors.Join(failed, sending.judgePosts(in.Agent.DoneBy))
 }

@@ -17,10 +17,19 @@ import (
 
 // site is a Gateway with one route to a Deployment of echo servers without preStop.
 type site struct {
+	lines   siteLines
 	cluster *cluster.Cluster
 	applier *cluster.Applier
 	addr    string
 	probe   *probe
+}
+
+// siteLines are what differs between sites, as part of their YAML.
+type siteLines struct {
+	// protocol follows the port of the Service.
+	protocol string
+	// lifecycle belongs to the container of pods.
+	lifecycle string
 }
 
 const siteObjects = `apiVersion: v1
@@ -37,7 +46,7 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {name: echo, namespace: trial}
-spec: {selector: {app: echo}, ports: [{port: 80, targetPort: 3000}]}
+spec: {selector: {app: echo}, ports: [{port: 80, targetPort: 3000%s}]}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -74,15 +83,20 @@ spec:
         image: lab-echo
         args: [echo]
         readinessProbe: {tcpSocket: {port: 3000}, periodSeconds: 1}
+        %s
 `
 
 func newSite(ctx context.Context, in *cluster.Cluster, replicas int) (*site, error) {
+	return newSiteWith(ctx, in, replicas, siteLines{})
+}
+
+func newSiteWith(ctx context.Context, in *cluster.Cluster, replicas int, lines siteLines) (*site, error) {
 	applier, err := in.NewApplier()
 	if err != nil {
 		return nil, err
 	}
-	made := &site{cluster: in, applier: applier}
-	if err := applier.Text(ctx, []byte(siteObjects)); err != nil {
+	made := &site{lines: lines, cluster: in, applier: applier}
+	if err := applier.Text(ctx, fmt.Appendf(nil, siteObjects, lines.protocol)); err != nil {
 		return nil, err
 	}
 	if err := made.roll(ctx, replicas, 0); err != nil {
@@ -124,7 +138,7 @@ func (of *site) gatewayAddr(ctx context.Context) string {
 
 // roll applies the Deployment and returns when exactly its new pods are ready and no old one is left.
 func (of *site) roll(ctx context.Context, replicas, revision int) error {
-	if err := of.applier.Text(ctx, fmt.Appendf(nil, echoDeployment, replicas, revision)); err != nil {
+	if err := of.applier.Text(ctx, fmt.Appendf(nil, echoDeployment, replicas, revision, of.lines.lifecycle)); err != nil {
 		return err
 	}
 	for {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::kubernetes::{LoadBalancerPoint, none_if_null};
-use super::meta::{ObjectMeta, ResourceVersion};
+use super::meta::{ObjectMeta, ResourceVersion, StatusOwners};
 use super::shared_text::SharedText;
 
 /// The prefix of the annotations of ingress-nginx.
@@ -203,6 +203,8 @@ struct WrittenMeta {
     labels: BTreeMap<SharedText, SharedText>,
     resource_version: ResourceVersion,
     annotations: Option<Annotations>,
+    #[serde(rename = "managedFields")]
+    status_owners: StatusOwners,
 }
 
 impl WrittenMeta {
@@ -215,9 +217,18 @@ impl WrittenMeta {
             labels,
             resource_version,
             annotations,
+            status_owners,
             ..
         } = self;
-        let meta = ObjectMeta { namespace, name, generation, creation_timestamp, labels, resource_version };
+        let meta = ObjectMeta {
+            namespace,
+            name,
+            generation,
+            creation_timestamp,
+            labels,
+            resource_version,
+            status_owners,
+        };
         (meta, annotations.unwrap_or_default())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::shared_text::SharedText;
@@ -27,6 +28,56 @@ pub struct ObjectMeta {
     /// Which write of the object this is.
     #[serde(skip_serializing_if = "ResourceVersion::is_empty")]
     pub resource_version: ResourceVersion,
+    /// Who has written its status.
+    #[serde(rename = "managedFields", skip_serializing)]
+    pub status_owners: StatusOwners,
+}
+
+/// Which fields of the status of an object belong to which writer, by its managed fields. It is no part of what the object says.
+#[derive(Debug, Clone, Default, Eq, Deserialize)]
+#[serde(from = "Vec<ManagedEntry>")]
+pub struct StatusOwners(Box<[(SharedText, SharedText)]>);
+
+impl StatusOwners {
+    /// Whether this writer alone has written a field.
+    pub fn is_only(&self, writer: &str, field: &str) -> bool {
+        let mut owners = self.0.iter().filter(|(_, owned)| **owned == *field).peekable();
+        owners.peek().is_some() && owners.all(|(owner, _)| **owner == *writer)
+    }
+}
+
+impl PartialEq for StatusOwners {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+/// What one writer has written.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ManagedEntry {
+    manager: SharedText,
+    subresource: SharedText,
+    #[serde(rename = "fieldsV1")]
+    fields: ManagedFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ManagedFields {
+    #[serde(rename = "f:status")]
+    status: BTreeMap<SharedText, IgnoredAny>,
+}
+
+impl From<Vec<ManagedEntry>> for StatusOwners {
+    fn from(entries: Vec<ManagedEntry>) -> Self {
+        let of_status = entries.iter().filter(|entry| *entry.subresource == *"status");
+        let owned = of_status.flat_map(|entry| {
+            let names = entry.fields.status.keys().filter_map(|name| name.strip_prefix("f:"));
+            names.map(|name| (entry.manager.clone(), name.into()))
+        });
+        Self(owned.collect())
+    }
 }
 
 /// The version of an object. It is no part of what the object says: objects that differ in it alone are equal.

@@ -30,7 +30,7 @@ pub use kubernetes::{
     SliceEndpoint, ZoneHint,
 };
 pub use listener_set::*;
-pub use meta::{ObjectMeta, ResourceVersion};
+pub use meta::{ObjectMeta, ResourceVersion, StatusOwners};
 pub use reference_grant::*;
 pub use shared::*;
 pub use shared_text::SharedText;

@@ -11,7 +11,9 @@ use super::classes::is_ours;
 use super::compile::{CompiledIngress, compile};
 use super::hosts::HostTable;
 use super::servers::{IngressScope, certificate};
-use crate::api::{GatewayStatusAddress, IngressAddresses, IngressStatus, LoadBalancerPoint, SharedText};
+use crate::api::{
+    GatewayStatusAddress, Ingress, IngressAddresses, IngressStatus, LoadBalancerPoint, SharedText,
+};
 use crate::backends::Backend;
 use crate::settings::{GatewaySettings, IngressSettings};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
@@ -161,11 +163,12 @@ impl IngressState {
         reports
     }
 
-    /// The statuses that Ingresses do not have yet.
+    /// The statuses that Ingresses do not have yet. One that is another controller's now has no addresses of this one.
     pub(crate) fn statuses(
         &self,
         store: &ObjectStore,
         addresses: &[GatewayStatusAddress],
+        manager: &str,
     ) -> Vec<(ObjectKey, IngressStatus)> {
         let point = |address: &GatewayStatusAddress| {
             let is_name = address.r#type.as_deref() == Some("Hostname");
@@ -184,7 +187,14 @@ impl IngressState {
                 .get(*key)
                 .is_some_and(|ingress| ingress.status.as_deref().cloned().unwrap_or_default() != wanted)
         };
-        self.compiled.keys().filter(differs).map(|key| (key.clone(), wanted.clone())).collect()
+        let ours = self.compiled.keys().filter(differs).map(|key| (key.clone(), wanted.clone()));
+        let has_left = |(key, ingress): &(&ObjectKey, &Arc<Ingress>)| {
+            !self.compiled.contains_key(*key)
+                && ingress.metadata.status_owners.is_only(manager, "loadBalancer")
+                && ingress.status.as_deref().is_some_and(|status| !status.load_balancer.ingress.is_empty())
+        };
+        let left = store.ingresses.iter().filter(has_left);
+        ours.chain(left.map(|(key, _)| (key.clone(), IngressStatus::default()))).collect()
     }
 }
 

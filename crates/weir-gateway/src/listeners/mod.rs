@@ -147,11 +147,16 @@ impl GatewayListenerPlan {
     }
 }
 
+/// Whether a Gateway is of a class of this controller.
+pub(crate) fn has_our_class(gateway: &Gateway, store: &ObjectStore, settings: &GatewaySettings) -> bool {
+    let class = store.gateway_classes.get(&ObjectKey::new("", &gateway.spec.gateway_class_name));
+    class.is_some_and(|class| class.spec.controller_name == settings.controller_name)
+}
+
 /// The Gateways of the classes of this controller, oldest first.
 pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<GatewayPlan> {
     let is_ours = |gateway: &Gateway| {
-        let class = store.gateway_classes.get(&ObjectKey::new("", &gateway.spec.gateway_class_name));
-        let is_class = class.is_some_and(|class| class.spec.controller_name == settings.controller_name);
+        let is_class = has_our_class(gateway, store, settings);
         is_class && settings.served.as_ref().is_none_or(|served| *served == ObjectKey::of(&gateway.metadata))
     };
     let mut gateways: Vec<_> = store.gateways.values().filter(|gateway| is_ours(gateway)).collect();

@@ -6,5 +6,6 @@ mod golden;
 mod hostile;
 mod incremental;
 mod ingress;
+mod leaving;
 mod objects;
 mod rendering;

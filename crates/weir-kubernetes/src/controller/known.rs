@@ -11,6 +11,7 @@ use weir_gateway::api::{Gateway, GatewayClass, ListenerSet, SharedText};
 use weir_gateway::{ObjectKey, gateway_of_set};
 
 use super::objects::OwnedKind;
+use super::request::GatewayPods;
 
 /// A Gateway as the API server has it.
 #[derive(Debug, Clone)]
@@ -46,6 +47,11 @@ pub(crate) enum WatchedList {
     ListenerSets,
     Parameters,
     Owned(OwnedKind),
+}
+
+impl WatchedList {
+    /// How many lists there are beside those of owned objects.
+    const OTHERS: usize = 4;
 }
 
 /// What is kept of an object that the controller has made.
@@ -86,6 +92,8 @@ pub(crate) struct KnownCluster {
     sets: BTreeMap<ObjectKey, Arc<ListenerSet>>,
     owned: BTreeMap<(OwnedKind, ObjectKey), OwnedMark>,
     listed: BTreeSet<WatchedList>,
+    /// How many lists there are.
+    lists: usize,
     /// Gateways whose objects have to be compared.
     pub(crate) due_gateways: BTreeSet<ObjectKey>,
     /// Classes whose statuses have to be compared.
@@ -95,13 +103,15 @@ pub(crate) struct KnownCluster {
 }
 
 impl KnownCluster {
-    pub(crate) fn new(controller_name: &str) -> Self {
-        Self { controller_name: controller_name.into(), are_accounts_due: true, ..Self::default() }
+    pub(crate) fn new(pods: &GatewayPods) -> Self {
+        let controller_name = pods.controller_name.clone();
+        let lists = OwnedKind::made(pods).count() + WatchedList::OTHERS;
+        Self { controller_name, lists, are_accounts_due: true, ..Self::default() }
     }
 
     /// Whether everything that is watched has been listed: before that, nothing may be judged.
     pub(crate) fn is_listed(&self) -> bool {
-        self.listed.len() == OwnedKind::ALL.len() + 4
+        self.listed.len() == self.lists
     }
 
     /// Whether a class is that of this controller.

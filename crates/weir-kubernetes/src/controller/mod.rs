@@ -9,6 +9,7 @@ mod known;
 mod objects;
 mod pods;
 mod request;
+mod accounts;
 mod names;
 
 use std::path::PathBuf;
@@ -17,12 +18,13 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use known::KnownCluster;
 use reconcile::Reconciler;
 pub use request::GatewayPods;
 
-use crate::election::{Election, ElectionSettings};
+use crate::election::{ElectionSettings, take_part};
 use crate::source::find_server;
 
 /// Events that come together are taken together.
@@ -66,9 +68,14 @@ pub async fn run(
     let client = client.map_err(ControllerError::NoServer)?;
     let (stopping, stopped) = watch::channel(false);
     let (leads, leadership) = watch::channel(settings.election.is_none());
-    let election = elect(client.clone(), settings.election.clone(), leads, stopped);
+    let election = take_part(client.clone(), settings.election.clone(), leads, stopped);
+    // All that it knows is read anew after a panic.
+    let make = || reconcile(client.clone(), settings.clone(), leadership.clone());
     let reconciling = async {
-        reconcile(client, settings, leadership, stop).await;
+        tokio::select! {
+            () = weir_tasks::keep("the objects of Gateways", make) => {}
+            () = stop => {}
+        }
         let _ended = stopping.send(true);
     };
     // The election ends last: it gives up the lease.
@@ -76,39 +83,24 @@ pub async fn run(
     Ok(())
 }
 
-/// Takes part in the election, if there is one, until `stopped`.
-async fn elect(
-    client: Client,
-    settings: Option<ElectionSettings>,
-    leads: watch::Sender<bool>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    match settings {
-        Some(settings) => Election::new(client, settings).run(&leads, stopped).await,
-        None => {
-            let _stopped = stopped.wait_for(|stopped| *stopped).await;
-            drop(leads);
-        }
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 
 /// Keeps all objects as they are to be, while this process leads.
-async fn reconcile(
-    client: Client,
-    settings: ControllerSettings,
-    mut leadership: watch::Receiver<bool>,
-    stop: impl Future<Output = ()>,
-) {
-    let mut stop = std::pin::pin!(stop);
-    let mut events = std::pin::pin!(watches::all(&client));
-    let mut cluster = KnownCluster::new(&settings.pods.controller_name);
+async fn reconcile(client: Client, settings: ControllerSettings, mut leadership: watch::Receiver<bool>) {
+    let mut events = std::pin::pin!(watches::all(&client, &settings.pods));
+    let mut cluster = KnownCluster::new(&settings.pods);
     let mut reconciler = Reconciler::new(client, settings);
     let mut retry_pause = RETRY_PAUSE_MIN;
     let mut has_failed = false;
     loop {
+        let accounts_due = reconciler.accounts_due().filter(|_| *leadership.borrow());
         tokio::select! {
             biased;
-            () = &mut stop => return,
             changed = leadership.changed() => {
                 if changed.is_err() {
                     return;
@@ -117,6 +109,7 @@ async fn reconcile(
                 cluster.note_all();
             }
             () = tokio::time::sleep(retry_pause), if has_failed => {}
+            () = sleep_until(accounts_due), if accounts_due.is_some() => cluster.are_accounts_due = true,
             event = events.next() => match event {
                 Some(Ok(event)) => cluster.take(event),
                 Some(Err(error)) => {

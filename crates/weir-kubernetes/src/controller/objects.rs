@@ -1,11 +1,12 @@
-//! From a Gateway to the objects that run it: account, access, configuration, Service, disruption budget, Deployment. Pure.
+//! From a Gateway to the objects that run it: account, access, configuration, network policy, Service, disruption budget,
+//! Deployment. Pure.
 
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use weir_gateway::api::Gateway;
 
 use super::pods;
-use super::request::GatewayRequest;
+use super::request::{GatewayPods, GatewayRequest};
 
 /// A kind of object that the controller makes for a Gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,21 +14,29 @@ pub(crate) enum OwnedKind {
     ServiceAccount,
     ConfigMap,
     RoleBinding,
+    NetworkPolicy,
     Service,
     PodDisruptionBudget,
     Deployment,
 }
 
 impl OwnedKind {
-    /// In the order in which they are made: a pod finds its account and its configuration.
-    pub(crate) const ALL: [Self; 6] = [
+    /// In the order in which they are made: a pod finds its account and its configuration, and no pod starts without its policy.
+    pub(crate) const ALL: [Self; 7] = [
         Self::ServiceAccount,
         Self::ConfigMap,
         Self::RoleBinding,
+        Self::NetworkPolicy,
         Self::Service,
         Self::PodDisruptionBudget,
         Self::Deployment,
     ];
+
+    /// Those that each Gateway has.
+    pub(crate) fn made(pods: &GatewayPods) -> impl Iterator<Item = Self> + use<> {
+        let has_policies = pods.has_network_policies;
+        Self::ALL.into_iter().filter(move |kind| has_policies || *kind != Self::NetworkPolicy)
+    }
 
     /// Group, version, kind and plural.
     pub(crate) fn names(self) -> [&'static str; 4] {
@@ -35,6 +44,7 @@ impl OwnedKind {
             Self::ServiceAccount => ["", "v1", "ServiceAccount", "serviceaccounts"],
             Self::ConfigMap => ["", "v1", "ConfigMap", "configmaps"],
             Self::RoleBinding => ["rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"],
+            Self::NetworkPolicy => ["networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"],
             Self::Service => ["", "v1", "Service", "services"],
             Self::PodDisruptionBudget => ["policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"],
             Self::Deployment => ["apps", "v1", "Deployment", "deployments"],
@@ -91,13 +101,29 @@ impl GatewayRequest<'_> {
                 },
                 "subjects": [{ "kind": "ServiceAccount", "name": self.name(), "namespace": self.namespace() }],
             })),
+            OwnedKind::NetworkPolicy => Some(self.network_policy()),
             OwnedKind::Service => self.service(),
             OwnedKind::PodDisruptionBudget => Some(json!({
                 "spec": { "maxUnavailable": 1, "selector": { "matchLabels": self.selector() } },
             })),
             OwnedKind::Deployment => Some(pods::deployment(self)),
         };
-        OwnedKind::ALL.into_iter().filter_map(|kind| Some(self.object(kind, fields(kind)?))).collect()
+        OwnedKind::made(self.settings).filter_map(|kind| Some(self.object(kind, fields(kind)?))).collect()
+    }
+
+    /// The ports of the listeners are open to everything that reaches the pods, the admin listener to pods of the cluster. Connections to servers
+    /// are not restricted: a Service can have endpoints anywhere.
+    fn network_policy(&self) -> Value {
+        let port = |number: u16| json!({ "protocol": "TCP", "port": number });
+        let listeners: Vec<Value> = self.all_ports().iter().map(|known| port(known.number)).collect();
+        let admin = json!({ "ports": [port(self.admin_port())], "from": [{ "namespaceSelector": {} }] });
+        // A rule without ports would open all of them.
+        let listeners = (!listeners.is_empty()).then(|| json!({ "ports": listeners }));
+        json!({ "spec": {
+            "podSelector": { "matchLabels": self.selector() },
+            "policyTypes": ["Ingress"],
+            "ingress": listeners.into_iter().chain([admin]).collect::<Vec<Value>>(),
+        } })
     }
 
     /// `None`: without ports there is no Service.

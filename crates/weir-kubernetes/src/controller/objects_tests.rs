@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use weir_gateway::GatewayParameters;
 use weir_gateway::api::Gateway;
 
 use super::*;
-use crate::controller::request::{GATEWAY_LABEL, GatewayPods, MANAGER, MANAGER_LABEL};
+use crate::controller::request::{GATEWAY_LABEL, MANAGER, MANAGER_LABEL};
 
 fn gateway(fields: Value) -> Gateway {
     let mut spec = json!({
@@ -38,14 +39,19 @@ fn parameters(pairs: &[(&str, &str)]) -> GatewayParameters {
         .expect("they are sound")
 }
 
-fn objects(gateway: &Gateway, parameters: &GatewayParameters) -> Vec<OwnedObject> {
-    let settings = GatewayPods {
+fn settings() -> GatewayPods {
+    GatewayPods {
         controller_name: "weir.dev/gateway".into(),
         image: "weir:test".into(),
         pull_secrets: vec!["registry".into()],
         namespace_role: "weir-gateway-namespace".into(),
         has_all_secrets: false,
-    };
+        has_network_policies: true,
+    }
+}
+
+fn objects(gateway: &Gateway, parameters: &GatewayParameters) -> Vec<OwnedObject> {
+    let settings = settings();
     GatewayRequest { gateway, uid: "u-1", parameters, settings: &settings, ports_of_sets: BTreeMap::new() }
         .objects()
 }
@@ -97,6 +103,7 @@ fn every_object_has_the_form_of_its_kind_and_belongs_to_its_gateway() {
             OwnedKind::ServiceAccount => assert_is::<ServiceAccount>(&object.value),
             OwnedKind::ConfigMap => assert_is::<ConfigMap>(&object.value),
             OwnedKind::RoleBinding => assert_is::<RoleBinding>(&object.value),
+            OwnedKind::NetworkPolicy => assert_is::<NetworkPolicy>(&object.value),
             OwnedKind::Service => assert_is::<Service>(&object.value),
             OwnedKind::PodDisruptionBudget => assert_is::<PodDisruptionBudget>(&object.value),
             OwnedKind::Deployment => assert_is::<Deployment>(&object.value),
@@ -133,6 +140,59 @@ fn a_gateway_without_usable_ports_has_no_service() {
     let gateway = gateway(json!({ "listeners": [{ "name": "dns", "port": 53, "protocol": "UDP" }] }));
     let kinds = objects(&gateway, &GatewayParameters::default()).into_iter().map(|object| object.kind);
     assert!(!kinds.collect::<Vec<_>>().contains(&OwnedKind::Service));
+}
+
+#[test]
+fn the_network_policy_opens_all_ports_of_listeners_and_the_admin_listener_to_the_cluster() {
+    let gateway = gateway(json!({}));
+    let (settings, parameters) = (settings(), GatewayParameters::default());
+    let ports_of_sets = BTreeMap::from([(8443, "TLS".into())]);
+    let request = GatewayRequest {
+        gateway: &gateway,
+        uid: "u-1",
+        parameters: &parameters,
+        settings: &settings,
+        ports_of_sets,
+    };
+    let objects = request.objects();
+    let spec = |kind| &objects.iter().find(|object| object.kind == kind).expect("it is made").value["spec"];
+    let policy = spec(OwnedKind::NetworkPolicy);
+    let port = |number: u16| json!({ "protocol": "TCP", "port": number });
+    assert_eq!(
+        policy["ingress"],
+        json!([
+            { "ports": [port(80), port(443), port(8443)] },
+            { "ports": [port(9000)], "from": [{ "namespaceSelector": {} }] },
+        ])
+    );
+    assert_eq!(policy["policyTypes"], json!(["Ingress"]));
+    let service: Vec<&Value> = spec(OwnedKind::Service)["ports"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|port| &port["targetPort"])
+        .collect();
+    assert_eq!(json!(service), json!([80, 443, 8443]));
+    let labels = &spec(OwnedKind::Deployment)["template"]["metadata"]["labels"];
+    for (key, value) in policy["podSelector"]["matchLabels"].as_object().expect("a selector") {
+        assert_eq!(labels[key], *value);
+    }
+}
+
+#[test]
+fn a_network_policy_without_listeners_does_not_open_every_port() {
+    let gateway = gateway(json!({ "listeners": [{ "name": "dns", "port": 53, "protocol": "UDP" }] }));
+    let policy = one(OwnedKind::NetworkPolicy, &gateway, &GatewayParameters::default());
+    let rules = policy["spec"]["ingress"].as_array().expect("rules");
+    assert_eq!(rules.len(), 1);
+    assert_eq!(rules[0]["ports"][0]["port"], 9000);
+}
+
+#[test]
+fn a_controller_without_the_right_makes_no_network_policy() {
+    let settings = GatewayPods { has_network_policies: false, ..settings() };
+    assert!(!OwnedKind::made(&settings).any(|kind| kind == OwnedKind::NetworkPolicy));
+    assert_eq!(OwnedKind::made(&settings).count(), OwnedKind::ALL.len() - 1);
 }
 
 #[test]

@@ -7,12 +7,14 @@ use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use weir_gateway::api::{ConfigMap, Gateway, SharedText};
+use tokio::time::Instant;
+use weir_gateway::api::{ConfigMap, Gateway};
 use weir_gateway::{
-    GatewayParameters, GatewaySettings, KubernetesObject, ObjectKey, ObjectKind, ObjectStatus, Translator,
+    GatewayParameters, GatewaySettings, KubernetesObject, ObjectKey, ObjectKind, StatusUpdate, Translator,
 };
 
 use super::ControllerSettings;
+use super::accounts::{AccountPlace, BoundAccounts};
 use super::known::{KnownCluster, KnownGateway};
 use super::objects::{OwnedKind, OwnedObject, is_owned_by};
 use super::request::{GatewayRequest, MANAGER};
@@ -27,11 +29,18 @@ pub(crate) struct Reconciler {
     settings: ControllerSettings,
     /// What was logged last of each Gateway, so that a failure that lasts is logged once.
     logged: std::collections::BTreeMap<ObjectKey, ReconcileFailure>,
+    accounts: BoundAccounts,
 }
 
 impl Reconciler {
     pub(crate) fn new(client: Client, settings: ControllerSettings) -> Self {
-        Self { client, settings, logged: std::collections::BTreeMap::new() }
+        let (logged, accounts) = (std::collections::BTreeMap::new(), BoundAccounts::default());
+        Self { client, settings, logged, accounts }
+    }
+
+    /// When the accounts are to be looked at again.
+    pub(crate) fn accounts_due(&self) -> Option<Instant> {
+        self.accounts.due()
     }
 
     /// Does what is due; what fails stays due. Returns whether nothing has failed.
@@ -80,7 +89,7 @@ impl Reconciler {
 
     /// Makes the objects of a Gateway as they are to be.
     async fn apply_gateway(&self, cluster: &KnownCluster, key: &ObjectKey) -> Result<(), ReconcileFailure> {
-        let Some(known) = cluster.served(key) else { return Ok(()) };
+        let Some(known) = cluster.served(key) else { return self.withdraw(cluster, key).await };
         let map = self.parameters_of(&known.gateway).await?;
         let parameters = match GatewayParameters::of(&known.gateway, |_| map.as_ref()) {
             Ok(parameters) => parameters,
@@ -125,6 +134,23 @@ impl Reconciler {
         }
         let apply = PatchParams::apply(MANAGER).force();
         api.patch(&object.name, &apply, &Patch::Apply(&object.value)).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Takes back what was told of a Gateway that is of no class of this controller any more: its pods may be gone.
+    async fn withdraw(&self, cluster: &KnownCluster, key: &ObjectKey) -> Result<(), ReconcileFailure> {
+        let Some(known) = cluster.gateways.get(key).filter(|known| !known.is_ending) else { return Ok(()) };
+        let mut translator = self.translator(Some(key.clone()));
+        for class in cluster.classes.values() {
+            translator.upsert(&KubernetesObject::GatewayClass(class.clone()));
+        }
+        translator.upsert(&KubernetesObject::Gateway(known.gateway.clone()));
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &key.namespace, &gateway_resource());
+        let statuses = translator.translate(&Timestamp::now().to_string()).statuses;
+        for update in statuses.iter().filter(|update| update.kind == ObjectKind::Gateway) {
+            write_status(&api, update, WrittenVersion::Known).await?;
+        }
         Ok(())
     }
 
@@ -180,10 +206,8 @@ impl Reconciler {
             translator.upsert(&KubernetesObject::from(map));
         }
         let statuses = translator.translate(&Timestamp::now().to_string()).statuses;
-        for update in statuses.into_iter().filter(|update| update.kind == ObjectKind::Gateway) {
-            if let ObjectStatus::Gateway(status) = update.status {
-                write_status(&api, &key.name, json!(status)).await?;
-            }
+        for update in statuses.iter().filter(|update| update.kind == ObjectKind::Gateway) {
+            write_status(&api, update, WrittenVersion::Any).await?;
         }
         Ok(())
     }
@@ -198,9 +222,7 @@ impl Reconciler {
         translator.upsert(&KubernetesObject::GatewayClass(class.clone()));
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &class_resource());
         for update in translator.translate(&Timestamp::now().to_string()).statuses {
-            if let ObjectStatus::GatewayClass(status) = update.status {
-                write_status(&api, &key.name, json!(status)).await?;
-            }
+            write_status(&api, &update, WrittenVersion::Any).await?;
         }
         Ok(())
     }
@@ -210,9 +232,9 @@ impl Reconciler {
         Translator::new(GatewaySettings { controller_name, served, ..GatewaySettings::default() })
     }
 
-    /// Gives the accounts of all Gateways the right to read routes, and takes it from those that are gone.
-    async fn bind_accounts(&self, cluster: &KnownCluster) -> Result<(), ReconcileFailure> {
-        let accounts: BTreeSet<(SharedText, String)> = cluster
+    /// Gives the accounts of all Gateways the right to read routes, and takes it from those that have been gone for a while.
+    async fn bind_accounts(&mut self, cluster: &KnownCluster) -> Result<(), ReconcileFailure> {
+        let served: BTreeSet<AccountPlace> = cluster
             .all_served()
             .map(|known| {
                 let meta = &known.gateway.metadata;
@@ -220,7 +242,7 @@ impl Reconciler {
                 (meta.namespace.clone(), name)
             })
             .collect();
-        let subjects = accounts.into_iter().map(
+        let subjects = self.accounts.wanted(served, Instant::now()).into_iter().map(
             |(namespace, name)| json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name }),
         );
         let binding =
@@ -235,8 +257,25 @@ impl Reconciler {
     }
 }
 
-async fn write_status(api: &Api<DynamicObject>, name: &str, status: Value) -> Result<(), ReconcileFailure> {
-    let change = json!({ "status": status });
-    let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&change)).await;
+/// For which version of its object a status is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WrittenVersion {
+    Any,
+    /// The one that is known: others write it, too.
+    Known,
+}
+
+async fn write_status(
+    api: &Api<DynamicObject>,
+    update: &StatusUpdate,
+    version: WrittenVersion,
+) -> Result<(), ReconcileFailure> {
+    let mut change = json!({ "status": update.status.patch() });
+    if version == WrittenVersion::Known {
+        change["metadata"] = json!({ "resourceVersion": update.version.as_str() });
+    }
+    let parameters =
+        PatchParams { field_manager: Some(update.manager.to_string()), ..PatchParams::default() };
+    let written = api.patch_status(&update.key.name, &parameters, &Patch::Merge(&change)).await;
     written.map(drop).map_err(|error| format!("its status cannot be written: {error}"))
 }

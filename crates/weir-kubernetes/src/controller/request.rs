@@ -40,6 +40,8 @@ pub struct GatewayPods {
     /// Whether pods read the Secrets of all namespaces, for listeners that refer to other ones. Any pod in the namespace of a Gateway can have
     /// the rights of its account, so that this suits clusters whose tenants trust each other.
     pub has_all_secrets: bool,
+    /// Whether each Gateway has a NetworkPolicy. Without it the controller needs no right to any.
+    pub has_network_policies: bool,
 }
 
 /// A Gateway, and what is wanted beside it.

@@ -17,7 +17,7 @@ use weir_gateway::api::{GROUP, Gateway, GatewayClass, ListenerSet};
 
 use super::known::{ClusterEvent, KnownGateway, OwnedMark, WatchedList};
 use super::objects::OwnedKind;
-use super::request::{MANAGER, MANAGER_LABEL};
+use super::request::{GatewayPods, MANAGER, MANAGER_LABEL};
 
 /// What a stream yields: an event, or why a watch does not work at the moment.
 pub(crate) type WatchedEvent = Result<ClusterEvent, String>;
@@ -40,7 +40,7 @@ fn set_resource() -> ApiResource {
 }
 
 /// All of them.
-pub(crate) fn all(client: &Client) -> impl Stream<Item = WatchedEvent> + use<> {
+pub(crate) fn all(client: &Client, pods: &GatewayPods) -> impl Stream<Item = WatchedEvent> + use<> {
     let api = |resource: &ApiResource| Api::<DynamicObject>::all_with(client.clone(), resource);
     let metadata =
         |resource: &ApiResource| Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), resource);
@@ -66,7 +66,7 @@ pub(crate) fn all(client: &Client) -> impl Stream<Item = WatchedEvent> + use<> {
             ClusterEvent::Parameters,
         ),
     ];
-    for kind in OwnedKind::ALL {
+    for kind in OwnedKind::made(pods) {
         let selected = config().labels(&format!("{MANAGER_LABEL}={MANAGER}"));
         streams.push(events(
             watch(metadata(&resource(kind.names())), selected),

@@ -310,7 +310,14 @@ impl Cluster {
         }
         let mut next = known.clone();
         match method {
-            "PATCH" if is_status => next["status"] = body["status"].take(),
+            "PATCH" if is_status => {
+                let mut status = body["status"].take();
+                // It is a merge patch.
+                if let Value::Object(fields) = &mut status {
+                    fields.retain(|_, value| !value.is_null());
+                }
+                next["status"] = status;
+            }
             _ => next = body,
         }
         self.put(&place.0, next);
