@@ -126,6 +126,10 @@ def reboot():
 def booted():
     a.start(); mend()
 
+def dropped():
+    """Packets that the kernel dropped, in all namespaces, since it had no CPU time for them (net.core.netdev_max_backlog)."""
+    return sum(int(line.split()[1], 16) for line in open("/proc/net/softnet_stat"))
+
 EVENTS = {
     "host dead": (cut, mend),
     "Weir killed": (kill, a.start),
@@ -139,13 +143,15 @@ EVENTS = {
 only = sys.argv[4:] or list(EVENTS)
 with open(folder / "results.csv", "a", newline="") as file:
     rows = csv.writer(file)
-    rows.writerow(["event", "run", "requests", "failed", "longest gap ms", "begins ms", "first failed ms", "tunnels cut", "by node", "errors"])
+    rows.writerow(["event", "run", "requests", "failed", "longest gap ms", "begins ms", "first failed ms", "tunnels cut", "dropped", "by node", "errors"])
     def load(event, run, act):
+        before = dropped()
         seconds = SECONDS + (3 if event.startswith(("hand-over", "stop", "take-back", "failback")) else 0)
         runner = subprocess.Popen(spaces["client"].enter(client, f"{VIP}:80", str(RATE), str(seconds)), stdout=subprocess.PIPE, text=True)
         time.sleep(BEFORE)
         act()
         line = runner.communicate()[0].strip().split(",", 7)
+        line.insert(6, str(dropped() - before))
         rows.writerow([event, run, *line]); file.flush()
         print(event, run, *line)
     settle()

@@ -16,10 +16,13 @@ use crate::harness::namespace::{Namespace, Network};
 use crate::harness::origin::ok;
 use crate::harness::watchdog::WATCHDOG;
 use crate::harness::websocket::{assert_byte_comes_back, open_tunnel, switch_and_return_bytes};
-use crate::harness::{Client, End, Gate, Origin};
+use crate::harness::{Client, End, Gate, Origin, eventually};
 
 /// The client, the third machine of the network.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
+
+/// More than keepalived needs for it here, with an advertisement each second.
+const ADDRESS_MOVES: &str = "8s";
 
 /// Two nodes that forward, and a client.
 struct Pair {
@@ -40,7 +43,7 @@ impl Pair {
             forward_to(other, machine);
             let origin = machine.inside(|| waiting_origin(answers.clone()));
             let more = format!(
-                "upstream.app.servers = [\"{}\"]\n[[listener.web.route]]\npath = \"/app/\"\nupstream = \"app\"\n\
+                "process.stop_delay = \"{ADDRESS_MOVES}\"\nupstream.app.servers = [\"{}\"]\n[[listener.web.route]]\npath = \"/app/\"\nupstream = \"app\"\n\
                  [[listener.web.route]]\npath = \"/socket\"\nupstream = \"app\"\n",
                 origin.address()
             );
@@ -102,12 +105,22 @@ fn connect_from(port: u16) -> Client {
     Client::over(socket.into())
 }
 
+/// What `nft list` says of an object in the table of the example.
+fn listed(machine: &Namespace, kind: &str, name: &str) -> String {
+    let mut command = foreign_command("nft");
+    command.args(["list", kind, "ip", "pair", name]);
+    machine.inside(|| output_of(command))
+}
+
+/// Whether packets of unknown connections go from this node to the other one.
+fn forwards(machine: &Namespace) -> bool {
+    listed(machine, "set", "forwards").contains("elements")
+}
+
 /// How often the rules of a node have sent packets on, and back.
 fn counted(machine: &Namespace) -> [String; 2] {
     ["forwarded", "returned"].map(|name| {
-        let mut command = foreign_command("nft");
-        command.args(["list", "counter", "ip", "pair", name]);
-        let text = machine.inside(|| output_of(command));
+        let text = listed(machine, "counter", name);
         text.split_whitespace().skip_while(|word| *word != "packets").nth(1).unwrap_or_default().to_owned()
     })
 }
@@ -208,6 +221,7 @@ fn clients_of_a_dead_node_are_told_at_once() {
     // A planned change before, and the way back, are over.
     pair.hand_over();
     pair.take_back();
+    eventually("the second node forwards no more", || !forwards(&pair.network.machines[1]));
     let mut tunnel = pair.tunnel();
     pair.network.cut(0);
     pair.wait_until_serves("b");
