@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const TUNNELS: u32 = 20;
 const TUNNEL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether the echo came until the end.
+/// Exchanges bytes until the end, or an error.
 fn tunnel(address: SocketAddr, end: Instant) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     while Instant::now() < end {
@@ -74,7 +74,10 @@ fn main() {
     let tunnels: Vec<_> = (0..TUNNELS)
         .map(|_| {
             let address = SocketAddr::new(address.ip(), 443);
-            thread::spawn(move || tunnel(address, start + Duration::from_secs_f64(seconds)))
+            thread::spawn(move || {
+                let ended = tunnel(address, start + Duration::from_secs_f64(seconds));
+                ended.map_err(|error| format!("tunnel after {} ms: {error}", (Instant::now() - start).as_millis()))
+            })
         })
         .collect();
     let results = Arc::new(Mutex::new(Vec::new()));
@@ -112,7 +115,8 @@ fn main() {
     for thread in threads {
         thread.join().expect("no thread panics");
     }
-    let cut = tunnels.into_iter().map(|tunnel| tunnel.join().expect("no thread panics")).filter(Result::is_err).count();
+    let tunnels = tunnels.into_iter().map(|tunnel| tunnel.join().expect("no thread panics"));
+    let cut: Vec<String> = tunnels.filter_map(Result::err).collect();
     let mut results = std::mem::take(&mut *results.lock().expect("all have ended"));
     results.sort_by_key(|(_, ended, _)| *ended);
     let (mut last, mut gap, mut at) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -135,13 +139,14 @@ fn main() {
         }
     }
     println!(
-        "{},{},{:.0},{:.0},{},{cut},{},{}",
+        "{},{},{:.0},{:.0},{},{},{},{}",
         results.len(),
         errors.values().sum::<u32>(),
         gap.as_secs_f64() * 1e3,
         at.as_secs_f64() * 1e3,
         first_failed.map_or_else(String::new, |at: Duration| format!("{:.0}", at.as_secs_f64() * 1e3)),
+        cut.len(),
         by_node.iter().map(|(node, count)| format!("{node} {count}")).collect::<Vec<_>>().join(" "),
-        errors.iter().map(|(error, count)| format!("{count}x {error}")).collect::<Vec<_>>().join("; "),
+        errors.iter().map(|(error, count)| format!("{count}x {error}")).chain(cut).collect::<Vec<_>>().join("; "),
     );
 }

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::node::{
-    Node, PATIENCE, SHARED, example, forward_to, responding_at, set_kernel, wait_until_serves,
+    EXAMPLES, Node, PATIENCE, SHARED, example, forward_to, responding_at, set_kernel, wait_until_serves,
 };
 use crate::harness::foreign_program::{foreign_command, output_of};
 use crate::harness::namespace::{Namespace, Network};
@@ -28,7 +28,7 @@ const ADDRESS_MOVES: &str = "8s";
 struct Pair {
     network: Network,
     a: Node,
-    b: Node,
+    _b: Node,
     /// Of each node: a tunnel at `/socket`, and one response that waits for `answers`.
     _origins: [Origin; 2],
     answers: Gate,
@@ -51,7 +51,7 @@ impl Pair {
         };
         let (a, of_a) = start("a", &network.machines[0], "192.0.2.2", &of_a);
         let (b, of_b) = start("b", &network.machines[1], "192.0.2.1", &of_b);
-        let pair = Pair { network, a, b, _origins: [of_a, of_b], answers };
+        let pair = Pair { network, a, _b: b, _origins: [of_a, of_b], answers };
         pair.wait_until_serves("a");
         Some(pair)
     }
@@ -222,13 +222,14 @@ fn clients_of_a_dead_node_are_told_at_once() {
     pair.hand_over();
     pair.take_back();
     eventually("the second node forwards no more", || !forwards(&pair.network.machines[1]));
+    let forwarded = counted(&pair.network.machines[1])[0].clone();
     let mut tunnel = pair.tunnel();
     pair.network.cut(0);
     pair.wait_until_serves("b");
     tunnel.send("x");
     assert_eq!(tunnel.take_to_end(), (Vec::new(), End::Reset));
     assert_eq!(answer_to_unknown(pair.client(), 42_000), Some(RST));
-    assert_eq!(counted(&pair.network.machines[1])[0], "0");
+    assert_eq!(counted(&pair.network.machines[1])[0], forwarded);
 }
 
 #[test]
@@ -264,4 +265,33 @@ fn a_syn_cookie_is_no_packet_of_an_unknown_connection() {
     // Also while the other node is restarted.
     pair.network.cut(0);
     assert_eq!(responding_at(SHARED, pair.client()).as_deref(), Some("b"));
+}
+
+#[test]
+fn the_rules_for_ipv6_are_those_for_ipv4() {
+    let Some(network) = Network::of(1) else { return };
+    let [of_4, of_6] = ["forward", "forward-ipv6"].map(|name| {
+        let path = format!("{EXAMPLES}/{name}.nft");
+        let mut command = foreign_command("nft");
+        command.arg("-f").arg(&path);
+        network.machines[0].inside(|| output_of(command));
+        std::fs::read_to_string(path).expect("it is there")
+    });
+    let mut translated = of_4.replace("# For nft(8)", "# As forward.nft, for an address of IPv6. For nft(8)");
+    for (of_4, of_6) in [
+        // Advertisements come from the link-local address of the other node.
+        ("ip protocol vrrp ip saddr $other ", "meta l4proto vrrp "),
+        ("ip protocol vrrp", "meta l4proto vrrp"),
+        ("icmp type destination-unreachable", "icmpv6 type { destination-unreachable, packet-too-big }"),
+        ("\"fragmentation needed\"", "\"packet too big\""),
+        ("table ip pair", "table ip6 pair"),
+        ("ip dscp", "ip6 dscp"),
+        ("ip daddr", "ip6 daddr"),
+        ("192.0.2.", "2001:db8::"),
+        ("net.ipv4.fwmark_reflect", "net.ipv6.fwmark_reflect"),
+    ] {
+        assert!(translated.contains(of_4), "{of_4:?} is gone");
+        translated = translated.replace(of_4, of_6);
+    }
+    assert_eq!(of_6, translated);
 }
