@@ -121,7 +121,11 @@ const PACKAGES: &[DebianPackage] = &[
     DebianPackage { name: "keepalived", program: "keepalived", reason: "step `tests`: a pair of nodes" },
     DebianPackage { name: "bird2", program: "bird", reason: "step `tests`: anycast by BGP" },
     DebianPackage { name: "iproute2", program: "ip", reason: "step `tests`: network namespaces" },
-    DebianPackage { name: "nftables", program: "nft", reason: "step `kubernetes`: addresses of Services" },
+    DebianPackage {
+        name: "nftables",
+        program: "nft",
+        reason: "steps `tests` and `kubernetes`: rules of a pair, addresses of Services",
+    },
     DebianPackage { name: "redis-server", program: "redis-server", reason: "step `tests`: examples/redis" },
     DebianPackage {
         name: "redis-tools",

@@ -3,6 +3,8 @@
 mod hand_over;
 mod announcements;
 mod failover;
+mod forwarding;
 mod anycast;
 mod same_server;
 mod shared_limits;
+mod node;

@@ -1,7 +1,7 @@
 //! Sends requests at a fixed rate and counts the failed ones and the longest time without a response.
 //!
-//! client ADDRESS RATE SECONDS: half of the requests over kept connections, half over new ones. One line: sent, failed, longest gap in ms, when it
-//! began after the start in ms, when the first failed request began, responses by node, errors.
+//! client ADDRESS RATE SECONDS: half of the requests over kept connections, half over new ones, and tunnels at port 443. One line: sent, failed,
+//! longest gap in ms, when it began after the start in ms, when the first failed request began, tunnels cut, responses by node, errors.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,6 +13,22 @@ use std::time::{Duration, Instant};
 /// As many as requests may wait at once: 2 000 a second for `PATIENCE`.
 const THREADS: u32 = 640;
 const PATIENCE: Duration = Duration::from_millis(300);
+/// Connections that carry a byte and its echo every `TUNNEL_INTERVAL`.
+const TUNNELS: u32 = 20;
+const TUNNEL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Exchanges bytes until the end, or an error.
+fn tunnel(address: SocketAddr, end: Instant) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    while Instant::now() < end {
+        stream.write_all(b"x")?;
+        stream.read_exact(&mut [0])?;
+        thread::sleep(TUNNEL_INTERVAL);
+    }
+    Ok(())
+}
 
 fn fetch(kept: &mut Option<TcpStream>, address: SocketAddr, keeps: bool) -> Result<char, String> {
     let mut stream = match kept.take() {
@@ -55,6 +71,15 @@ fn main() {
     let rate: f64 = arguments[2].parse().expect("a rate");
     let seconds: f64 = arguments[3].parse().expect("seconds");
     let start = Instant::now() + Duration::from_millis(100);
+    let tunnels: Vec<_> = (0..TUNNELS)
+        .map(|_| {
+            let address = SocketAddr::new(address.ip(), 443);
+            thread::spawn(move || {
+                let ended = tunnel(address, start + Duration::from_secs_f64(seconds));
+                ended.map_err(|error| format!("tunnel after {} ms: {error}", (Instant::now() - start).as_millis()))
+            })
+        })
+        .collect();
     let results = Arc::new(Mutex::new(Vec::new()));
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
@@ -90,6 +115,8 @@ fn main() {
     for thread in threads {
         thread.join().expect("no thread panics");
     }
+    let tunnels = tunnels.into_iter().map(|tunnel| tunnel.join().expect("no thread panics"));
+    let cut: Vec<String> = tunnels.filter_map(Result::err).collect();
     let mut results = std::mem::take(&mut *results.lock().expect("all have ended"));
     results.sort_by_key(|(_, ended, _)| *ended);
     let (mut last, mut gap, mut at) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -112,13 +139,14 @@ fn main() {
         }
     }
     println!(
-        "{},{},{:.0},{:.0},{},{},{}",
+        "{},{},{:.0},{:.0},{},{},{},{}",
         results.len(),
         errors.values().sum::<u32>(),
         gap.as_secs_f64() * 1e3,
         at.as_secs_f64() * 1e3,
         first_failed.map_or_else(String::new, |at: Duration| format!("{:.0}", at.as_secs_f64() * 1e3)),
+        cut.len(),
         by_node.iter().map(|(node, count)| format!("{node} {count}")).collect::<Vec<_>>().join(" "),
-        errors.iter().map(|(error, count)| format!("{count}x {error}")).collect::<Vec<_>>().join("; "),
+        errors.iter().map(|(error, count)| format!("{count}x {error}")).chain(cut).collect::<Vec<_>>().join("; "),
     );
 }
