@@ -58,7 +58,7 @@ pub(crate) struct CompiledRoute {
     pub(crate) key: ObjectKey,
     pub(crate) generation: Option<i64>,
     pub(crate) created: SharedText,
-    pub(crate) parents: SharedValue<Box<[ParentReference]>>,
+    pub(crate) parents: RouteParents,
     pub(crate) hostnames: Box<[SharedText]>,
     /// The rules; empty if the route is refused.
     pub(crate) rules: Vec<CompiledRule>,
@@ -69,6 +69,9 @@ pub(crate) struct CompiledRoute {
     /// The services that it refers to, whether they are there or not; each once.
     pub(crate) services: Box<[ObjectKey]>,
 }
+
+/// The references of a route to Gateways and sets of listeners.
+type RouteParents = SharedValue<Box<[ParentReference]>>;
 
 /// Hostnames that Weir can match; the API server lets no others pass.
 fn check_hostnames(hostnames: &[SharedText]) -> Result<(), Refusal> {

@@ -6,11 +6,10 @@ use weir_config::RouteSettings;
 use weir_traffic::route::RouteMatch;
 
 use super::rule::{WeightedBackend, targets};
-use super::{CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, check_hostnames};
-use crate::api::{
-    BackendReference, ObjectMeta, ParentReference, SharedText, SharedValue, StreamRouteRule, TcpRoute,
-    TlsRoute,
+use super::{
+    CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, RouteParents, check_hostnames,
 };
+use crate::api::{BackendReference, ObjectMeta, SharedText, StreamRouteRule, TcpRoute, TlsRoute};
 use crate::backends::{Backend, BackendScope, Payload};
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
@@ -43,7 +42,7 @@ pub(crate) fn compile_tcp(
 fn compile(
     kind: RouteKind,
     meta: &ObjectMeta,
-    (parents, hostnames, written): (&SharedValue<Box<[ParentReference]>>, &[SharedText], &[StreamRouteRule]),
+    (parents, hostnames, written): (&RouteParents, &[SharedText], &[StreamRouteRule]),
     store: &ObjectStore,
     settings: &GatewaySettings,
 ) -> CompiledRoute {
