@@ -26,6 +26,7 @@ mod peers;
 
 mod summary;
 mod packages;
+mod built_programs;
 mod go_programs;
 mod wheel;
 mod tools;
