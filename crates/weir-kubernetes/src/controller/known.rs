@@ -35,6 +35,8 @@ pub(crate) enum ClusterEvent {
     Parameters(ObjectKey),
     Owned(OwnedKind, ObjectKey, OwnedMark),
     OwnedGone(OwnedKind, ObjectKey),
+    /// The binding of accounts has changed, by whatever hand, or is gone.
+    Binding,
     /// All that a watch lists at its beginning has come.
     Listed(WatchedList),
 }
@@ -46,12 +48,13 @@ pub(crate) enum WatchedList {
     Gateways,
     ListenerSets,
     Parameters,
+    Binding,
     Owned(OwnedKind),
 }
 
 impl WatchedList {
     /// How many lists there are beside those of owned objects.
-    const OTHERS: usize = 4;
+    const OTHERS: usize = 5;
 }
 
 /// What is kept of an object that the controller has made.
@@ -202,6 +205,7 @@ impl KnownCluster {
                 let gateway = self.owned.remove(&(kind, key.clone())).and_then(|mark| mark.gateway);
                 self.due_gateways.extend(gateway.map(|gateway| ObjectKey::new(&key.namespace, &gateway)));
             }
+            ClusterEvent::Binding => self.are_accounts_due = true,
             ClusterEvent::Listed(list) => drop(self.listed.insert(list)),
         }
     }

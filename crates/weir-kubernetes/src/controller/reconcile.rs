@@ -18,7 +18,7 @@ use super::accounts::{AccountPlace, BoundAccounts};
 use super::known::{KnownCluster, KnownGateway};
 use super::objects::{OwnedKind, OwnedObject, is_owned_by};
 use super::request::{GatewayRequest, MANAGER};
-use super::watches::{class_resource, gateway_resource, resource};
+use super::watches::{binding_resource, class_resource, gateway_resource, resource};
 
 /// What went wrong with one object; it is tried again.
 type ReconcileFailure = String;
@@ -245,9 +245,7 @@ impl Reconciler {
         let subjects = self.accounts.wanted(served, Instant::now()).into_iter().map(
             |(namespace, name)| json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name }),
         );
-        let binding =
-            resource(["rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings"]);
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &binding);
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &binding_resource());
         let change = json!({ "subjects": subjects.collect::<Vec<Value>>() });
         let name = &self.settings.accounts_binding;
         api.patch(name, &PatchParams::default(), &Patch::Merge(&change))
