@@ -95,3 +95,98 @@ fn accounts_that_another_hand_has_removed_are_bound_again() {
     server.wait_for("clusterrolebindings", "", "weir-gateway", is_bound);
     running.stop();
 }
+
+/// The kinds that are made for a Gateway.
+const KINDS: [&str; 7] = [
+    "serviceaccounts",
+    "configmaps",
+    "rolebindings",
+    "networkpolicies",
+    "services",
+    "poddisruptionbudgets",
+    "deployments",
+];
+
+fn present(server: &ApiServer, name: &str) -> Vec<&'static str> {
+    { KINDS.into_iter() }.filter(|kind| server.object(kind, "shop", name).is_some()).collect()
+}
+
+/// A server with a Gateway for which a controller has made everything; the controller has ended.
+fn server_with_gateway() -> ApiServer {
+    let server = ApiServer::start();
+    apply_binding(&server);
+    apply_class(&server, "weir", CONTROLLER_NAME);
+    apply_class(&server, "fast", CONTROLLER_NAME);
+    apply_class(&server, "other", "example.net/gateway");
+    apply_gateway(&server, "front", "weir");
+    apply_gateway(&server, "stays", "weir");
+    let running = RunningController::start(&server);
+    for name in ["front-weir", "stays-weir"] {
+        server.wait_for("deployments", "shop", name, |_| true);
+    }
+    running.stop();
+    server
+}
+
+#[test]
+fn what_was_made_for_a_gateway_is_removed_when_it_leaves() {
+    let server = server_with_gateway();
+    assert_eq!(present(&server, "front-weir"), KINDS);
+    // One that the Gateway does not own, one without the label, one of another controller.
+    let mut other = server.object("configmaps", "shop", "front-weir").expect("it was made");
+    other["metadata"]["name"] = json!("not-owned");
+    let mut unlabelled = other.clone();
+    other["metadata"]["ownerReferences"] = json!([]);
+    unlabelled["metadata"]["name"] = json!("not-labelled");
+    unlabelled["metadata"]["labels"] = json!({});
+    let mut others = unlabelled.clone();
+    others["metadata"]["name"] = json!("of-another");
+    others["metadata"]["labels"] = other["metadata"]["labels"].clone();
+    others["metadata"]["annotations"] = json!({ "weir.dev/controller-name": "example.net/gateway" });
+    for object in [other, unlabelled, others] {
+        server.apply("configmaps", object);
+    }
+    // A controller that begins when the Gateway has left need not wait for its pods.
+    apply_gateway(&server, "front", "other");
+    let running = RunningController::start(&server);
+    server.wait_for_absence("serviceaccounts", "shop", "front-weir");
+    running.stop();
+    assert_eq!(present(&server, "front-weir"), Vec::<&str>::new());
+    assert_eq!(present(&server, "stays-weir"), KINDS);
+    for name in ["not-owned", "not-labelled", "of-another"] {
+        assert_eq!(present(&server, name), ["configmaps"], "{name}");
+    }
+}
+
+#[test]
+fn what_was_made_for_the_class_of_before_serves_until_other_pods_do() {
+    let server = server_with_gateway();
+    apply_gateway(&server, "front", "fast");
+    let running = RunningController::start(&server);
+    server.wait_for("deployments", "shop", "front-fast", |_| true);
+    // A change that is carried out later than what is left would be.
+    apply_class(&server, "later", CONTROLLER_NAME);
+    server.wait_for("gatewayclasses", "", "later", |class| {
+        class["status"]["conditions"][0]["status"] == "True"
+    });
+    assert_eq!(present(&server, "front-weir"), KINDS);
+    let mut deployment = server.object("deployments", "shop", "front-fast").expect("it was made");
+    deployment["status"] = json!({ "availableReplicas": 1 });
+    server.apply("deployments", deployment);
+    server.wait_for_absence("serviceaccounts", "shop", "front-weir");
+    running.stop();
+    assert_eq!(present(&server, "front-weir"), Vec::<&str>::new());
+    assert_eq!(present(&server, "front-fast"), KINDS);
+}
+
+#[test]
+fn an_object_that_is_changed_before_it_is_removed_is_judged_again() {
+    let server = server_with_gateway();
+    apply_gateway(&server, "front", "other");
+    server.refuse_deletions(2);
+    let running = RunningController::start(&server);
+    server.wait_for_absence("serviceaccounts", "shop", "front-weir");
+    running.stop();
+    let refused = server.writes("/front-weir").iter().filter(|(_, code)| *code == 409).count();
+    assert_eq!(refused, 2);
+}

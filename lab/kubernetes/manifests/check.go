@@ -74,7 +74,7 @@ func Run(ctx context.Context, in *cluster.Cluster, options Options) error {
 		return errors.Join(applied, err)
 	}
 	failures := []error{applied}
-	steps := []func(context.Context) error{of.checkProcesses, of.checkSelectors, of.checkAdmission, of.checkRights, of.checkRefused, of.checkFollows, of.checkLeft}
+	steps := []func(context.Context) error{of.checkProcesses, of.checkSelectors, of.checkAdmission, of.checkMoved, of.checkRights, of.checkRefused, of.checkFollows, of.checkLeft}
 	// Without releases there is Helm alone.
 	if len(of.Releases) == 0 {
 		steps = nil

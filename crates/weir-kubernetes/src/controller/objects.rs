@@ -1,12 +1,14 @@
 //! From a Gateway to the objects that run it: account, access, configuration, network policy, Service, disruption budget,
 //! Deployment. Pure.
 
+use std::collections::BTreeMap;
+
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use weir_gateway::api::Gateway;
 
 use super::pods;
-use super::request::{GatewayPods, GatewayRequest};
+use super::request::{CONTROLLER_ANNOTATION, GatewayPods, GatewayRequest, MANAGER, MANAGER_LABEL};
 
 /// A kind of object that the controller makes for a Gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +73,7 @@ impl GatewayRequest<'_> {
                 "name": self.name(),
                 "namespace": self.namespace(),
                 "labels": self.labels(),
-                "annotations": self.annotations(),
+                "annotations": self.object_annotations(),
                 "ownerReferences": [{
                     "apiVersion": "gateway.networking.k8s.io/v1",
                     "kind": Gateway::KIND,
@@ -150,6 +152,16 @@ impl GatewayRequest<'_> {
         }
         (!ports.is_empty()).then(|| json!({ "spec": spec }))
     }
+}
+
+/// Whether the controller of this name has made an object with this metadata, for the Gateway with this uid.
+pub(crate) fn is_made_by(meta: &ObjectMeta, controller_name: &str, uid: &str) -> bool {
+    let has = |texts: &Option<BTreeMap<String, String>>, key: &str, value: &str| {
+        texts.as_ref().and_then(|texts| texts.get(key)).is_some_and(|found| found == value)
+    };
+    has(&meta.labels, MANAGER_LABEL, MANAGER)
+        && has(&meta.annotations, CONTROLLER_ANNOTATION, controller_name)
+        && is_owned_by(meta, uid)
 }
 
 /// Whether an object with this metadata belongs to the Gateway with this uid.

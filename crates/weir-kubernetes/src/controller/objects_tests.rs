@@ -15,7 +15,7 @@ use weir_gateway::GatewayParameters;
 use weir_gateway::api::Gateway;
 
 use super::*;
-use crate::controller::request::{GATEWAY_LABEL, MANAGER, MANAGER_LABEL};
+use crate::controller::request::{CONTROLLER_ANNOTATION, GATEWAY_LABEL, MANAGER, MANAGER_LABEL};
 
 fn gateway(fields: Value) -> Gateway {
     let mut spec = json!({
@@ -199,7 +199,7 @@ fn a_controller_without_the_right_makes_no_network_policy() {
 fn labels_of_the_infrastructure_are_copied_but_do_not_replace_those_that_select() {
     let gateway = gateway(json!({ "infrastructure": {
         "labels": { "team": "edge", GATEWAY_LABEL: "other", MANAGER_LABEL: "me" },
-        "annotations": { "example.com/lb": "internal" },
+        "annotations": { "example.com/lb": "internal", CONTROLLER_ANNOTATION: "example.com/other" },
     }}));
     for object in objects(&gateway, &GatewayParameters::default()) {
         let meta = &object.value["metadata"];
@@ -209,6 +209,7 @@ fn labels_of_the_infrastructure_are_copied_but_do_not_replace_those_that_select(
             (&json!("front"), &json!(MANAGER))
         );
         assert_eq!(meta["annotations"]["example.com/lb"], "internal");
+        assert_eq!(meta["annotations"][CONTROLLER_ANNOTATION], "weir.dev/gateway");
     }
     let deployment = one(OwnedKind::Deployment, &gateway, &GatewayParameters::default());
     let template = &deployment["spec"]["template"]["metadata"];

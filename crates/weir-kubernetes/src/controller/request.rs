@@ -17,6 +17,10 @@ pub(crate) const MANAGER_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Its value, which is also the name of the owner of the fields.
 pub(crate) const MANAGER: &str = "weir-controller";
 
+/// The annotation that names the controller of an object, by its `controllerName`: two installations of Weir can have made objects for one
+/// Gateway, one after the other, and each removes its own alone.
+pub(crate) const CONTROLLER_ANNOTATION: &str = "weir.dev/controller-name";
+
 /// The port of the admin listener, or one of those behind it where a listener of the Gateway has it.
 const ADMIN_PORT: u16 = 9000;
 
@@ -143,6 +147,13 @@ impl GatewayRequest<'_> {
     pub(crate) fn wanted_address(&self) -> Option<&str> {
         let values = self.gateway.spec.addresses.iter().filter_map(|address| address.value.as_deref());
         { values }.find(|value| value.parse::<std::net::IpAddr>().is_ok())
+    }
+
+    /// The annotations of all objects: those of the Gateway's infrastructure, and the controller's, which wins.
+    pub(crate) fn object_annotations(&self) -> BTreeMap<&str, &str> {
+        let mut annotations = self.annotations();
+        annotations.insert(CONTROLLER_ANNOTATION, &self.settings.controller_name);
+        annotations
     }
 
     /// The annotations of the Gateway's infrastructure.

@@ -31,6 +31,8 @@ struct Cluster {
     is_down: bool,
     /// How many status writes are refused as conflicts.
     conflicts: usize,
+    /// How many deletions are.
+    refused_deletions: usize,
     /// Method and path of each write, with the status that was answered.
     writes: Vec<(String, u16)>,
     lists: usize,
@@ -121,6 +123,14 @@ impl ApiServer {
         });
     }
 
+    /// Waits until there is no such object.
+    pub(crate) fn wait_for_absence(&self, plural: &str, namespace: &str, name: &str) {
+        let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        self.wait(&format!("no {plural} {namespace}/{name}"), |cluster| {
+            !cluster.objects.contains_key(&place)
+        });
+    }
+
     /// Does not know a kind, or does.
     pub(crate) fn set_absent(&self, plural: &str, is_absent: bool) {
         self.edit(|cluster| match is_absent {
@@ -159,6 +169,11 @@ impl ApiServer {
     /// Refuses so many writes of statuses as conflicts.
     pub(crate) fn refuse_writes(&self, count: usize) {
         self.edit(|cluster| cluster.conflicts = count);
+    }
+
+    /// Refuses so many deletions as conflicts.
+    pub(crate) fn refuse_deletions(&self, count: usize) {
+        self.edit(|cluster| cluster.refused_deletions = count);
     }
 
     /// The writes so far of paths that contain this, with the answers.
@@ -316,6 +331,10 @@ impl Cluster {
                 let known = known.clone();
                 self.put(&place.0, known);
             }
+            return (409, status(409));
+        }
+        if is_deletion && self.refused_deletions > 0 {
+            self.refused_deletions -= 1;
             return (409, status(409));
         }
         if is_deletion {
