@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // kindsOfGateway are those that a controller makes for each Gateway, with their versions.
@@ -56,10 +58,13 @@ func (of *check) checkMoved(ctx context.Context) error {
 		}
 	}
 	for _, release := range of.Releases {
-		if err := of.checkGone(ctx, objectsOfGateway(gateway(release).GetNamespace(), "moving", release.Name)); err != nil {
+		if err := of.awaitAvailable(ctx, gateway(release), next[release.Name]); err != nil {
 			return err
 		}
-		if err := of.awaitAvailable(ctx, gateway(release), next[release.Name]); err != nil {
+		if err := of.checkSelected(ctx, gateway(release).GetNamespace(), "moving-"+next[release.Name]); err != nil {
+			return err
+		}
+		if err := of.checkGone(ctx, objectsOfGateway(gateway(release).GetNamespace(), "moving", release.Name)); err != nil {
 			return err
 		}
 		bystanders = append(bystanders, objectsOfGateway(gateway(release).GetNamespace(), "moving", next[release.Name])...)
@@ -96,6 +101,24 @@ func (of *check) awaitAvailable(ctx context.Context, gateway *unstructured.Unstr
 		})
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkSelected looks at the pods that a Service has connections sent to, while those of the class of before are still there.
+func (of *check) checkSelected(ctx context.Context, namespace, name string) error {
+	service, err := of.cluster.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	pods, err := of.cluster.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.FormatLabels(service.Spec.Selector)})
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods.Items {
+		if pod.Spec.ServiceAccountName != name {
+			return fmt.Errorf("Service %s selects the pod %s", name, pod.Name)
 		}
 	}
 	return nil

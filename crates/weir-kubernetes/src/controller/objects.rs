@@ -106,7 +106,7 @@ impl GatewayRequest<'_> {
             OwnedKind::NetworkPolicy => Some(self.network_policy()),
             OwnedKind::Service => self.service(),
             OwnedKind::PodDisruptionBudget => Some(json!({
-                "spec": { "maxUnavailable": 1, "selector": { "matchLabels": self.selector() } },
+                "spec": { "maxUnavailable": 1, "selector": { "matchLabels": self.pods_of_class() } },
             })),
             OwnedKind::Deployment => Some(pods::deployment(self)),
         };
@@ -122,7 +122,7 @@ impl GatewayRequest<'_> {
         // A rule without ports would open all of them.
         let listeners = (!listeners.is_empty()).then(|| json!({ "ports": listeners }));
         json!({ "spec": {
-            "podSelector": { "matchLabels": self.selector() },
+            "podSelector": { "matchLabels": self.pods_of_class() },
             "policyTypes": ["Ingress"],
             "ingress": listeners.into_iter().chain([admin]).collect::<Vec<Value>>(),
         } })
@@ -140,7 +140,7 @@ impl GatewayRequest<'_> {
         let parameters = self.parameters;
         let mut spec = json!({
             "type": parameters.service_type,
-            "selector": self.selector(),
+            "selector": self.pods_of_class(),
             "ports": ports,
             "ipFamilyPolicy": "PreferDualStack",
         });

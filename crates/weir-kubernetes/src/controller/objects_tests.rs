@@ -285,3 +285,24 @@ fn the_admin_listener_avoids_the_ports_of_listeners_and_the_probes_ask_it() {
     let stop = config.process.stop_delay + config.process.stop_grace;
     assert!(grace.is_some_and(|grace| grace > stop.as_secs()));
 }
+
+#[test]
+fn pods_of_the_class_of_before_are_not_those_of_the_next_one() {
+    let of_class = |class: &str| gateway(json!({ "gatewayClassName": class }));
+    let (before, after) = (of_class("weir"), of_class("fast"));
+    let labels = |gateway: &Gateway| {
+        let deployment = one(OwnedKind::Deployment, gateway, &GatewayParameters::default());
+        deployment["spec"]["template"]["metadata"]["labels"].clone()
+    };
+    let (labels_before, labels_after) = (labels(&before), labels(&after));
+    for (kind, path) in [
+        (OwnedKind::Service, "/spec/selector"),
+        (OwnedKind::NetworkPolicy, "/spec/podSelector/matchLabels"),
+        (OwnedKind::PodDisruptionBudget, "/spec/selector/matchLabels"),
+    ] {
+        let object = one(kind, &after, &GatewayParameters::default());
+        let selector = object.pointer(path).and_then(Value::as_object).expect("a selector");
+        let selects = |labels: &Value| selector.iter().all(|(key, value)| labels[key] == *value);
+        assert_eq!((selects(&labels_before), selects(&labels_after)), (false, true), "{kind:?}");
+    }
+}
