@@ -31,7 +31,7 @@ fn take_gateway(cluster: &mut KnownCluster, class: &str, uid: &str, is_ending: b
     cluster.take(ClusterEvent::Gateway(ObjectKey::new("shop", "front"), known));
 }
 
-fn metadata(name: &str, controller: Option<&str>, owner: Value) -> ObjectMeta {
+fn metadata(name: &str, controller: Option<&str>, owner: &Value) -> ObjectMeta {
     let annotations = controller.map(|name| json!({ CONTROLLER_ANNOTATION: name }));
     serde_json::from_value(json!({
         "namespace": "shop", "name": name, "labels": { MANAGER_LABEL: MANAGER },
@@ -58,12 +58,12 @@ fn left(cluster: &KnownCluster) -> Vec<(OwnedKind, String)> {
 fn objects_are_left_when_the_class_is_another_one() {
     let mut cluster = cluster();
     for kind in OwnedKind::ALL {
-        take_object(&mut cluster, kind, &metadata("front-weir", Some(OWN), owner("u-1")));
+        take_object(&mut cluster, kind, &metadata("front-weir", Some(OWN), &owner("u-1")));
     }
     // Those that the other controller has made, and those of a version that has not said who it is.
     let others = Some("example.net/gateway");
-    take_object(&mut cluster, OwnedKind::Deployment, &metadata("front-other", others, owner("u-1")));
-    take_object(&mut cluster, OwnedKind::Deployment, &metadata("front-old", None, owner("u-1")));
+    take_object(&mut cluster, OwnedKind::Deployment, &metadata("front-other", others, &owner("u-1")));
+    take_object(&mut cluster, OwnedKind::Deployment, &metadata("front-old", None, &owner("u-1")));
     assert_eq!(left(&cluster), [], "its Gateway is not known");
     for (class, uid, is_ending, count) in [
         ("weir", "u-1", false, 0),
@@ -86,7 +86,7 @@ fn objects_are_left_when_the_class_is_another_one() {
 fn a_class_that_has_gone_may_come_back_and_one_of_another_controller_does_not() {
     let mut cluster = cluster();
     take_gateway(&mut cluster, "weir", "u-1", false);
-    take_object(&mut cluster, OwnedKind::Service, &metadata("front-weir", Some(OWN), owner("u-1")));
+    take_object(&mut cluster, OwnedKind::Service, &metadata("front-weir", Some(OWN), &owner("u-1")));
     cluster.take(ClusterEvent::ClassGone(ObjectKey::new("", "weir")));
     assert_eq!(left(&cluster), []);
     let class =
@@ -94,7 +94,7 @@ fn a_class_that_has_gone_may_come_back_and_one_of_another_controller_does_not() 
     cluster.take(ClusterEvent::Class(Arc::new(serde_json::from_value(class).expect("a class"))));
     assert_eq!(left(&cluster), [(OwnedKind::Service, "front-weir".to_owned())]);
     // The other controller has taken it over.
-    let others = metadata("front-weir", Some("example.net/gateway"), owner("u-1"));
+    let others = metadata("front-weir", Some("example.net/gateway"), &owner("u-1"));
     take_object(&mut cluster, OwnedKind::Service, &others);
     assert_eq!(left(&cluster), []);
 }
@@ -108,7 +108,7 @@ fn objects_that_the_gateway_does_not_own_are_not_left() {
     let mut of_other_kind = owner("u-1");
     of_other_kind["kind"] = json!("Deployment");
     for owner in [not_controlled, of_other_kind, owner("u-2")] {
-        take_object(&mut cluster, OwnedKind::ConfigMap, &metadata("front-weir", Some(OWN), owner));
+        take_object(&mut cluster, OwnedKind::ConfigMap, &metadata("front-weir", Some(OWN), &owner));
         assert_eq!(left(&cluster), []);
     }
 }
