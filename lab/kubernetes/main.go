@@ -85,6 +85,8 @@ func run(command string, arguments []string) error {
 		checked.Alternatives = append(checked.Alternatives, file)
 		return nil
 	})
+	flags.StringVar(&checked.Helm, "helm", "", "manifests: the program of Helm, which installs the chart and changes the release; without one, this is left out")
+	flags.StringVar(&checked.Chart, "chart", "", "manifests: the folder of the chart")
 	flags.Func("releases", "manifests: NAMESPACE/NAME of each release, with commas between", func(text string) (err error) {
 		checked.Releases, err = manifests.ParseReleases(text)
 		return err

@@ -12,8 +12,8 @@ use crate::process::ProgramRun;
 use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
 use crate::{
-    bench, deny, dist, features, fuzz, generate, instructions, kubernetes, manifests, package, setup, test,
-    tidy, typos,
+    bench, deny, dist, features, fuzz, gateway_types, generate, instructions, kubernetes, manifests, package,
+    setup, test, tidy, typos,
 };
 
 #[derive(Args)]
@@ -54,6 +54,7 @@ const STEPS: &[CiStep] = &[
         name: "generate",
         run: |workspace| generate::run(workspace, &generate::GenerateArguments { check: true }),
     },
+    CiStep { name: "gateway-types", run: gateway_types::step },
     CiStep { name: "kubernetes", run: kubernetes::step },
     CiStep { name: MANIFESTS, run: manifests::step },
     CiStep { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke()) },

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::kubernetes::hash_of;
+use crate::built_programs;
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
@@ -21,12 +21,11 @@ const LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// The program, after building it if it is not that of the sources.
 pub(crate) fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    let folder = workspace.tools().join(format!("helm-{}", hash_of(&workspace.root().join(MODULE))?));
+    let folder = built_programs::folder(workspace, "helm", MODULE)?;
     let file = folder.join("helm");
     if file.exists() {
         return Ok(file);
     }
-    remove_older(workspace)?;
     fs::create_dir_all(&folder)?;
     let version = format!("-s -w -X helm.sh/helm/v3/internal/version.version={VERSION}");
     ProgramRun::new(workspace, "nice")
@@ -39,18 +38,4 @@ pub(crate) fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         .run()
         .context("Helm was not built; this needs Go (apt-get install golang), and continues where it was")?;
     Ok(file)
-}
-
-/// Programs of older sources: 60 MB each.
-fn remove_older(workspace: &Workspace) -> anyhow::Result<()> {
-    let tools = workspace.tools();
-    if !tools.exists() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(tools)?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with("helm-") {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
 }

@@ -4,15 +4,14 @@
 //! Its program runs everything in namespaces of its own, which the kernel removes with it. Needs Go, nftables and root; where there is
 //! no Go, the step of `ci` is left out and says so.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
-use sha2::{Digest as _, Sha256};
 
+use crate::built_programs;
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
@@ -93,12 +92,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &ConformanceArguments) -> an
 
 /// The folder with the programs, after building them if they are not those of the sources.
 pub(crate) fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    let sources = workspace.root().join(MODULE);
-    let folder = workspace.tools().join(format!("kubernetes-{}", hash_of(&sources)?));
+    let folder = built_programs::folder(workspace, "kubernetes", MODULE)?;
     if folder.exists() {
         return Ok(folder);
     }
-    let unfinished = workspace.tools().join("kubernetes-unfinished");
+    let unfinished = folder.with_extension("unfinished");
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished)?;
     }
@@ -118,7 +116,6 @@ pub(crate) fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         .context("Go builds the API server: apt-get install golang")?;
     let module = in_module(&["list", "-m", "-f", "{{.Dir}}", DEFINITIONS_MODULE]).read()?;
     copy_definitions(&Path::new(module.trim()).join("config/crd/experimental"), &unfinished.join("crds"))?;
-    remove_older(&workspace.tools())?;
     fs::rename(&unfinished, &folder)?;
     Ok(folder)
 }
@@ -134,65 +131,4 @@ fn copy_definitions(from: &Path, into: &Path) -> anyhow::Result<()> {
         fs::write(into.join(entry.file_name()), fs::read(entry.path())?)?;
     }
     Ok(())
-}
-
-/// Programs of older sources: 150 MB each.
-fn remove_older(tools: &Path) -> anyhow::Result<()> {
-    for entry in fs::read_dir(tools)?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("kubernetes-") && name != "kubernetes-unfinished" {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Changes with every Go file and with the versions of the modules.
-pub(crate) fn hash_of(sources: &Path) -> anyhow::Result<String> {
-    let mut files = BTreeMap::new();
-    gather(sources, sources, &mut files)?;
-    if files.is_empty() {
-        bail!("{} has no Go files", sources.display());
-    }
-    let mut hash = Sha256::new();
-    for (name, text) in &files {
-        hash.update(format!("{name} {}\n", text.len()));
-        hash.update(text);
-    }
-    Ok(hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn gather(root: &Path, folder: &Path, files: &mut BTreeMap<String, Vec<u8>>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let path = entry?.path();
-        let name = path.strip_prefix(root).expect("it is inside").to_string_lossy().into_owned();
-        if path.is_dir() {
-            gather(root, &path, files)?;
-        } else if name.ends_with(".go") || name == "go.mod" || name == "go.sum" {
-            files.insert(name, fs::read(&path)?);
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_those_of_the_sources() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(hash_of(folder.path()).is_err());
-        fs::create_dir(folder.path().join("node")).unwrap();
-        fs::write(folder.path().join("go.sum"), "a v1").unwrap();
-        fs::write(folder.path().join("node/a.go"), "package node").unwrap();
-        let first = hash_of(folder.path()).unwrap();
-        fs::write(folder.path().join("README.md"), "words").unwrap();
-        assert_eq!(hash_of(folder.path()).unwrap(), first);
-        fs::write(folder.path().join("node/a.go"), "package other").unwrap();
-        let second = hash_of(folder.path()).unwrap();
-        fs::write(folder.path().join("go.sum"), "a v2").unwrap();
-        let third = hash_of(folder.path()).unwrap();
-        assert!(first != second && second != third && first != third);
-    }
 }

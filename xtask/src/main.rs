@@ -26,6 +26,7 @@ mod peers;
 
 mod summary;
 mod packages;
+mod built_programs;
 mod go_programs;
 mod wheel;
 mod tools;
@@ -79,7 +80,7 @@ enum XtaskCommand {
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
     /// Write the types of the Gateway API anew, from the definitions of its release; needs Go
-    GatewayTypes,
+    GatewayTypes(gateway_types::GatewayTypesArguments),
     /// Install the programs that the other commands start
     Setup,
     /// Unpack current releases of the balancers that the lab compares with, out of Debian unstable, under target/peers
@@ -111,7 +112,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Consul => consul::run(&workspace),
         XtaskCommand::Xds => xds::run(&workspace),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
-        XtaskCommand::GatewayTypes => gateway_types::run(&workspace),
+        XtaskCommand::GatewayTypes(arguments) => gateway_types::run(&workspace, &arguments),
         XtaskCommand::Setup => setup::run(&workspace),
         XtaskCommand::Peers(arguments) => peers::run(&workspace, &arguments),
     }

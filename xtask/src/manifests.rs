@@ -131,6 +131,10 @@ fn install(workspace: &Workspace, chart: &HelmChart<'_>) -> anyhow::Result<()> {
         .arg("--logs")
         .arg(folder.join("logs"))
         .args(["--releases", &format!("weir-system/weir,{release}/{release}")])
+        .arg("--helm")
+        .arg(&chart.program)
+        .arg("--chart")
+        .arg(workspace.root().join(CHART))
         .limit(TRIAL_LIMIT);
     for file in ALTERNATIVES {
         trial = trial.arg("--alternative").arg(workspace.root().join(file));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::kubernetes::hash_of;
+use crate::built_programs;
 use crate::process::ProgramRun;
 use crate::wheel::put_link;
 use crate::workspace::Workspace;
@@ -34,11 +34,9 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    let hash = hash_of(&workspace.root().join(MODULE))?;
-    let folder = workspace.tools().join(format!("xds-{hash}"));
+    let folder = built_programs::folder(workspace, "xds", MODULE)?;
     let (file, link) = (folder.join(PROGRAM), workspace.tools().join("bin").join(PROGRAM));
     if !file.exists() {
-        remove_older(workspace)?;
         fs::create_dir_all(&folder)?;
         ProgramRun::new(workspace, "nice")
             .args([
@@ -65,14 +63,4 @@ fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         put_link(&file, &link).with_context(|| format!("cannot link {}", link.display()))?;
     }
     Ok(link)
-}
-
-/// Programs of older sources: 20 MB each.
-fn remove_older(workspace: &Workspace) -> anyhow::Result<()> {
-    for entry in fs::read_dir(workspace.tools())?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with("xds-") {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
 }

@@ -8,14 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use hickory_resolver::TokioResolver;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::Dns;
 use weir_tasks::OwnedTask;
 
 use crate::credentials::{self, CredentialKind};
-use crate::dns_names::{self, Name};
+use crate::dns_names::{Name, NameResolver};
 use crate::ejection::ReviewedPlans;
 use crate::worker_queries::WorkerQueries;
 use crate::{certificates, ejection, limit_exchange};
@@ -77,7 +75,7 @@ struct BackgroundTasks {
     names: HashMap<Box<str>, HashMap<usize, OwnedTask>>,
     /// Where the upstreams go that are judged.
     reviewed: UnboundedSender<ReviewedPlans>,
-    resolver: Option<(Dns, Arc<TokioResolver>)>,
+    resolver: Option<Arc<NameResolver>>,
     /// Those that fetch keys.
     workers: Arc<WorkerQueries>,
 }
@@ -99,10 +97,9 @@ impl BackgroundTasks {
 
     fn follow(&mut self, snapshot: &Snapshot, asked: &Sender<()>) {
         let mut before = std::mem::take(&mut self.tasks);
-        if self.resolver.as_ref().is_none_or(|(dns, _)| *dns != snapshot.dns) {
+        if self.resolver.as_ref().is_none_or(|resolver| *resolver.dns() != snapshot.dns) {
             self.names.clear();
-            self.resolver =
-                dns_names::resolver(&snapshot.dns).map(|resolver| (snapshot.dns.clone(), resolver));
+            self.resolver = Some(Arc::new(NameResolver::new(snapshot.dns.clone())));
         }
         let mut names = std::mem::take(&mut self.names);
         for plan in &snapshot.listeners {
@@ -205,17 +202,17 @@ impl BackgroundTasks {
         mut known: HashMap<usize, OwnedTask>,
         asked: Option<&Sender<()>>,
     ) {
-        let Some((dns, resolver)) = &self.resolver else { return };
+        let Some(resolver) = &self.resolver else { return };
         let mut tasks = HashMap::new();
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
             let Some(name) = Name::of(plan, server) else { continue };
             let key = address(&plan.live[server]);
             let start = || {
-                let (resolver, dns) = (Arc::clone(resolver), dns.clone());
+                let resolver = Arc::clone(resolver);
                 // Only the first one is waited for.
                 let mut asked = asked.cloned();
                 OwnedTask::keep("name of a server", move || {
-                    name.clone().keep_resolved(Arc::clone(&resolver), dns.clone(), asked.take())
+                    name.clone().keep_resolved(Arc::clone(&resolver), asked.take())
                 })
             };
             let task = known.remove(&key).unwrap_or_else(start);

@@ -4,13 +4,18 @@
 //! resolved any more, the last known addresses stay in use. Must not judge servers: a dead address is found by
 //! connecting to it.
 
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::lookup_ip::LookupIp;
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::{Resolver, TokioResolver};
+use hickory_resolver::system_conf::parse_resolv_conf;
 use weir_config::{Dns, ServerAddress};
 
 use weir_proxy::net::clock::{self, Instant};
@@ -18,33 +23,63 @@ use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::state::plan_inputs::millis_between;
 use weir_proxy::state::snapshot::{LiveServer, UpstreamPlan};
 
-/// The resolver that the config asks for; without one, the log says why.
-pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {
-    let resolver = new_resolver(dns);
-    let log_error =
-        |error: &_| tracing::error!(%error, "names of servers cannot be resolved: see the [dns] section");
-    resolver.inspect_err(log_error).ok().map(Arc::new)
+const SYSTEM_FILE: &str = "/etc/resolv.conf";
+
+/// The resolver that the config asks for: made when a name is first asked for, and tried again as long as it cannot be made. The file of the system
+/// may not be there yet.
+pub(super) struct NameResolver {
+    dns: Dns,
+    system_file: Box<Path>,
+    made: OnceLock<TokioResolver>,
 }
 
-fn new_resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError> {
-    let provider = TokioRuntimeProvider::default();
-    let mut builder = if dns.resolvers.is_empty() {
-        TokioResolver::builder(provider)?
-    } else {
-        let servers = dns.resolvers.iter().map(|addr| {
-            let mut protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
-            for protocol in &mut protocols {
-                protocol.port = addr.port();
+impl NameResolver {
+    pub(super) fn new(dns: Dns) -> Self {
+        Self { dns, system_file: Path::new(SYSTEM_FILE).into(), made: OnceLock::new() }
+    }
+
+    pub(super) fn dns(&self) -> &Dns {
+        &self.dns
+    }
+
+    /// # Errors
+    /// When the file of the system cannot be read, or names no resolver.
+    fn ready(&self) -> Result<&TokioResolver, NetError> {
+        match self.made.get() {
+            Some(made) => Ok(made),
+            None => {
+                let made = self.make()?;
+                Ok(self.made.get_or_init(|| made))
             }
-            NameServerConfig::new(addr.ip(), true, protocols.to_vec())
-        });
-        let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
-        Resolver::builder_with_config(config, provider)
-    };
-    builder.options_mut().timeout = dns.timeout;
-    // The TTL is kept here, between the limits of the config.
-    builder.options_mut().cache_size = 0;
-    builder.build()
+        }
+    }
+
+    fn make(&self) -> Result<TokioResolver, NetError> {
+        let (config, options) = if self.dns.resolvers.is_empty() {
+            let file = self.system_file.display();
+            let named = |error: io::Error| io::Error::new(error.kind(), format!("{file}: {error}"));
+            parse_resolv_conf(std::fs::read(&self.system_file).map_err(named)?)?
+        } else {
+            let servers = self.dns.resolvers.iter().map(|addr| {
+                let mut protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+                for protocol in &mut protocols {
+                    protocol.port = addr.port();
+                }
+                NameServerConfig::new(addr.ip(), true, protocols.to_vec())
+            });
+            (ResolverConfig::from_parts(None, Vec::new(), servers.collect()), ResolverOpts::default())
+        };
+        let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        *builder.options_mut() = options;
+        builder.options_mut().timeout = self.dns.timeout;
+        // The TTL is kept here, between the limits of the config.
+        builder.options_mut().cache_size = 0;
+        builder.build()
+    }
+
+    async fn lookup(&self, host: &str) -> Result<LookupIp, NetError> {
+        self.ready()?.lookup_ip(host).await
+    }
 }
 
 /// The name of one server.
@@ -73,15 +108,11 @@ impl Name {
 
     /// Resolves it, then keeps the answer fresh until the task is dropped. Drops `asked` when it has been answered or refused for
     /// the first time.
-    pub(super) async fn keep_resolved(
-        self,
-        resolver: Arc<TokioResolver>,
-        dns: Dns,
-        mut asked: Option<Sender<()>>,
-    ) {
+    pub(super) async fn keep_resolved(self, resolver: Arc<NameResolver>, mut asked: Option<Sender<()>>) {
+        let (ttl_min, ttl_max) = (resolver.dns.ttl_min, resolver.dns.ttl_max);
         let mut failing = false;
         loop {
-            let wait = match resolver.lookup_ip(&*self.host).await {
+            let wait = match resolver.lookup(&self.host).await {
                 Ok(answer) => {
                     failing = false;
                     self.publish(answer.iter().map(|ip| Endpoint::Inet((ip, self.port).into())).collect());
@@ -99,7 +130,7 @@ impl Name {
                 }
             };
             drop(asked.take());
-            tokio::time::sleep(wait.clamp(dns.ttl_min, dns.ttl_max)).await;
+            tokio::time::sleep(wait.clamp(ttl_min, ttl_max)).await;
         }
     }
 
@@ -120,5 +151,27 @@ impl Name {
                 "the name of a server has new addresses"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_of_the_system_that_comes_later_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let system_file: Box<Path> = folder.path().join("resolv.conf").into();
+        let dns = Dns { timeout: Duration::from_millis(100), ..Dns::default() };
+        let resolver = NameResolver { dns, system_file: system_file.clone(), made: OnceLock::new() };
+        let failure = async || resolver.lookup("app.test").await.map(drop).unwrap_err().to_string();
+        assert!(failure().await.contains("No such file"));
+        // Nothing listens there, which is another failure.
+        std::fs::write(&system_file, "nameserver 127.255.255.254\n").unwrap();
+        let failed = failure().await;
+        assert!(!failed.contains("No such file"), "{failed}");
+        // Once made, it stays.
+        std::fs::remove_file(&system_file).unwrap();
+        assert!(resolver.ready().is_ok());
     }
 }

@@ -13,7 +13,7 @@ use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 use weir_tasks::RestartPauses;
 
 use crate::believed_store::FragmentSet;
-use crate::dns::{DnsQuestion, DnsResolvers};
+use crate::dns::{DnsQuestion, SharedResolvers};
 use crate::report::{Reporter, SourceMessage};
 use crate::route_sources::FollowedRoutes;
 use crate::server_set::ServerSet;
@@ -154,7 +154,7 @@ struct FollowedSources {
     next_id: u64,
     settings: DiscoverySettings,
     dns: Dns,
-    resolvers: Option<Result<Arc<DnsResolvers>, Box<str>>>,
+    resolvers: Option<Arc<SharedResolvers>>,
     xds: Option<XdsClient>,
     /// What is in the state file, or was when it was read, and what tasks that have ended had heard.
     remembered: BTreeMap<Box<str>, (StoredUpstream, UnansweredSince)>,
@@ -269,20 +269,11 @@ impl FollowedSources {
     }
 
     fn follow_dns(&mut self, question: DnsQuestion, reporter: Reporter) -> JoinHandle<()> {
-        let dns = self.dns.clone();
-        let new_resolvers = || dns::resolvers(&dns).map_err(|error| error.to_string().into());
-        match self.resolvers.get_or_insert_with(new_resolvers) {
-            Ok(resolvers) => {
-                let resolvers = Arc::clone(resolvers);
-                reporter.keep("servers in DNS", move |reporter| {
-                    dns::follow(question.clone(), dns.clone(), Arc::clone(&resolvers), reporter)
-                })
-            }
-            Err(why) => {
-                reporter.failed(&format!("names cannot be resolved: {why} (see the section [dns])"));
-                tokio::spawn(async {})
-            }
-        }
+        let new_resolvers = || Arc::new(SharedResolvers::new(self.dns.clone()));
+        let resolvers = Arc::clone(self.resolvers.get_or_insert_with(new_resolvers));
+        reporter.keep("servers in DNS", move |reporter| {
+            dns::follow(question.clone(), Arc::clone(&resolvers), reporter)
+        })
     }
 
     /// All upstreams of the control plane share one stream.

@@ -25,6 +25,8 @@ type Options struct {
 	// Alternatives have the names of objects of the others: the API server judges them without keeping them.
 	Alternatives []string
 	Releases     []Release
+	// Helm installs the chart in the end. Without the program, nothing does.
+	Helm, Chart string
 }
 
 // Release is what one installation of the chart is called. Its classes have its name, too.
@@ -72,7 +74,12 @@ func Run(ctx context.Context, in *cluster.Cluster, options Options) error {
 		return errors.Join(applied, err)
 	}
 	failures := []error{applied}
-	for _, step := range []func(context.Context) error{of.checkProcesses, of.checkSelectors, of.checkAdmission, of.checkRights, of.checkRefused, of.checkFollows, of.checkLeft} {
+	steps := []func(context.Context) error{of.checkProcesses, of.checkSelectors, of.checkAdmission, of.checkMoved, of.checkRights, of.checkRefused, of.checkFollows, of.checkLeft}
+	// Without releases there is Helm alone.
+	if len(of.Releases) == 0 {
+		steps = nil
+	}
+	for _, step := range append(steps, of.checkHelm) {
 		failures = append(failures, step(limited))
 	}
 	return errors.Join(failures...)

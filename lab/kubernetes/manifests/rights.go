@@ -222,8 +222,8 @@ func (of *check) checkRefused(ctx context.Context) error {
 			return err
 		}
 		for what, request := range map[string]func() error{
-			"change a Deployment of Kubernetes": func() error {
-				return client.AppsV1().Deployments(metav1.NamespaceSystem).Delete(ctx, "anything", metav1.DeleteOptions{})
+			"remove a pod of Kubernetes": func() error {
+				return client.CoreV1().Pods(metav1.NamespaceSystem).Delete(ctx, "anything", metav1.DeleteOptions{})
 			},
 			"run a program in a pod": func() error {
 				return client.CoreV1().RESTClient().Post().Resource("pods").Namespace(tenant).Name("anything").SubResource("exec").Do(ctx).Error()

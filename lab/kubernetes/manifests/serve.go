@@ -253,20 +253,7 @@ func (of *check) serveClass(ctx context.Context, class string) error {
 		{gateway, []string{"status", "addresses"}, "value", []string{"http://%s/", "https://%s/", "http://%s:8080/", "http://%s:9100/"}},
 		{ingress, []string{"status", "loadBalancer", "ingress"}, "ip", []string{"http://%s/"}},
 	} {
-		addr := ""
-		err := await(ctx, step.named.GetKind()+" "+step.named.GetName(), func() error {
-			have, err := of.applier.Read(ctx, step.named)
-			if err != nil {
-				return err
-			}
-			addrs, _, _ := unstructured.NestedSlice(have.Object, step.path...)
-			if len(addrs) == 0 {
-				return errors.New("its status has no address")
-			}
-			first, _ := addrs[0].(map[string]any)
-			addr, _ = first[step.field].(string)
-			return nil
-		})
+		addr, err := of.awaitAddr(ctx, step.named, step.path, step.field)
 		if err != nil {
 			return err
 		}
@@ -277,6 +264,25 @@ func (of *check) serveClass(ctx context.Context, class string) error {
 		}
 	}
 	return of.awaitEvent(ctx, ingress)
+}
+
+// awaitAddr returns the first address that the status of an object has.
+func (of *check) awaitAddr(ctx context.Context, named *unstructured.Unstructured, path []string, field string) (string, error) {
+	addr := ""
+	err := await(ctx, named.GetKind()+" "+named.GetName(), func() error {
+		have, err := of.applier.Read(ctx, named)
+		if err != nil {
+			return err
+		}
+		addrs, _, _ := unstructured.NestedSlice(have.Object, path...)
+		if len(addrs) == 0 {
+			return errors.New("its status has no address")
+		}
+		first, _ := addrs[0].(map[string]any)
+		addr, _ = first[field].(string)
+		return nil
+	})
+	return addr, err
 }
 
 func (of *check) awaitCondition(ctx context.Context, named *unstructured.Unstructured, condition, wanted string) error {

@@ -5,6 +5,7 @@
 //!
 //! An answer that is missing in part (one address family, one target that cannot be resolved now) counts as none: the last servers stay.
 
+mod resolvers;
 mod records;
 
 use std::net::IpAddr;
@@ -12,15 +13,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::lookup::Lookup;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{RData, RecordType};
-use weir_config::Dns;
 
 use self::records::{SrvRecord, servers_of_srv};
+use self::resolvers::DnsResolvers;
+pub(crate) use self::resolvers::SharedResolvers;
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::report::Reporter;
@@ -29,19 +29,8 @@ use crate::server_set::DiscoveredServer;
 /// Names that have no records now are asked for again this often at least, whatever the TTL of that: servers that come back serve soon.
 const EMPTY_TTL_MAX: Duration = Duration::from_secs(5);
 
-/// How long a short question may take.
-const SHORT_TIMEOUT: Duration = Duration::from_millis(750);
-
 /// From one short question to the next, at most; a quarter of it is random.
 const SHORT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The same names, asked patiently and in a hurry.
-pub(crate) struct DnsResolvers {
-    /// As the config has it.
-    patient: TokioResolver,
-    /// A single question that is soon given up. One resolver cannot do both: it asks the same question once at a time.
-    short: TokioResolver,
-}
 
 /// What is asked for.
 #[derive(Clone)]
@@ -50,58 +39,24 @@ pub(crate) enum DnsQuestion {
     Srv(Box<str>),
 }
 
-/// The resolvers that the config asks for.
-///
-/// # Errors
-/// When the resolvers of the system cannot be read.
-pub(crate) fn resolvers(dns: &Dns) -> Result<Arc<DnsResolvers>, NetError> {
-    let patient = resolver(dns, |options| options.timeout = dns.timeout)?;
-    let short = resolver(dns, |options| {
-        options.timeout = dns.timeout.min(SHORT_TIMEOUT);
-        options.attempts = 0;
-    })?;
-    Ok(Arc::new(DnsResolvers { patient, short }))
-}
-
-fn resolver(dns: &Dns, change: impl FnOnce(&mut ResolverOpts)) -> Result<TokioResolver, NetError> {
-    let provider = TokioRuntimeProvider::default();
-    let mut builder = if dns.resolvers.is_empty() {
-        TokioResolver::builder(provider)?
-    } else {
-        let servers = dns.resolvers.iter().map(|addr| {
-            let mut protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
-            for protocol in &mut protocols {
-                protocol.port = addr.port();
-            }
-            NameServerConfig::new(addr.ip(), true, protocols.to_vec())
-        });
-        let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
-        TokioResolver::builder_with_config(config, provider)
-    };
-    // The TTL is kept here, between the limits of the config.
-    builder.options_mut().cache_size = 0;
-    change(builder.options_mut());
-    builder.build()
-}
-
 /// Asks until the task is dropped.
-pub(crate) async fn follow(
-    question: DnsQuestion,
-    dns: Dns,
-    resolvers: Arc<DnsResolvers>,
-    reporter: Reporter,
-) {
+pub(crate) async fn follow(question: DnsQuestion, resolvers: Arc<SharedResolvers>, reporter: Reporter) {
+    let (ttl_min, ttl_max) = resolvers.ttl_limits();
     let mut backoff = Backoff::default();
     loop {
         let began = clock::now();
-        let wait = match ask_on(&question, &resolvers).await {
+        let answer = match resolvers.ready() {
+            Ok(resolvers) => ask_on(&question, &resolvers).await.map_err(|error| error.to_string()),
+            Err(error) => Err(format!("names cannot be resolved: {error} (see the section [dns])")),
+        };
+        let wait = match answer {
             Ok(DnsAnswer { servers, valid_until }) => {
                 backoff.reset();
                 let ttl =
                     valid_until.map_or(EMPTY_TTL_MAX, |until| until.saturating_duration_since(clock::now()));
                 let ttl = if servers.is_empty() { ttl.min(EMPTY_TTL_MAX) } else { ttl };
                 reporter.said(servers);
-                ttl.clamp(dns.ttl_min, dns.ttl_max)
+                ttl.clamp(ttl_min, ttl_max)
             }
             Err(error) => {
                 reporter.failed(&error);

@@ -34,6 +34,11 @@ impl BoundAccounts {
         self.known.keys().cloned().collect()
     }
 
+    /// Whether an account has them.
+    pub(crate) fn has(&self, namespace: &str, name: &str) -> bool {
+        self.known.contains_key(&(namespace.into(), name.to_owned()))
+    }
+
     /// When the next account is to lose them.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.known.values().flatten().min().copied()

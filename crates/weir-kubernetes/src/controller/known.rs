@@ -10,8 +10,9 @@ use kube::core::ObjectMeta;
 use weir_gateway::api::{Gateway, GatewayClass, ListenerSet, SharedText};
 use weir_gateway::{ObjectKey, gateway_of_set};
 
+use super::names;
 use super::objects::OwnedKind;
-use super::request::GatewayPods;
+use super::request::{CONTROLLER_ANNOTATION, GatewayPods};
 
 /// A Gateway as the API server has it.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub(crate) enum ClusterEvent {
     Parameters(ObjectKey),
     Owned(OwnedKind, ObjectKey, OwnedMark),
     OwnedGone(OwnedKind, ObjectKey),
+    /// The binding of accounts has changed, by whatever hand, or is gone.
+    Binding,
     /// All that a watch lists at its beginning has come.
     Listed(WatchedList),
 }
@@ -46,12 +49,13 @@ pub(crate) enum WatchedList {
     Gateways,
     ListenerSets,
     Parameters,
+    Binding,
     Owned(OwnedKind),
 }
 
 impl WatchedList {
     /// How many lists there are beside those of owned objects.
-    const OTHERS: usize = 4;
+    const OTHERS: usize = 5;
 }
 
 /// What is kept of an object that the controller has made.
@@ -61,6 +65,8 @@ pub(crate) struct OwnedMark {
     pub(crate) gateway: Option<Box<str>>,
     /// The uid of its owner.
     pub(crate) owner: Option<Box<str>>,
+    /// The `controllerName` of the controller that has made it; `None`: a version of Weir without this annotation.
+    controller: Option<Box<str>>,
     fingerprint: String,
 }
 
@@ -78,6 +84,11 @@ impl OwnedMark {
         Self {
             gateway: owner.map(|owner| owner.name.as_str().into()),
             owner: owner.map(|owner| owner.uid.as_str().into()),
+            controller: meta
+                .annotations
+                .as_ref()
+                .and_then(|texts| texts.get(CONTROLLER_ANNOTATION))
+                .map(|name| name.as_str().into()),
             fingerprint,
         }
     }
@@ -134,6 +145,33 @@ impl KnownCluster {
     /// What is known of an object that the controller has made.
     pub(crate) fn mark(&self, kind: OwnedKind, key: &ObjectKey) -> Option<&OwnedMark> {
         self.owned.get(&(kind, key.clone()))
+    }
+
+    /// What this controller has made for a Gateway that is not to have it any more: its class is that of another controller, or it names
+    /// another class than before. In the order in which it is to be removed.
+    ///
+    /// Objects of a Gateway whose class is absent are not left: a class can come back, as when the chart is installed anew.
+    pub(crate) fn left(&self, gateway: &ObjectKey) -> Vec<(OwnedKind, ObjectKey)> {
+        let Some(known) = self.gateways.get(gateway).filter(|known| !known.is_ending) else {
+            return Vec::new();
+        };
+        let class = &known.gateway.spec.gateway_class_name;
+        let wanted = names::of_objects(&gateway.name, class);
+        let class = self.classes.get(&ObjectKey::new("", class));
+        let has_left = class.is_some_and(|class| class.spec.controller_name != self.controller_name);
+        let is_left = |key: &ObjectKey, mark: &OwnedMark| {
+            mark.owner.as_deref() == Some(&*known.uid)
+                && mark.controller.as_deref() == Some(&*self.controller_name)
+                && (has_left || *key.name != *wanted)
+        };
+        let start = ObjectKey::new(&gateway.namespace, "");
+        let of_kind = |kind| {
+            self.owned
+                .range((kind, start.clone())..)
+                .take_while(move |((other, key), _)| *other == kind && key.namespace == gateway.namespace)
+        };
+        let left = OwnedKind::ALL.into_iter().rev().flat_map(of_kind);
+        left.filter(|((_, key), mark)| is_left(key, mark)).map(|(object, _)| object.clone()).collect()
     }
 
     /// Takes an event, and notes what it concerns.
@@ -202,6 +240,7 @@ impl KnownCluster {
                 let gateway = self.owned.remove(&(kind, key.clone())).and_then(|mark| mark.gateway);
                 self.due_gateways.extend(gateway.map(|gateway| ObjectKey::new(&key.namespace, &gateway)));
             }
+            ClusterEvent::Binding => self.are_accounts_due = true,
             ClusterEvent::Listed(list) => drop(self.listed.insert(list)),
         }
     }
@@ -248,3 +287,7 @@ fn ports_of(set: &ListenerSet) -> Vec<(u16, SharedText)> {
     let port = |number: i32| u16::try_from(number).ok().filter(|number| *number > 0);
     listeners.filter_map(|listener| Some((port(listener.port)?, listener.protocol.clone()))).collect()
 }
+
+#[cfg(test)]
+#[path = "known_tests.rs"]
+mod tests;

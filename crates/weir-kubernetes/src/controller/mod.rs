@@ -92,7 +92,7 @@ async fn sleep_until(time: Option<Instant>) {
 
 /// Keeps all objects as they are to be, while this process leads.
 async fn reconcile(client: Client, settings: ControllerSettings, mut leadership: watch::Receiver<bool>) {
-    let mut events = std::pin::pin!(watches::all(&client, &settings.pods));
+    let mut events = std::pin::pin!(watches::all(&client, &settings));
     let mut cluster = KnownCluster::new(&settings.pods);
     let mut reconciler = Reconciler::new(client, settings);
     let mut retry_pause = RETRY_PAUSE_MIN;

@@ -1,12 +1,14 @@
 //! From a Gateway to the objects that run it: account, access, configuration, network policy, Service, disruption budget,
 //! Deployment. Pure.
 
+use std::collections::BTreeMap;
+
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use weir_gateway::api::Gateway;
 
 use super::pods;
-use super::request::{GatewayPods, GatewayRequest};
+use super::request::{CONTROLLER_ANNOTATION, GatewayPods, GatewayRequest, MANAGER, MANAGER_LABEL};
 
 /// A kind of object that the controller makes for a Gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +73,7 @@ impl GatewayRequest<'_> {
                 "name": self.name(),
                 "namespace": self.namespace(),
                 "labels": self.labels(),
-                "annotations": self.annotations(),
+                "annotations": self.object_annotations(),
                 "ownerReferences": [{
                     "apiVersion": "gateway.networking.k8s.io/v1",
                     "kind": Gateway::KIND,
@@ -104,7 +106,7 @@ impl GatewayRequest<'_> {
             OwnedKind::NetworkPolicy => Some(self.network_policy()),
             OwnedKind::Service => self.service(),
             OwnedKind::PodDisruptionBudget => Some(json!({
-                "spec": { "maxUnavailable": 1, "selector": { "matchLabels": self.selector() } },
+                "spec": { "maxUnavailable": 1, "selector": { "matchLabels": self.pods_of_class() } },
             })),
             OwnedKind::Deployment => Some(pods::deployment(self)),
         };
@@ -120,7 +122,7 @@ impl GatewayRequest<'_> {
         // A rule without ports would open all of them.
         let listeners = (!listeners.is_empty()).then(|| json!({ "ports": listeners }));
         json!({ "spec": {
-            "podSelector": { "matchLabels": self.selector() },
+            "podSelector": { "matchLabels": self.pods_of_class() },
             "policyTypes": ["Ingress"],
             "ingress": listeners.into_iter().chain([admin]).collect::<Vec<Value>>(),
         } })
@@ -138,7 +140,7 @@ impl GatewayRequest<'_> {
         let parameters = self.parameters;
         let mut spec = json!({
             "type": parameters.service_type,
-            "selector": self.selector(),
+            "selector": self.pods_of_class(),
             "ports": ports,
             "ipFamilyPolicy": "PreferDualStack",
         });
@@ -150,6 +152,16 @@ impl GatewayRequest<'_> {
         }
         (!ports.is_empty()).then(|| json!({ "spec": spec }))
     }
+}
+
+/// Whether the controller of this name has made an object with this metadata, for the Gateway with this uid.
+pub(crate) fn is_made_by(meta: &ObjectMeta, controller_name: &str, uid: &str) -> bool {
+    let has = |texts: &Option<BTreeMap<String, String>>, key: &str, value: &str| {
+        texts.as_ref().and_then(|texts| texts.get(key)).is_some_and(|found| found == value)
+    };
+    has(&meta.labels, MANAGER_LABEL, MANAGER)
+        && has(&meta.annotations, CONTROLLER_ANNOTATION, controller_name)
+        && is_owned_by(meta, uid)
 }
 
 /// Whether an object with this metadata belongs to the Gateway with this uid.

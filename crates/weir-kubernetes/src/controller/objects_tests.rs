@@ -15,7 +15,7 @@ use weir_gateway::GatewayParameters;
 use weir_gateway::api::Gateway;
 
 use super::*;
-use crate::controller::request::{GATEWAY_LABEL, MANAGER, MANAGER_LABEL};
+use crate::controller::request::{CONTROLLER_ANNOTATION, GATEWAY_LABEL, MANAGER, MANAGER_LABEL};
 
 fn gateway(fields: Value) -> Gateway {
     let mut spec = json!({
@@ -199,7 +199,7 @@ fn a_controller_without_the_right_makes_no_network_policy() {
 fn labels_of_the_infrastructure_are_copied_but_do_not_replace_those_that_select() {
     let gateway = gateway(json!({ "infrastructure": {
         "labels": { "team": "edge", GATEWAY_LABEL: "other", MANAGER_LABEL: "me" },
-        "annotations": { "example.com/lb": "internal" },
+        "annotations": { "example.com/lb": "internal", CONTROLLER_ANNOTATION: "example.com/other" },
     }}));
     for object in objects(&gateway, &GatewayParameters::default()) {
         let meta = &object.value["metadata"];
@@ -209,6 +209,7 @@ fn labels_of_the_infrastructure_are_copied_but_do_not_replace_those_that_select(
             (&json!("front"), &json!(MANAGER))
         );
         assert_eq!(meta["annotations"]["example.com/lb"], "internal");
+        assert_eq!(meta["annotations"][CONTROLLER_ANNOTATION], "weir.dev/gateway");
     }
     let deployment = one(OwnedKind::Deployment, &gateway, &GatewayParameters::default());
     let template = &deployment["spec"]["template"]["metadata"];
@@ -283,4 +284,25 @@ fn the_admin_listener_avoids_the_ports_of_listeners_and_the_probes_ask_it() {
     let grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64();
     let stop = config.process.stop_delay + config.process.stop_grace;
     assert!(grace.is_some_and(|grace| grace > stop.as_secs()));
+}
+
+#[test]
+fn pods_of_the_class_of_before_are_not_those_of_the_next_one() {
+    let of_class = |class: &str| gateway(json!({ "gatewayClassName": class }));
+    let (before, after) = (of_class("weir"), of_class("fast"));
+    let labels = |gateway: &Gateway| {
+        let deployment = one(OwnedKind::Deployment, gateway, &GatewayParameters::default());
+        deployment["spec"]["template"]["metadata"]["labels"].clone()
+    };
+    let (labels_before, labels_after) = (labels(&before), labels(&after));
+    for (kind, path) in [
+        (OwnedKind::Service, "/spec/selector"),
+        (OwnedKind::NetworkPolicy, "/spec/podSelector/matchLabels"),
+        (OwnedKind::PodDisruptionBudget, "/spec/selector/matchLabels"),
+    ] {
+        let object = one(kind, &after, &GatewayParameters::default());
+        let selector = object.pointer(path).and_then(Value::as_object).expect("a selector");
+        let selects = |labels: &Value| selector.iter().all(|(key, value)| labels[key] == *value);
+        assert_eq!((selects(&labels_before), selects(&labels_after)), (false, true), "{kind:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -16,9 +16,9 @@ use weir_gateway::{
 use super::ControllerSettings;
 use super::accounts::{AccountPlace, BoundAccounts};
 use super::known::{KnownCluster, KnownGateway};
-use super::objects::{OwnedKind, OwnedObject, is_owned_by};
+use super::objects::{OwnedKind, OwnedObject, is_made_by, is_owned_by};
 use super::request::{GatewayRequest, MANAGER};
-use super::watches::{class_resource, gateway_resource, resource};
+use super::watches::{binding_resource, class_resource, gateway_resource, resource};
 
 /// What went wrong with one object; it is tried again.
 type ReconcileFailure = String;
@@ -55,9 +55,15 @@ impl Reconciler {
             let outcome = self.bind_accounts(cluster).await;
             let key = ObjectKey::new("", &self.settings.accounts_binding);
             cluster.are_accounts_due = !self.note("ClusterRoleBinding", &key, outcome);
+            let gateways = cluster.gateways.keys().filter(|key| !self.left(cluster, key).is_empty());
+            let left: Vec<ObjectKey> = gateways.cloned().collect();
+            cluster.due_gateways.extend(left);
         }
         for key in std::mem::take(&mut cluster.due_gateways) {
-            let outcome = self.apply_gateway(cluster, &key).await;
+            let outcome = match self.apply_gateway(cluster, &key).await {
+                Ok(()) => self.remove_left(cluster, &key).await,
+                failed => failed,
+            };
             if !self.note("Gateway", &key, outcome) {
                 cluster.due_gateways.insert(key);
             }
@@ -135,6 +141,67 @@ impl Reconciler {
         let apply = PatchParams::apply(MANAGER).force();
         api.patch(&object.name, &apply, &Patch::Apply(&object.value)).await.map_err(failed)?;
         Ok(())
+    }
+
+    /// What is left of a Gateway that has changed its class, once its pods have had the time to take back what they have told.
+    fn left(&self, cluster: &KnownCluster, gateway: &ObjectKey) -> Vec<(OwnedKind, ObjectKey)> {
+        let mut left = cluster.left(gateway);
+        left.retain(|(_, key)| !self.accounts.has(&key.namespace, &key.name));
+        left
+    }
+
+    /// Removes it. If the Gateway has another class of this controller, once the pods of that one serve.
+    async fn remove_left(&self, cluster: &KnownCluster, gateway: &ObjectKey) -> Result<(), ReconcileFailure> {
+        let left = self.left(cluster, gateway);
+        let Some(known) = cluster.gateways.get(gateway).filter(|_| !left.is_empty()) else { return Ok(()) };
+        if cluster.served(gateway).is_some() {
+            self.check_available(known).await?;
+        }
+        for (kind, key) in left {
+            tracing::info!(
+                "Gateway {gateway}: removing {} {}: its class is {} now",
+                kind.names()[2],
+                key.name,
+                known.gateway.spec.gateway_class_name
+            );
+            let removed = self.remove(kind, &key, &known.uid).await;
+            removed.map_err(|error| format!("{} {}: {error}", kind.names()[2], key.name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes an object if it is still one of this controller's and the Gateway's, as it is read here: in any other version it stays.
+    async fn remove(&self, kind: OwnedKind, key: &ObjectKey, uid: &str) -> Result<(), kube::Error> {
+        let api = self.api(kind, &key.namespace);
+        let Some(present) = api.get_metadata_opt(&key.name).await? else { return Ok(()) };
+        if !is_made_by(&present.metadata, &self.settings.pods.controller_name, uid) {
+            return Ok(());
+        }
+        let version = Preconditions {
+            uid: present.metadata.uid.clone(),
+            resource_version: present.metadata.resource_version.clone(),
+        };
+        let parameters = DeleteParams { preconditions: Some(version), ..DeleteParams::background() };
+        match api.delete(&key.name, &parameters).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            deleted => deleted.map(drop),
+        }
+    }
+
+    /// An error as long as the Deployment of a Gateway has no pod that serves.
+    async fn check_available(&self, known: &KnownGateway) -> Result<(), ReconcileFailure> {
+        let meta = &known.gateway.metadata;
+        let name = super::names::of_objects(&meta.name, &known.gateway.spec.gateway_class_name);
+        let api = self.api(OwnedKind::Deployment, &meta.namespace);
+        let found = api.get_opt(&name).await.map_err(|error| format!("Deployment {name}: {error}"))?;
+        let number = |path: &str| found.as_ref()?.data.pointer(path)?.as_u64();
+        let is_available = number("/status/availableReplicas").is_some_and(|count| count > 0)
+            || number("/spec/replicas") == Some(0);
+        is_available.then_some(()).ok_or_else(|| {
+            format!(
+                "Deployment {name} has no pod that is available: what was made for the class of before stays"
+            )
+        })
     }
 
     /// Takes back what was told of a Gateway that is of no class of this controller any more: its pods may be gone.
@@ -245,9 +312,7 @@ impl Reconciler {
         let subjects = self.accounts.wanted(served, Instant::now()).into_iter().map(
             |(namespace, name)| json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name }),
         );
-        let binding =
-            resource(["rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings"]);
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &binding);
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &binding_resource());
         let change = json!({ "subjects": subjects.collect::<Vec<Value>>() });
         let name = &self.settings.accounts_binding;
         api.patch(name, &PatchParams::default(), &Patch::Merge(&change))

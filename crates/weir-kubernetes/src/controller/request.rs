@@ -12,10 +12,17 @@ use super::names;
 pub(crate) const GATEWAY_LABEL: &str = "gateway.networking.k8s.io/gateway-name";
 const CLASS_LABEL: &str = "gateway.networking.k8s.io/gateway-class-name";
 
+/// The label with the name of the objects of a Gateway and a class.
+const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+
 /// The label of everything that the controller makes.
 pub(crate) const MANAGER_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Its value, which is also the name of the owner of the fields.
 pub(crate) const MANAGER: &str = "weir-controller";
+
+/// The annotation that names the controller of an object, by its `controllerName`: two installations of Weir can have made objects for one
+/// Gateway, one after the other, and each removes its own alone.
+pub(crate) const CONTROLLER_ANNOTATION: &str = "weir.dev/controller-name";
 
 /// The port of the admin listener, or one of those behind it where a listener of the Gateway has it.
 const ADMIN_PORT: u16 = 9000;
@@ -125,6 +132,13 @@ impl GatewayRequest<'_> {
         json!({ GATEWAY_LABEL: names::of_label(&self.gateway.metadata.name), MANAGER_LABEL: MANAGER })
     }
 
+    /// The labels that select the pods of this class alone: those of another one, which the Gateway had before, may still be there.
+    pub(crate) fn pods_of_class(&self) -> Value {
+        let mut selector = self.selector();
+        selector[INSTANCE_LABEL] = json!(self.name());
+        selector
+    }
+
     /// The labels of all objects: those of the Gateway's infrastructure, and those of the controller, which win.
     pub(crate) fn labels(&self) -> Value {
         let mut labels = BTreeMap::new();
@@ -132,7 +146,7 @@ impl GatewayRequest<'_> {
             labels.insert(&**key, value.to_string());
         }
         labels.insert("app.kubernetes.io/name", "weir".to_owned());
-        labels.insert("app.kubernetes.io/instance", self.name());
+        labels.insert(INSTANCE_LABEL, self.name());
         labels.insert(CLASS_LABEL, names::of_label(&self.gateway.spec.gateway_class_name));
         labels.insert(GATEWAY_LABEL, names::of_label(&self.gateway.metadata.name));
         labels.insert(MANAGER_LABEL, MANAGER.to_owned());
@@ -143,6 +157,13 @@ impl GatewayRequest<'_> {
     pub(crate) fn wanted_address(&self) -> Option<&str> {
         let values = self.gateway.spec.addresses.iter().filter_map(|address| address.value.as_deref());
         { values }.find(|value| value.parse::<std::net::IpAddr>().is_ok())
+    }
+
+    /// The annotations of all objects: those of the Gateway's infrastructure, and the controller's, which wins.
+    pub(crate) fn object_annotations(&self) -> BTreeMap<&str, &str> {
+        let mut annotations = self.annotations();
+        annotations.insert(CONTROLLER_ANNOTATION, &self.settings.controller_name);
+        annotations
     }
 
     /// The annotations of the Gateway's infrastructure.

@@ -15,9 +15,10 @@ use kube::{Api, Client, Resource};
 use weir_gateway::ObjectKey;
 use weir_gateway::api::{GROUP, Gateway, GatewayClass, ListenerSet};
 
+use super::ControllerSettings;
 use super::known::{ClusterEvent, KnownGateway, OwnedMark, WatchedList};
 use super::objects::OwnedKind;
-use super::request::{GatewayPods, MANAGER, MANAGER_LABEL};
+use super::request::{MANAGER, MANAGER_LABEL};
 
 /// What a stream yields: an event, or why a watch does not work at the moment.
 pub(crate) type WatchedEvent = Result<ClusterEvent, String>;
@@ -39,8 +40,15 @@ fn set_resource() -> ApiResource {
     resource([GROUP, ListenerSet::VERSION, ListenerSet::KIND, ListenerSet::PLURAL])
 }
 
+pub(crate) fn binding_resource() -> ApiResource {
+    resource(["rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings"])
+}
+
 /// All of them.
-pub(crate) fn all(client: &Client, pods: &GatewayPods) -> impl Stream<Item = WatchedEvent> + use<> {
+pub(crate) fn all(
+    client: &Client,
+    settings: &ControllerSettings,
+) -> impl Stream<Item = WatchedEvent> + use<> {
     let api = |resource: &ApiResource| Api::<DynamicObject>::all_with(client.clone(), resource);
     let metadata =
         |resource: &ApiResource| Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), resource);
@@ -65,8 +73,17 @@ pub(crate) fn all(client: &Client, pods: &GatewayPods) -> impl Stream<Item = Wat
             |object| Ok(ClusterEvent::Parameters(key_of(&object.metadata))),
             ClusterEvent::Parameters,
         ),
+        events(
+            watch(
+                metadata(&binding_resource()),
+                config().fields(&format!("metadata.name={}", settings.accounts_binding)),
+            ),
+            WatchedList::Binding,
+            |_| Ok(ClusterEvent::Binding),
+            |_| ClusterEvent::Binding,
+        ),
     ];
-    for kind in OwnedKind::made(pods) {
+    for kind in OwnedKind::made(&settings.pods) {
         let selected = config().labels(&format!("{MANAGER_LABEL}={MANAGER}"));
         streams.push(events(
             watch(metadata(&resource(kind.names())), selected),
@@ -119,8 +136,8 @@ fn events<K: Resource + Send + 'static>(
             let why = format!("the watch of {list:?} does not work: {error}");
             let failed = (told.as_ref() != Some(&why)).then(|| Err(why.clone()));
             told = Some(why);
-            // Clusters with older definitions have no sets: Gateways do not wait for them.
-            let is_optional = list == WatchedList::ListenerSets;
+            // Clusters with older definitions have no sets, and an older role does not permit to read the binding: Gateways do not wait for them.
+            let is_optional = matches!(list, WatchedList::ListenerSets | WatchedList::Binding);
             failed.into_iter().chain(is_optional.then_some(Ok(ClusterEvent::Listed(list)))).collect()
         }
     });

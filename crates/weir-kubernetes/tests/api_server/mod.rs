@@ -31,6 +31,8 @@ struct Cluster {
     is_down: bool,
     /// How many status writes are refused as conflicts.
     conflicts: usize,
+    /// How many deletions are.
+    refused_deletions: usize,
     /// Method and path of each write, with the status that was answered.
     writes: Vec<(String, u16)>,
     lists: usize,
@@ -104,13 +106,8 @@ impl ApiServer {
 
     /// Deletes an object.
     pub(crate) fn delete(&self, plural: &str, namespace: &str, name: &str) {
-        self.edit(|cluster| {
-            let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
-            let mut object = cluster.objects.remove(&place).expect("there is one");
-            cluster.version += 1;
-            object["metadata"]["resourceVersion"] = json!(cluster.version.to_string());
-            cluster.events.push((cluster.version, "DELETED", plural.to_owned(), object));
-        });
+        let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        self.edit(|cluster| cluster.remove(&place).expect("there is one"));
     }
 
     /// An object as it is now.
@@ -123,6 +120,14 @@ impl ApiServer {
         let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         self.wait(&format!("{plural} {namespace}/{name}"), |cluster| {
             cluster.objects.get(&place).is_some_and(&check)
+        });
+    }
+
+    /// Waits until there is no such object.
+    pub(crate) fn wait_for_absence(&self, plural: &str, namespace: &str, name: &str) {
+        let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        self.wait(&format!("no {plural} {namespace}/{name}"), |cluster| {
+            !cluster.objects.contains_key(&place)
         });
     }
 
@@ -166,6 +171,11 @@ impl ApiServer {
         self.edit(|cluster| cluster.conflicts = count);
     }
 
+    /// Refuses so many deletions as conflicts.
+    pub(crate) fn refuse_deletions(&self, count: usize) {
+        self.edit(|cluster| cluster.refused_deletions = count);
+    }
+
     /// The writes so far of paths that contain this, with the answers.
     pub(crate) fn writes(&self, part: &str) -> Vec<(String, u16)> {
         self.lock().writes.iter().filter(|(path, _)| path.contains(part)).cloned().collect()
@@ -183,8 +193,9 @@ impl ApiServer {
 
     fn serve(&self, stream: &TcpStream) {
         let mut reader = BufReader::new(stream);
-        while let Some((method, target, body)) = read_request(&mut reader) {
-            let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        while let Some(request) = read_request(&mut reader) {
+            let (method, target) = (&request.method, &request.target);
+            let (path, query) = target.split_once('?').unwrap_or((target, ""));
             let Some((place, is_status)) = place_of(path) else {
                 respond(stream, 404, &status(404));
                 continue;
@@ -193,11 +204,11 @@ impl ApiServer {
                 self.watch(stream, &place, query);
                 return;
             }
-            let (code, answer) = match &*method {
-                "GET" if place.2.is_empty() => self.list(&place),
+            let (code, answer) = match &**method {
+                "GET" if place.2.is_empty() => self.list(&place, &Selected::of(query)),
                 "GET" => self.object(&place.0, &place.1, &place.2).map_or((404, status(404)), |it| (200, it)),
                 _ => self.edit(|cluster| {
-                    let (code, answer) = cluster.write(&method, &place, is_status, &body);
+                    let (code, answer) = cluster.write(&request, &place, is_status);
                     cluster.writes.push((format!("{method} {path}"), code));
                     (code, answer)
                 }),
@@ -206,7 +217,7 @@ impl ApiServer {
         }
     }
 
-    fn list(&self, place: &ObjectPlace) -> (u16, Value) {
+    fn list(&self, place: &ObjectPlace, selected: &Selected) -> (u16, Value) {
         self.edit(|cluster| {
             cluster.lists += 1;
             cluster.listed.insert(place.0.clone());
@@ -216,7 +227,7 @@ impl ApiServer {
         if cluster.absent.contains(&place.0) {
             return (404, status(404));
         }
-        let items: Vec<&Value> = cluster.of(place).collect();
+        let items: Vec<&Value> = cluster.of(place).filter(|object| selected.takes(object)).collect();
         let version = cluster.version.to_string();
         (
             200,
@@ -225,6 +236,7 @@ impl ApiServer {
     }
 
     fn watch(&self, mut stream: &TcpStream, place: &ObjectPlace, query: &str) {
+        let selected = Selected::of(query);
         let since = query.split('&').find_map(|one| one.strip_prefix("resourceVersion="));
         let mut since: u64 = since.and_then(|text| text.parse().ok()).unwrap_or(0);
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -246,7 +258,8 @@ impl ApiServer {
                 cluster.events.iter().filter(|(version, ..)| *version > seen)
             {
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-                if *plural == place.0 && (place.1.is_empty() || place.1 == namespace) {
+                let is_in_place = *plural == place.0 && (place.1.is_empty() || place.1 == namespace);
+                if is_in_place && selected.takes(object) {
                     lines.push_str(&format!("{}\n", json!({ "type": event, "object": object })));
                 }
                 since = *version;
@@ -284,21 +297,33 @@ impl Cluster {
         self.objects.insert(place, object);
     }
 
-    fn write(&mut self, method: &str, place: &ObjectPlace, is_status: bool, body: &[u8]) -> (u16, Value) {
-        let Ok(mut body) = serde_json::from_slice::<Value>(body) else { return (400, status(400)) };
-        if method == "POST" {
+    fn remove(&mut self, place: &ObjectPlace) -> Option<Value> {
+        let mut object = self.objects.remove(place)?;
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.events.push((self.version, "DELETED", place.0.clone(), object.clone()));
+        Some(object)
+    }
+
+    fn write(&mut self, request: &ApiRequest, place: &ObjectPlace, is_status: bool) -> (u16, Value) {
+        let Ok(mut body) = serde_json::from_slice::<Value>(&request.body) else { return (400, status(400)) };
+        let is_applied = request.content_type.contains("apply-patch");
+        if request.method == "POST" || (is_applied && !self.objects.contains_key(place)) {
             body["metadata"]["namespace"] = json!(place.1);
             let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let place = (place.0.clone(), place.1.clone(), name);
             if self.objects.contains_key(&place) {
                 return (409, status(409));
             }
+            body["metadata"]["uid"] = json!(format!("uid-{}", self.version + 1));
             self.put(&place.0, body);
             return (201, self.objects[&place].clone());
         }
         let Some(known) = self.objects.get(place) else { return (404, status(404)) };
-        let version = &body["metadata"]["resourceVersion"];
-        let is_other = !version.is_null() && *version != known["metadata"]["resourceVersion"];
+        let is_deletion = request.method == "DELETE";
+        let wanted = if is_deletion { &body["preconditions"] } else { &body["metadata"] };
+        let differs = |field: &str| !wanted[field].is_null() && wanted[field] != known["metadata"][field];
+        let is_other = differs("resourceVersion") || (is_deletion && differs("uid"));
         if is_other || (is_status && self.conflicts > 0) {
             self.conflicts = self.conflicts.saturating_sub(usize::from(!is_other));
             if !is_other {
@@ -308,8 +333,15 @@ impl Cluster {
             }
             return (409, status(409));
         }
+        if is_deletion && self.refused_deletions > 0 {
+            self.refused_deletions -= 1;
+            return (409, status(409));
+        }
+        if is_deletion {
+            return (200, self.remove(place).expect("it is there"));
+        }
         let mut next = known.clone();
-        match method {
+        match &*request.method {
             "PATCH" if is_status => {
                 let mut status = body["status"].take();
                 // It is a merge patch.
@@ -318,10 +350,53 @@ impl Cluster {
                 }
                 next["status"] = status;
             }
+            "PATCH" => merge(&mut next, body),
             _ => next = body,
         }
-        self.put(&place.0, next);
+        // As of the real one: what changes nothing is no event. Statuses are exempt, for tests that count their writes.
+        if is_status || next != *known {
+            self.put(&place.0, next);
+        }
         (200, self.objects[place].clone())
+    }
+}
+
+/// Changes what a patch names; lists are replaced.
+fn merge(object: &mut Value, patch: Value) {
+    match (object, patch) {
+        (Value::Object(object), Value::Object(patch)) => {
+            for (key, value) in patch {
+                match value {
+                    Value::Null => drop(object.remove(&key)),
+                    value => merge(object.entry(key).or_insert(Value::Null), value),
+                }
+            }
+        }
+        (object, patch) => *object = patch,
+    }
+}
+
+/// What a list or a watch is restricted to: one label, and one name.
+struct Selected {
+    label: Option<(String, String)>,
+    name: Option<String>,
+}
+
+impl Selected {
+    fn of(query: &str) -> Self {
+        let value = |key: &str| {
+            let found = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))?;
+            let text = found.replace("%3D", "=").replace("%2F", "/");
+            text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))
+        };
+        let name = value("fieldSelector").filter(|(field, _)| field == "metadata.name");
+        Self { label: value("labelSelector"), name: name.map(|(_, name)| name) }
+    }
+
+    fn takes(&self, object: &Value) -> bool {
+        let metadata = &object["metadata"];
+        self.label.as_ref().is_none_or(|(key, value)| metadata["labels"][key] == **value)
+            && self.name.as_ref().is_none_or(|name| metadata["name"] == **name)
     }
 }
 
@@ -352,12 +427,19 @@ fn status(code: u16) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": reason, "reason": reason, "code": code })
 }
 
-fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<(String, String, Vec<u8>)> {
+struct ApiRequest {
+    method: String,
+    target: String,
+    content_type: String,
+    body: Vec<u8>,
+}
+
+fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<ApiRequest> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
     let mut words = line.split_whitespace();
     let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let mut length = 0;
+    let (mut length, mut content_type) = (0, String::new());
     loop {
         let mut field = String::new();
         reader.read_line(&mut field).ok().filter(|count| *count > 0)?;
@@ -368,10 +450,13 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<(String, String, V
         if let Some(value) = field.strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
+        if let Some(value) = field.strip_prefix("content-type:") {
+            value.trim().clone_into(&mut content_type);
+        }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((method, target, body))
+    Some(ApiRequest { method, target, content_type, body })
 }
 
 fn respond(mut stream: &TcpStream, code: u16, body: &Value) {
