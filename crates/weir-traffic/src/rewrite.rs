@@ -90,6 +90,14 @@ impl Rewrite {
         }
         changed
     }
+
+    /// Whether `path` is the prefix that is replaced and no slash follows: what is below it begins with one.
+    pub fn takes_whole(&self, path: &[u8]) -> bool {
+        match &self.0 {
+            RewriteKind::Prefix { from, .. } => from.strip_suffix(b"/").unwrap_or(from) == path,
+            RewriteKind::Regex { .. } => false,
+        }
+    }
 }
 
 fn replace_prefix(path: &[u8], from: &[u8], to: &[u8], out: &mut Vec<u8>) -> bool {
@@ -176,6 +184,11 @@ mod tests {
             let (result, changed) = applied(&rewrite, path, None);
             assert_eq!(result, expected, "{path}: {prefix} -> {to}");
             assert_eq!(changed, has_prefix(path.as_bytes(), prefix.as_bytes()), "{path}: {prefix} -> {to}");
+            assert_eq!(
+                rewrite.takes_whole(path.as_bytes()),
+                path == prefix.trim_end_matches('/'),
+                "{path}: {prefix}"
+            );
             let with_query = applied(&rewrite, path, Some("a=1")).0;
             assert_eq!(with_query, format!("{expected}?a=1"));
         }

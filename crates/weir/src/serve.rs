@@ -81,10 +81,10 @@ const TAKEOVER_TIME: Duration = Duration::from_secs(1);
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ServeArguments {
     /// The config.
-    #[arg(required_unless_present_any = ["to", "kubernetes"], conflicts_with_all = ["listen", "to"])]
+    #[arg(required_unless_present_any = ["listen", "to", "kubernetes"], conflicts_with_all = ["listen", "to"])]
     file: Option<PathBuf>,
     /// Where to accept connections: `:8080`, `127.0.0.1:8080`, `unix:/run/weir.sock`. Can be given several times.
-    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", requires = "to")]
     listen: Vec<String>,
     /// A server to balance requests over: `10.0.0.1:80`, `app.internal:8080`, `unix:/run/app.sock`. Can be given several times.
     #[arg(long, value_name = "ADDRESS")]

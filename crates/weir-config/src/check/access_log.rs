@@ -10,7 +10,21 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::RouteAccessLogText;
 
-pub(super) fn check(text: &SpannedTable<AccessLog>, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) {
+/// The access log of a listener, or of all: without a format, it has no lines.
+pub(super) fn of_listener(
+    text: &SpannedTable<AccessLog>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    if text.is_missing("format") && !text.is_missing("output") {
+        let message = "`output` has no effect without `format`: the access log is off";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Unused, text.key_at("output"), message);
+        diagnostics.push(diagnostic.help("write `format = \"combined\"` beside it"));
+    }
+    check(text, files, diagnostics);
+}
+
+fn check(text: &SpannedTable<AccessLog>, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(format) = &text.value.format else { return };
     let literals = format.to_string().replace('{', "");
     let help = "placeholders of the access log are written like `{client_address}`, see the reference";

@@ -38,7 +38,7 @@ pub(super) fn check(
     warn_request_id(text, diagnostics);
     client_certificates::check_headers(text, diagnostics);
     if let Some(own) = &text.value.access_log {
-        access_log::check(own, around.files, diagnostics);
+        access_log::of_listener(own, around.files, diagnostics);
     }
     let tls = text.value.tls.as_ref().map(|tls| tls::check(tls, &routes, around.files, diagnostics));
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);

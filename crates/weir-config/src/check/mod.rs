@@ -104,7 +104,7 @@ pub(crate) fn check(
     check_process(document, diagnostics);
     node::check(&document.process, diagnostics);
     let identity = identity::check(&document.process, files, diagnostics);
-    access_log::check(&document.access_log, files, diagnostics);
+    access_log::of_listener(&document.access_log, files, diagnostics);
     let discovery = discovery::check_settings(document, files, diagnostics);
     let route_sources = routes_from::check(document, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);

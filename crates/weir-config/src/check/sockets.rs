@@ -14,13 +14,21 @@ pub(super) fn check(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let mut earlier = Earlier::default();
     for (index, later) in addresses.iter().enumerate() {
         let same = earlier.same_as(later, &addresses);
-        let other = same.or_else(|| earlier.overlapping(later, &addresses));
+        let rival = earlier.of_all_ipv6(later, &addresses);
+        let other = same.or(rival).or_else(|| earlier.overlapping(later, &addresses));
         earlier.add(index, later);
         let Some(earlier) = other else { continue };
         diagnostics.push(if same.is_some() {
             let message = format!("`{}` is bound twice", later.address);
             Diagnostic::new(DiagnosticKind::Duplicate, later.span, message)
                 .label(earlier.span, "the first time here")
+        } else if rival.is_some() {
+            let message =
+                format!("`{}` and `{}` both take all addresses of IPv6", later.address, earlier.address);
+            let port = port(&later.takes).unwrap_or_default();
+            Diagnostic::new(DiagnosticKind::Conflict, later.span, message)
+                .label(earlier.span, format!("the other address, of {}", earlier.owner))
+                .help(format!("`0.0.0.0:{port}` takes all of IPv4 and nothing else"))
         } else if later.is_admin {
             let message = format!("`{}` and `{}` cannot both be bound", later.address, earlier.address);
             Diagnostic::new(DiagnosticKind::Conflict, later.span, message)
@@ -63,6 +71,19 @@ impl<'a> Earlier<'a> {
         let same = self.same.get(&later.address).into_iter().flatten().map(|index| &all[*index]);
         same.filter(|earlier| later.takes.overlaps(&earlier.takes))
             .find(|earlier| earlier.address == later.address)
+    }
+
+    /// The first that takes all addresses of IPv6, too, but is written otherwise: connections would go to either.
+    fn of_all_ipv6<'b>(&self, later: &SocketClaim, all: &'b [SocketClaim]) -> Option<&'b SocketClaim> {
+        let takes_all = |claim: &SocketClaim| match &claim.takes {
+            ListenAddress::AllTcp { .. } => true,
+            ListenAddress::Tcp(address) => address.is_ipv6() && address.ip().is_unspecified(),
+            ListenAddress::Unix(_) => false,
+        };
+        let wide = self.wide.get(&port(&later.takes)?).filter(|_| takes_all(later))?;
+        wide.iter()
+            .map(|index| &all[*index])
+            .find(|earlier| takes_all(earlier) && earlier.takes != later.takes)
     }
 
     /// The first that overlaps: all of the port are compared only for an address that includes the whole port.

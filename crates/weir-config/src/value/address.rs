@@ -56,6 +56,11 @@ impl FromStr for ListenAddress {
         let (host, port) = split_port(text).map_err(|error| error.help(help))?;
         match host {
             Host::None => Ok(Self::AllTcp { port }),
+            Host::Ip(ip) if ip.to_canonical() != ip => {
+                let plain = SocketAddr::new(ip.to_canonical(), port);
+                Err(ValueError::new(format!("`{text}` is an address of IPv4, written as one of IPv6"))
+                    .help(format!("write `{plain}`")))
+            }
             Host::Ip(ip) => Ok(Self::Tcp(SocketAddr::new(ip, port))),
             Host::Name("*") => Err(ValueError::new(format!("`{text}` is not an address"))
                 .help(format!("`:{port}` means all addresses"))),
@@ -270,6 +275,11 @@ mod tests {
             (":+80", format!("`:+80`: `+80` is not a port; ports are 0 to 65535 {help}")),
             ("[::1]", format!("`[::1]` has no port {help}")),
             ("::1", format!("`::1` is an IPv6 address without brackets and port {help}")),
+            (
+                "[::ffff:10.0.0.1]:80",
+                "`[::ffff:10.0.0.1]:80` is an address of IPv4, written as one of IPv6 (write `10.0.0.1:80`)"
+                    .to_owned(),
+            ),
             ("[::g]:80", format!("`[::g]:80`: `::g` is not an IPv6 address {help}")),
             ("1.2.3.400:80", format!("`1.2.3.400:80`: `1.2.3.400` is not an IPv4 address {help}")),
             (

@@ -70,7 +70,7 @@ values! {
     Scheme "scheme" Request "`http` or `https`, by the connection of the client.",
     Authority "authority" Request "Host of the request with the port, if it has one.",
     Host "host" Request "Host of the request without a port.",
-    Target "target" Request "Target of the request as received.",
+    Target "target" Request "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
     Path "path" Request "Path of the request in its normal form.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
     Version "version" Request "Protocol version of the request.",

@@ -67,7 +67,8 @@ pub(super) async fn raw_look(
     };
     match command::parse(&line) {
         Ok(command) if command.changes() => {
-            BufferedResponse::plain(405, "This changes something: POST it to /api/raw.\n")
+            let why = "This changes something: POST it to /api/raw.\n";
+            BufferedResponse::plain(405, why).with_field("Allow", "POST")
         }
         Ok(command) => BufferedResponse::plain(200, execute(command, operations, peer).await),
         Err(wrong) => BufferedResponse::plain(400, explain(&wrong)),

@@ -71,7 +71,7 @@ fn named(id: &str) -> (ConnectionQuery, RecorderQuery) {
 /// The last failures, the newest first.
 pub(super) async fn failures(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     match ExchangeQuery::read(request.query(), &["limit"]) {
-        Err(what) => BufferedResponse::json(400, &json!({ "error": what })),
+        Err(what) => BufferedResponse::refused(400, &what),
         Ok(query) => {
             let found =
                 operations.queries.ask(RecorderQuery::Failures, query.limit.unwrap_or(LIMIT_MAX)).await;
@@ -83,7 +83,7 @@ pub(super) async fn failures(request: &AdminRequest, operations: &Operations) ->
 /// The last exchanges that the query takes, the newest first.
 pub(super) async fn recent(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     match ExchangeQuery::read(request.query(), &["limit", "upstream", "server", "status", "min_time"]) {
-        Err(what) => BufferedResponse::json(400, &json!({ "error": what })),
+        Err(what) => BufferedResponse::refused(400, &what),
         Ok(query) => {
             let filter = query.filter(&operations.queries);
             let found =

@@ -131,7 +131,8 @@ pub(crate) async fn serve_one(
                     Ok(()) => routes::respond(&request, operations, peer).await,
                     Err(refused) => Err(refused),
                 };
-                (outcome, with_body)
+                let is_api = request.path().starts_with(b"/api/");
+                (if is_api { for_api(outcome) } else { outcome }, with_body)
             }
         };
     match outcome {
@@ -156,6 +157,15 @@ pub(crate) async fn serve_one(
             let _elapsed = tokio::time::timeout(LINGER_TIME, linger(&mut stream)).await;
             sent
         }
+    }
+}
+
+/// The outcome of a request below `/api/`, where programs read what is wrong.
+fn for_api(outcome: Result<AdminReply, RefusedRequest>) -> Result<AdminReply, RefusedRequest> {
+    match outcome {
+        Ok(AdminReply::Whole(answer)) => Ok(AdminReply::Whole(answer.for_api())),
+        Err(refused) => Err(RefusedRequest { answer: refused.answer.for_api(), ..refused }),
+        metrics => metrics,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Answers of the admin listener.
 
-use weir_http::Version;
 use weir_http::http1::write;
+use weir_http::{Version, date};
 use weir_observe::{AdminRefusal, status_text};
+use weir_proxy::net::clock;
 
 /// On every answer: no content sniffing, no framing, no embedding in another site's page, and a page of it loads and runs nothing that
 /// does not come from here. Browsers send the origin of a form only where the referrer policy allows it.
@@ -52,6 +53,15 @@ impl BufferedResponse {
         Self::json(status, &serde_json::json!({ "errors": [why] }))
     }
 
+    /// The same as everything below `/api/` says what is wrong, if this is a text about it.
+    pub(super) fn for_api(self) -> Self {
+        if self.status < 400 || self.content_type != PLAIN {
+            return self;
+        }
+        let why = String::from_utf8_lossy(&self.body);
+        Self { fields: self.fields, ..Self::refused(self.status, why.trim_end()) }
+    }
+
     pub(crate) fn with_field(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.fields.push((name, value.into()));
         self
@@ -91,6 +101,7 @@ impl RefusedRequest {
 /// Appends the fields that the head of every response begins with.
 pub(super) fn head_begins(out: &mut Vec<u8>, status: u16, content_type: &str) {
     write::status_line(out, Version::Http11, status, status_text(status).as_bytes());
+    write::field(out, b"Date", &date(clock::unix_now().as_secs()));
     write::field(out, b"Content-Type", content_type.as_bytes());
     write::field(out, b"Cache-Control", b"no-store");
     for (name, value) in SAFETY {

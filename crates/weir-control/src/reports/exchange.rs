@@ -47,7 +47,8 @@ impl ReportWriter {
         put("kind", kind(entry.kind).into());
         put("listener", listener.map(|listener| &*listener.name).into());
         put("client", client(entry).into());
-        put("method", text(entry.words.method()));
+        let has_request = entry.kind != EntryKind::NoRequest;
+        put("method", text(if has_request { entry.words.method() } else { b"" }));
         put("path", text(entry.words.path()));
         put("host", text(entry.words.host()));
         put("route", listener.and_then(|listener| listener.route(entry.route)).map(|(name, _)| name).into());

@@ -55,7 +55,7 @@ fields! {
     LocalPort "local_port" "Port that the client connected to.",
     ConnectionRequests "connection_requests" "Number of the request on its connection, from 1.",
     Method "method" "Method of the request.",
-    Target "target" "Target of the request as received.",
+    Target "target" "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
     Path "path" "Path of the request, as received.",
     Query "query" "`?` and the query of the request.",
     Scheme "scheme" "`http` or `https`, by the connection of the client.",

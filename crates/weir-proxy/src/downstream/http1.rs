@@ -158,15 +158,6 @@ impl Http1Stream<'_> {
         }
     }
 
-    /// The client closed or reset the connection instead of sending (the rest of) a head.
-    fn closed(&self, outcome: std::io::Result<usize>) -> Ended {
-        match outcome {
-            _ if !self.connection.has_input() => Ended::Quietly,
-            Ok(_) => Ended::Failed(Failure::client(Phase::Request, Cause::Closed)),
-            Err(error) => Ended::Failed(of_io(Phase::Request, weir_observe::Party::Client, &error)),
-        }
-    }
-
     fn wait(
         &mut self,
         client: &mut Client,
@@ -197,6 +188,14 @@ impl Http1Stream<'_> {
 #[cold]
 fn begin(exchange: &mut Exchange, now: Instant) {
     (exchange.record.began, exchange.record.accounted) = (now, now);
+}
+
+/// The client closed or reset the connection instead of sending the rest of a head.
+fn closed(outcome: std::io::Result<usize>) -> Failure {
+    match outcome {
+        Ok(_) => Failure::client(Phase::Request, Cause::Closed),
+        Err(error) => of_io(Phase::Request, weir_observe::Party::Client, &error),
+    }
 }
 
 /// Whether a request failed because it is the beginning of HTTP/2.
@@ -280,6 +279,7 @@ impl ClientStream for Http1Stream<'_> {
         listener: &ListenerPlan,
     ) -> Result<(), Ended> {
         if let Some(failure) = self.refused.take() {
+            exchange.record.begin_refused(client, failure);
             return Err(Ended::Failed(failure));
         }
         let timeout = client.listener.plan().config.timeouts.request;
@@ -302,7 +302,15 @@ impl ClientStream for Http1Stream<'_> {
                 }
                 match self.connection.poll_fill(cx, &client.worker.stock) {
                     Poll::Ready(Ok(len)) if len > 0 => {}
-                    Poll::Ready(outcome) => return Poll::Ready(Err(self.closed(outcome))),
+                    Poll::Ready(_) if !self.connection.has_input() => {
+                        return Poll::Ready(Err(Ended::Quietly));
+                    }
+                    Poll::Ready(outcome) => {
+                        if !waited {
+                            begin(exchange, clock::now());
+                        }
+                        return Poll::Ready(Err(Ended::Failed(closed(outcome))));
+                    }
                     Poll::Pending => return self.wait(client, exchange, &mut waited, timeout),
                 }
             }

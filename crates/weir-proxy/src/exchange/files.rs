@@ -162,7 +162,8 @@ async fn choose(
             Ok(FolderItem::Folder) => {
                 // Only the path of the request can be asked for anew with a slash.
                 let is_requested = files.is_path_of_request(place);
-                let path = FilePath { is_folder: path.is_folder || !is_requested, ..path };
+                let has_slash = path.is_folder && !lacks_slash(exchange, route);
+                let path = FilePath { is_folder: has_slash || !is_requested, ..path };
                 match index(client, stream, exchange, files, &path).await? {
                     Ok(chosen) => return Ok(Ok(chosen)),
                     Err(why) => not_there = why,
@@ -173,6 +174,13 @@ async fn choose(
         }
     }
     Ok(Err(not_there))
+}
+
+/// Whether the path that the client sees is a folder without the slash, though what the rewrite made of it has one: `/files` for all
+/// below `/files/`.
+fn lacks_slash(exchange: &Exchange, route: &RoutePlan) -> bool {
+    let path = exchange.request.normal_path(&exchange.request_text);
+    route.rewrite.as_ref().is_some_and(|rewrite| rewrite.takes_whole(path))
 }
 
 /// The script that a path names, with what follows it.
@@ -311,7 +319,8 @@ async fn send(
     let has_forms = !files.config.precompressed.is_empty();
     let boundary = client.worker.random();
     let (fields, text) = (exchange.request.fields(), &exchange.request_text[..]);
-    let FileResponse { file, head, body } = respond(file, fields, text, has_forms, boundary);
+    let FileResponse { file, head, body } =
+        respond(exchange.request.method(), file, fields, text, has_forms, boundary);
     match (body, &file.content) {
         (RangeBody::None, _) => answer::send(client, stream, exchange, &head).await,
         (RangeBody::Whole, Some(content)) => {

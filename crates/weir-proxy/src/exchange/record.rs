@@ -126,6 +126,13 @@ impl Record {
         self.trace = Trace::NONE;
     }
 
+    /// Begins with a client that gets no further than its failure: it began with the connection if the TLS handshake failed.
+    #[cold]
+    pub(crate) fn begin_refused(&mut self, client: &Client, failure: Failure) {
+        let began = if failure.phase == Phase::Tls { client.opened_at } else { clock::now() };
+        (self.began, self.accounted) = (began, began);
+    }
+
     /// Records the progress of the client stream.
     pub(crate) fn update(&mut self, stream: &impl ClientEnd) {
         self.body_in = stream.body_received();

@@ -76,6 +76,7 @@ async fn carry(
 
     // Tls: the SNI of the client, if a route depends on it.
     if let Some(failure) = stream.take_refusal() {
+        exchange.record.begin_refused(client, failure);
         return Err(failure.into());
     }
     if let Some(tls) = stream.tls() {

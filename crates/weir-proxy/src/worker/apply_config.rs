@@ -185,7 +185,8 @@ impl Acceptor {
 
     /// Accepts no new connections, but all that had begun when new ones were refused: a client whose `connect` succeeded gets its response.
     pub(crate) async fn close_all_sockets(self: &Rc<Self>) {
-        if !self.sockets.borrow().is_empty() {
+        // Handshakes under way on a socket that another process has, too, end there.
+        if !self.sockets.borrow().is_empty() && !self.worker.is_replaced() {
             self.worker.timers.sleep(HANDSHAKE_TIME).await;
         }
         self.resources.config.borrow_mut().sockets.clear();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use weir_config::FileEncoding;
 use weir_http::{
-    AcceptedCodings, ByteRange, ConditionOutcome, ContentCoding, FieldName, Fields, RangeSelection,
+    AcceptedCodings, ByteRange, ConditionOutcome, ContentCoding, FieldName, Fields, Method, RangeSelection,
     Validators, select_ranges,
 };
 
@@ -23,8 +23,9 @@ pub(crate) struct FileResponse<'a> {
     pub(crate) body: RangeBody,
 }
 
-/// The response to a GET or HEAD with these fields. `has_forms` says that there may be encoded forms; `boundary` parts several ranges.
+/// The response to a GET or HEAD with these fields: only GET has ranges (RFC 9110 section 14.2). `has_forms` says that there may be encoded forms; `boundary` parts several ranges.
 pub(crate) fn respond<'a>(
+    method: Method,
     file: &'a OpenFile,
     fields: &Fields,
     text: &[u8],
@@ -39,7 +40,7 @@ pub(crate) fn respond<'a>(
     }
     let is_known = outcome == ConditionOutcome::NotModified;
     let ranges = match fields.get_by_name(text, "range") {
-        Some(range) if !is_known && validators.allow_range(fields, text) => {
+        Some(range) if method == Method::Get && !is_known && validators.allow_range(fields, text) => {
             select_ranges(range.value.of(text), form.len())
         }
         _ => RangeSelection::Whole,

@@ -230,3 +230,29 @@ fn answers_say_how_they_may_be_used() {
         }
     }
 }
+
+#[test]
+fn the_api_says_what_is_wrong_as_json() {
+    let origin = Origin::serving("answer");
+    let weir = weir(&origin, "admin.changes = false");
+    for (start, status, allow) in [
+        ("POST /api/reload", 403, None),
+        ("GET /api/raw?command=set%20weight%20app%2Fs0%205", 405, Some("POST")),
+        ("DELETE /api/overview", 405, Some("GET, HEAD, POST")),
+        ("GET /api/failures?bogus=1", 400, None),
+        ("GET /api/nothing", 404, None),
+    ] {
+        let response = ask(&weir, start, &["Host: localhost"]);
+        assert_eq!(
+            (response.status, response.field("allow")),
+            (status, allow),
+            "{start}: {}",
+            response.text()
+        );
+        let body: serde_json::Value = serde_json::from_str(&response.text()).expect("it is JSON");
+        assert!(body["errors"][0].is_string(), "{start}: {body}");
+        assert!(response.field("date").is_some_and(|date| date.ends_with(" GMT")), "{start}");
+    }
+    let page = ask(&weir, "GET /ready", &["Host: localhost"]);
+    assert!(page.field("date").is_some(), "a whole page has it, too");
+}

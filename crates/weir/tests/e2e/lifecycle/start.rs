@@ -39,6 +39,13 @@ fn an_address_that_cannot_be_bound_is_reported_with_its_key() {
     assert_eq!(std::fs::read_to_string(&file).expect("it is still there"), "precious");
 }
 
+#[test]
+fn listening_for_no_server_asks_for_one() {
+    let done = run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(done.code == Some(2) && done.stderr.contains("--to <ADDRESS>"), "{done:?}");
+    assert!(!done.stderr.contains("<FILE>"), "a file cannot be beside it: {done:?}");
+}
+
 /// A port that is free on all addresses, and that the system does not assign: it chooses lower ones.
 fn free_port() -> u16 {
     let first = 61_000 + (std::process::id() % 4_000) as u16;

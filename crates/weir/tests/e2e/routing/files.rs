@@ -268,6 +268,9 @@ fn ranges() {
         assert_eq!((response.status, response.text().as_str()), (status, body), "{range}");
         assert_eq!(response.field("content-range"), content_range, "{range}");
     }
+    // Only GET has ranges (RFC 9110 section 14.2).
+    let head = fetch(&weir, "HEAD", "/digits", "Range: bytes=0-0\r\n");
+    assert_eq!((head.status, head.field("content-length")), (200, Some("10")));
     let response = fetch(&weir, "GET", "/digits", "Range: bytes=0-1, 8-\r\n");
     let kind = response.field("content-type").expect("it has a type");
     let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect("it has parts");
@@ -406,6 +409,9 @@ fn the_path_can_be_shortened_and_folders_listed() {
     }
     assert!(!page.contains(".git"));
     assert_eq!(fetch(&weir, "GET", "/files/sub", "").field("location"), Some("/files/sub/"));
+    // The links of the list are relative.
+    let slash = fetch(&weir, "GET", "/files?a=1", "");
+    assert_eq!((slash.status, slash.field("location")), (301, Some("/files/?a=1")));
 }
 
 #[test]

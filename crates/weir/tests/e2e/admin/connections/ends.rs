@@ -50,8 +50,8 @@ fn between_two_requests() {
     let failures = look(&weir, "/api/failures?limit=1");
     let failure = &failures["failures"][0];
     assert_eq!(
-        (&failure["failure"]["reason"], &failure["kind"]),
-        (&"killed-by-operator".into(), &"no-request".into())
+        (&failure["failure"]["reason"], &failure["kind"], &failure["method"]),
+        (&"killed-by-operator".into(), &"no-request".into(), &serde_json::Value::Null)
     );
 }
 

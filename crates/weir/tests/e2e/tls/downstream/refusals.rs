@@ -76,6 +76,38 @@ fn a_handshake_has_its_time() {
     slow.assert_alive();
 }
 
+/// The start of an exchange and its time, in microseconds, of each line of the access log.
+fn started_and_lasted(site: &Site, count: usize) -> Vec<(u64, u64)> {
+    let number = |text: &str| text.parse().expect("it is a number");
+    let lines = site.weir.access_log(count);
+    lines
+        .iter()
+        .map(|line| line.split_once(' ').expect("two fields"))
+        .map(|(at, time)| (number(at), number(time)))
+        .collect()
+}
+
+#[test]
+fn what_fails_before_a_request_has_its_own_start() {
+    let origin = Origin::serving("x");
+    let site = Site::start_with(
+        &origin,
+        "process.workers = 1\nlistener.web.timeouts.tls = \"300ms\"
+         listener.web.access_log = { output = \"file:{dir}/access.log\", format = \"{time.us} {duration}\" }",
+    );
+    for start in [&b"\x16\x03\x01\x02\x00\x01"[..], b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n"] {
+        let mut client = Client::connect(site.weir.web());
+        client.send(start);
+        client.take_to_end();
+    }
+    let lines = started_and_lasted(&site, 3);
+    for pair in lines.windows(2) {
+        // The clocks of the start and of the time are two: a millisecond between them does not count.
+        assert!(pair[1].0 + 1_000 >= pair[0].0 + pair[0].1, "one begins after the other: {lines:?}");
+    }
+    assert!(lines[0].1 >= 300_000 && lines[1].1 >= 300_000, "the time of the handshake: {lines:?}");
+}
+
 #[test]
 fn handshakes_that_stop_make_room_at_the_limit() {
     let origin = Origin::serving("fine");
