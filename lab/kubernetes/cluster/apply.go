@@ -113,6 +113,16 @@ func (applier *Applier) Create(ctx context.Context, object *unstructured.Unstruc
 	return err
 }
 
+// TryCreate has an object judged that is not there yet, and keeps nothing.
+func (applier *Applier) TryCreate(ctx context.Context, object *unstructured.Unstructured) error {
+	resource, err := applier.resource(ctx, object)
+	if err != nil {
+		return err
+	}
+	_, err = resource.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
 // Patch changes what this object says of one that is there, as `kubectl apply` does by default.
 func (applier *Applier) Patch(ctx context.Context, object *unstructured.Unstructured) error {
 	resource, err := applier.resource(ctx, object)
