@@ -2,6 +2,7 @@
 
 use weir_http::Method;
 
+use super::authority::without_default_port;
 use crate::head::HeadView;
 
 /// Whether an answer with this status to a request with this method invalidates what is stored under its target.
@@ -46,9 +47,4 @@ fn target_on_origin<'a>(uri: &'a [u8], scheme: &[u8], authority: &[u8]) -> Optio
         Some(b'/') => Some(target),
         Some(_) => None,
     }
-}
-
-fn without_default_port<'a>(authority: &'a [u8], scheme: &[u8]) -> &'a [u8] {
-    let port: &[u8] = if scheme.eq_ignore_ascii_case(b"https") { b":443" } else { b":80" };
-    authority.strip_suffix(port).unwrap_or(authority)
 }

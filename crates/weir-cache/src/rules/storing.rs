@@ -44,7 +44,7 @@ pub struct StoreRules {
     pub stale_while_revalidate_ms: u64,
     /// `stale-if-error` of responses that do not say, in milliseconds.
     pub stale_if_error_ms: u64,
-    /// Whether a response with `Set-Cookie` is stored, without that field.
+    /// Whether a response with `Set-Cookie` is stored, without that field: only the client whose request has fetched it gets that.
     pub ignores_set_cookie: bool,
     /// Heuristic freshness.
     pub heuristic: HeuristicRule,
@@ -90,9 +90,8 @@ pub struct StorePlan {
 }
 
 /// Fields that belong to a connection or are written anew for each response.
-const NEVER_STORED: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
+const NEVER_SENT: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
     FieldName::Age,
-    FieldName::SetCookie,
     FieldName::ProxyAuthenticate,
     FieldName::ProxyAuthorization,
 ]));
@@ -100,22 +99,42 @@ const NEVER_STORED: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
 impl StorePlan {
     /// Whether the stored response has this field.
     pub fn keeps(&self, head: HeadView<'_>, field: &Field) -> bool {
-        let name = field.name.of(head.text);
-        !NEVER_STORED.contains(field.known)
-            && !self.dropped.iter().any(|scope| scope.names(name))
-            && !name.eq_ignore_ascii_case(b"proxy-authentication-info")
-            && !is_named_by_connection(head, field)
+        field.known != FieldName::SetCookie
+            && !self.dropped.iter().any(|scope| scope.names(field.name.of(head.text)))
+            && is_sent(head, field)
     }
 
     /// The fields that are stored of this head; a date is among them in any case (RFC 9110 section 6.6.1).
     pub fn stored_head(&self, head: HeadView<'_>) -> StoredHead {
-        let mut stored = StoredHead::copy(head, |field| self.keeps(head, field));
-        if !head.fields.contains(FieldName::Date) {
-            stored.append(b"Date", &date(self.lifetime.received.seconds()));
-            stored.shrink();
-        }
-        stored
+        self.dated(head, StoredHead::copy(head, |field| self.keeps(head, field)))
     }
+
+    /// The fields that the client gets whose request has fetched it, if there are some that are not stored: `private="..."`, `no-cache="..."` and the
+    /// rule about `Set-Cookie` are about other requests (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
+    pub fn fetched_head(&self, head: HeadView<'_>) -> Option<StoredHead> {
+        let is_stored_whole = !head.fields.contains(FieldName::SetCookie)
+            && self.dropped.iter().all(|scope| !matches!(scope, FieldScope::Named(_)));
+        if is_stored_whole {
+            return None;
+        }
+        Some(self.dated(head, StoredHead::copy(head, |field| is_sent(head, field))))
+    }
+
+    /// `copied` of `head`, with a date.
+    fn dated(&self, head: HeadView<'_>, mut copied: StoredHead) -> StoredHead {
+        if !head.fields.contains(FieldName::Date) {
+            copied.append(b"Date", &date(self.lifetime.received.seconds()));
+            copied.shrink();
+        }
+        copied
+    }
+}
+
+/// Whether a field of the server reaches a client at all.
+fn is_sent(head: HeadView<'_>, field: &Field) -> bool {
+    !NEVER_SENT.contains(field.known)
+        && !field.name.of(head.text).eq_ignore_ascii_case(b"proxy-authentication-info")
+        && !is_named_by_connection(head, field)
 }
 
 fn is_named_by_connection(head: HeadView<'_>, field: &Field) -> bool {
@@ -171,6 +190,9 @@ pub(super) struct Said {
     pub(super) directives: ResponseDirectives,
     pub(super) times: MessageTimes,
     is_targeted: bool,
+    /// `Pragma: no-cache` and no `Cache-Control`: not specified for responses (RFC 9111 section 5.4). It counts unless a rule of the operator says how
+    /// long the response is fresh.
+    has_pragma: bool,
 }
 
 impl Said {
@@ -178,20 +200,21 @@ impl Said {
         let mut times = MessageTimes::of(response);
         if rules.ignores_origin {
             times.expires = None;
-            return Self { directives: ResponseDirectives::default(), times, is_targeted: false };
+            return Self {
+                directives: ResponseDirectives::default(),
+                times,
+                is_targeted: false,
+                has_pragma: false,
+            };
         }
         if let Some(directives) = ResponseDirectives::targeted(response) {
             times.expires = None;
-            return Self { directives, times, is_targeted: true };
+            return Self { directives, times, is_targeted: true, has_pragma: false };
         }
-        let mut directives = ResponseDirectives::of(response);
-        if !directives.is_present
-            && response.all("pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"))
-        {
-            // Not specified for responses; never what its author wants to be stored.
-            directives.no_cache = FieldScope::Whole;
-        }
-        Self { directives, times, is_targeted: false }
+        let directives = ResponseDirectives::of(response);
+        let has_pragma = !directives.is_present
+            && response.all("pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
+        Self { directives, times, is_targeted: false, has_pragma }
     }
 }
 
@@ -235,7 +258,9 @@ fn lifetime(
     rules: &StoreRules,
     received: CacheTime,
 ) -> Result<Lifetime, NotStored> {
-    let (fresh_ms, source) = freshness(status, said, rules, received)?;
+    let rule = rules.ttls.iter().find(|rule| rule.statuses.contains(&status));
+    let (fresh_ms, source) = freshness((status, rule), said, rules, received)?;
+    let is_overridden = rule.is_some_and(|rule| rule.overrides);
     let directives = &said.directives;
     // `s-maxage` forbids what only the operator would allow (RFC 9111 section 5.2.2.10), not what stands beside it.
     let has_defaults = source != LifetimeSource::SMaxage;
@@ -251,19 +276,19 @@ fn lifetime(
         stale_while_revalidate_ms: millis(directives.stale_while_revalidate, rules.stale_while_revalidate_ms),
         stale_if_error_ms: millis(directives.stale_if_error, rules.stale_if_error_ms),
         must_revalidate: directives.must_revalidate || directives.proxy_revalidate,
-        no_cache: directives.no_cache.is_whole() && source != LifetimeSource::Rule,
+        no_cache: directives.no_cache.is_whole() && !is_overridden
+            || said.has_pragma && source != LifetimeSource::Rule,
         source,
     })
 }
 
 /// How long the response is fresh, in milliseconds, and what says so.
 fn freshness(
-    status: u16,
+    (status, rule): (u16, Option<&StatusTtl>),
     said: &Said,
     rules: &StoreRules,
     received: CacheTime,
 ) -> Result<(u64, LifetimeSource), NotStored> {
-    let rule = rules.ttls.iter().find(|rule| rule.statuses.contains(&status));
     let by_rule = |rule: &StatusTtl| match rule.ttl_ms {
         0 => Err(NotStored::TtlZero),
         ttl_ms => Ok((ttl_ms, LifetimeSource::Rule)),

@@ -90,7 +90,7 @@ fn age_ms(head: HeadView<'_>) -> u64 {
 }
 
 /// Whether a 304 with these fields is about the stored version (RFC 9111 section 4.3.4): a strong validator of it must be that of the stored one.
-fn is_same_version(stored: HeadView<'_>, not_modified: HeadView<'_>) -> bool {
+pub fn is_same_version(stored: HeadView<'_>, not_modified: HeadView<'_>) -> bool {
     let opaque = |tag: &'_ [u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
     match (not_modified.first("etag"), stored.first("etag")) {
         (Some(new), Some(old)) => opaque(new) == opaque(old),

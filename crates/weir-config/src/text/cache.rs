@@ -26,7 +26,8 @@ section! {
     /// Files of a cache.
     #[derive(Debug, Clone)]
     pub(crate) struct CacheDiskText at "cache.NAME.disk" {
-        /// The folder, relative to the file of the config. It belongs to this cache alone: anything else in it is removed.
+        /// The folder, relative to the file of the config. It belongs to this cache alone. Files that are not named as those of a cache are left
+        /// alone.
         folder: Spanned<Box<str>> = required, like "nginx `proxy_cache_path`";
         /// The size of all files together.
         size: Size = "10GiB", in 1_048_576..=1_125_899_906_842_624, like "nginx `max_size=`";
@@ -40,10 +41,12 @@ section! {
     pub(crate) struct RouteCacheText at "listener.NAME.route.cache" {
         /// The cache, by its name in `[cache.NAME]`.
         name: Spanned<Box<str>> = required, like "nginx `proxy_cache`, HAProxy `cache-use`";
-        /// What is one response, with [placeholders](#placeholders). `Vary` counts besides.
+        /// What is one response, with [placeholders](#placeholders). `Vary` counts besides. `{authority}` and `{host}` are in lower case here, and
+        /// without the default port of the scheme.
         key: Spanned<Template> = "{scheme}://{authority}{path}{query}", like "nginx `proxy_cache_key`, Varnish `vcl_hash`";
         /// How long responses are fresh that do not say it themselves. Without an entry for their status, those with `Last-Modified` are fresh
         /// for a tenth of their age, at most a day (RFC 9111 section 4.2.2), and others are not stored.
+        /// `no-cache` counts all the same: such a response is confirmed by the server each time, or not stored when it has no validator.
         ttl: OneOrMany<SpannedTable<CacheTtlText>> = optional, like "nginx `proxy_cache_valid`, HAProxy `max-age`, Varnish `default_ttl`";
         /// Whether `ttl` counts in place of what responses say: `Cache-Control`, `Expires` and `Pragma` are ignored, `private` and `no-store`
         /// included, and only statuses that `ttl` names are stored. `Set-Cookie` and `Vary` count all the same.
@@ -59,7 +62,7 @@ section! {
         /// Requests for which one of these texts comes to something other than nothing and `0` go to the server, and their responses are not
         /// stored: `{cookie.session}`, `{header.x-preview}`.
         bypass: Vec<Spanned<Template>> = [], like "nginx `proxy_cache_bypass` and `proxy_no_cache`";
-        /// Whether responses with `Set-Cookie` are stored, without it.
+        /// Whether responses with `Set-Cookie` are stored, without it: only the client whose request has fetched the response gets the cookie.
         ignore_set_cookie: bool = false, like "nginx `proxy_ignore_headers Set-Cookie`";
         /// Whether `Cache-Control` of clients counts (`no-cache`, `max-age` and others): any client can have requests go to the server then.
         obey_clients: bool = false;

@@ -212,6 +212,7 @@ fn decision(decision: Decision) -> Value {
         Decision::Again => "again".into(),
         Decision::Fresh => "again-on-new-connection".into(),
         Decision::Part => "again-for-part".into(),
+        Decision::Unconditional => "again-without-conditions".into(),
         Decision::GiveUp(reason) => reason.name().into(),
     }
 }

@@ -357,6 +357,7 @@ fn decision(decision: Decision) -> Option<&'static str> {
         Decision::Again => Some("again"),
         Decision::Fresh => Some("again-on-new-connection"),
         Decision::Part => Some("again-for-part"),
+        Decision::Unconditional => Some("again-without-conditions"),
         Decision::GiveUp(reason) => Some(reason.name()),
     }
 }

@@ -113,6 +113,7 @@ causes! {
     WebsocketNotSupported "websocket-not-supported" "The server takes no WebSocket over HTTP/2.",
     TooManyInterimResponses "too-many-interim-responses" "The server sent more 1xx responses than the limit.",
     ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
+    BodyIncomplete "body-incomplete" "The body of the response broke off before any of the response had gone to the client.",
     ResponseExcess "response-excess-data" "The server sent bytes beyond the end of its response.",
 
     // The response to a probe.

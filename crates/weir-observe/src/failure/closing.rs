@@ -37,6 +37,7 @@ impl Failure {
             Cause::Reset | Cause::StreamRefused | Cause::Http1Required => (self.party, Closing::Reset),
             Cause::Closed
             | Cause::ResponseIncomplete
+            | Cause::BodyIncomplete
             | Cause::StaleConnection
             | Cause::GoAway
             | Cause::TlsAlert => (self.party, Closing::Closed),

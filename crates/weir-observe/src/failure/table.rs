@@ -444,6 +444,9 @@ rows! {
     "response-head-incomplete": ResponseIncomplete, Server, [Response], answer 502, BAD_GATEWAY,
         "The server closed the connection in the middle of the head of its response.",
         "Check the log of the server for a crash.";
+    "response-body-incomplete": BodyIncomplete, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server closed the connection before the end of the body of a response that was to be stored, and nothing of the response had gone to the client.",
+        "Check the log of the server for a crash or a time limit.";
     "response-unexpected-upgrade": UnexpectedUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
         "The server switched protocols, and the client had not requested it.",
         "Correct the server.";

@@ -72,6 +72,7 @@ fn known_failures_have_known_reasons_and_statuses() {
         (Failure::server(Relay, Cause::Reset), "relay-server-reset", None, 502),
         (Failure::server(Response, Cause::StaleConnection), "stale-connection", Some(502), 502),
         (Failure::server(Response, Cause::ResponseIncomplete), "response-head-incomplete", Some(502), 502),
+        (Failure::server(Response, Cause::BodyIncomplete), "response-body-incomplete", Some(502), 502),
         (Failure::server(Relay, Cause::ResponseIncomplete), "response-incomplete", None, 502),
         (Failure::server(Response, Cause::UnexpectedUpgrade), "response-unexpected-upgrade", Some(502), 502),
         (Failure::server(Response, Cause::PrematureUpgrade), "response-premature-upgrade", Some(502), 502),

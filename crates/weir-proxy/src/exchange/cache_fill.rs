@@ -16,7 +16,7 @@ use crate::net::clock;
 use crate::relay::Relay;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_response_body;
-use crate::relay::stored::StoringSink;
+use crate::relay::stored::{BodyBeginning, StoringSink};
 use crate::state::activity::Activity;
 use crate::state::cache::CacheState;
 use crate::state::wait_limits::WaitLimits;
@@ -32,20 +32,42 @@ pub(super) struct Fill<T> {
     cache: Arc<CacheState>,
 }
 
+/// What has come of a body before its response is stored.
+pub(super) struct Begun {
+    relay: Relay,
+    beginning: BodyBeginning,
+}
+
+/// Takes what is here of the body of a response.
+///
+/// # Errors
+/// When the server has broken it off already.
+pub(super) async fn begin<T: ServerStream>(
+    client: &Client,
+    serving: &mut RespondingServer<T>,
+) -> Result<Begun, RelayError> {
+    let mut begun = Begun { relay: Relay::new(), beginning: BodyBeginning::default() };
+    let stock = &client.worker.stock;
+    let polled = poll_fn(|cx| {
+        let server = &mut serving.server;
+        Poll::Ready(server.poll_response(cx, &mut begun.relay, &mut begun.beginning, stock))
+    })
+    .await;
+    match polled {
+        Poll::Ready(Err(error)) => Err(error),
+        Poll::Ready(Ok(())) | Poll::Pending => Ok(begun),
+    }
+}
+
 impl<T: ServerStream> Fill<T> {
     /// The body of `stored`, which `writer` takes.
     pub(super) fn new(
-        serving: RespondingServer<T>,
+        (serving, begun): (RespondingServer<T>, Begun),
         (stored, writer): (Arc<StoredResponse>, BodyWriter),
         cache: &Arc<CacheState>,
     ) -> Self {
-        Self {
-            serving,
-            relay: Relay::new(),
-            sink: StoringSink::new(writer),
-            stored,
-            cache: Arc::clone(cache),
-        }
+        let sink = StoringSink::begun(writer, &begun.beginning);
+        Self { serving, relay: begun.relay, sink, stored, cache: Arc::clone(cache) }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
@@ -53,17 +75,14 @@ impl<T: ServerStream> Fill<T> {
     }
 }
 
-/// Fills the store with the body: at once if it is here already, else in a task of its own.
-///
-/// # Errors
-/// When the server has cut it short already.
+/// Fills the store with the body: at once if it is here already, else in a task of its own. When the server has cut it short, those who read it see that.
 pub(super) async fn run<U: Servers>(
     client: &mut Client,
     servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     mut fill: Fill<U::Stream>,
-) -> Result<(), Failure> {
+) {
     let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &client.worker))).await;
     match polled {
         Poll::Ready(Ok(())) => {
@@ -71,18 +90,13 @@ pub(super) async fn run<U: Servers>(
             fill.sink.complete();
             fill.cache.keep_in_file(&fill.stored);
             finish::run(client, servers, exchange, plans, fill.serving);
-            Ok(())
         }
         Poll::Ready(Err(error)) => {
-            let failure = of_response_body(&error);
-            respond::count_cut(plans, &fill.serving, Err(failure));
+            respond::count_cut(plans, &fill.serving, Err(of_response_body(&error)));
+            exchange.record.sent_to_server += fill.serving.server.sent();
             servers.drop_stream(fill.serving.server);
-            Err(failure)
         }
-        Poll::Pending => {
-            go_on(client, servers, plans, fill);
-            Ok(())
-        }
+        Poll::Pending => go_on(client, servers, plans, fill),
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) async fn pass(
     }
     let mut key = Vec::new();
     let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
-    values.write(&config.key, &mut key);
+    values.write_key(&config.key, &mut key);
     let bypass = bypass(exchange, config, &values);
     if let Some((reason, task)) = bypass {
         begin(exchange, (key, reason, task), (CacheResult::Bypass, None));

@@ -3,12 +3,13 @@
 use weir_cache::HeadView;
 use weir_cache::rules::{
     FreshenPlan, Freshened, NotStored, StorePlan, StoredRequest, invalidated_targets, invalidates,
-    plan_freshening, plan_storing,
+    is_same_version, normalize_authority, plan_freshening, plan_storing,
 };
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse};
 use weir_config::RouteCache;
-use weir_http::{BodyLength, Method, write_normal_path};
+use weir_http::{BodyLength, FieldName, Method, write_normal_path};
 use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
+use weir_traffic::retry::RetryCause;
 
 use std::sync::Arc;
 
@@ -17,11 +18,13 @@ use super::cache_fill::{self, Fill};
 use super::cache_send::{self, StoredAnswer};
 use super::cache_use::{CacheTask, CacheUse, note, request_head};
 use super::client::Client;
-use super::outcome::RespondingServer;
+use super::outcome::{AttemptFailure, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, finish, intercept, respond};
+use super::{End, Ended, Exchange, affinity, finish, intercept, respond};
 use crate::net::clock;
+use crate::relay::ends::RelayError;
+use crate::relay::failure::of_unsent_body;
 use crate::state::cache::{RouteCachePlan, cache_now};
 use crate::state::recorder::Decision;
 use crate::upstream::stream::{ServerStream, Servers};
@@ -35,6 +38,38 @@ pub(super) enum Answering<T> {
     Done(End),
     /// It passes as it is.
     Passes(RespondingServer<T>),
+    /// The server has broken it off, and the client has nothing of it.
+    BrokenOff(AttemptFailure),
+}
+
+/// What is fetched, to be stored.
+struct Fetching {
+    ticket: FetchTicket,
+    /// The stale response that it replaces, and whether that is used in place of a failure.
+    replaced: Option<(Arc<StoredResponse>, bool)>,
+}
+
+impl Fetching {
+    /// The same for another attempt.
+    fn into_task(self) -> CacheTask {
+        let Self { ticket, replaced } = self;
+        match replaced {
+            None => CacheTask::Fetch(ticket),
+            Some((stored, stale_on_error)) => {
+                CacheTask::Refresh { ticket: Some(ticket), stored, stale_on_error }
+            }
+        }
+    }
+
+    /// The right to store it; the server has something else than what is in a file.
+    fn into_ticket(self, plan: &RouteCachePlan, status: u16) -> FetchTicket {
+        if let Some((stored, _)) = self.replaced
+            && status < 500
+        {
+            plan.plan.state.forget_file(&stored);
+        }
+        self.ticket
+    }
 }
 
 /// Stores the response that `serving` has begun, or uses it for what is stored, as far as either may be.
@@ -63,7 +98,8 @@ pub(super) async fn take<U: Servers>(
             Ok(Answering::Passes(serving))
         }
         CacheTask::Fetch(ticket) => {
-            store(client, stream, servers, exchange, plans, (plan, ticket, sent), serving).await
+            let fetching = Fetching { ticket, replaced: None };
+            store(client, stream, servers, exchange, plans, (plan, fetching, sent), serving).await
         }
         CacheTask::Refresh { ticket, stored, stale_on_error } => {
             let status = exchange.response.status();
@@ -72,16 +108,15 @@ pub(super) async fn take<U: Servers>(
             } else if stale_on_error && matches!(status, 500 | 502 | 503 | 504) {
                 drop(ticket);
                 stale(exchange, stored, Some(status), "stale-if-error")
+            } else if let Some(ticket) = ticket {
+                let fetching = Fetching { ticket, replaced: Some((stored, stale_on_error)) };
+                return store(client, stream, servers, exchange, plans, (plan, fetching, sent), serving)
+                    .await;
             } else {
                 if status < 500 {
                     plan.plan.state.forget_file(&stored);
                 }
-                return match ticket {
-                    Some(ticket) => {
-                        store(client, stream, servers, exchange, plans, (plan, ticket, sent), serving).await
-                    }
-                    None => Ok(Answering::Passes(serving)),
-                };
+                return Ok(Answering::Passes(serving));
             };
             let Some(answer) = answer else { return Ok(Answering::Passes(serving)) };
             respond::account(client, exchange, plans, &serving);
@@ -123,13 +158,49 @@ pub(super) fn wants_part_instead<T: ServerStream>(
         }
         CacheTask::Refresh { .. } | CacheTask::Pass | CacheTask::Invalidate => {}
     }
+    goes_once_more(client, exchange, plans, serving, Decision::Part);
+    true
+}
+
+/// Whether the request goes to a server once more: its response confirms another version than the one that the server was asked about (RFC 9111
+/// section 4.3.4). What is stored is forgotten, and the request goes without conditions.
+pub(super) fn confirms_other_version<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+) -> bool {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref_mut()) else {
+        return false;
+    };
+    let CacheTask::Refresh { stored, .. } = &used.task else { return false };
+    let newer = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+    if exchange.response.status() != 304 || is_same_version(stored.head().view(), newer) {
+        return false;
+    }
+    plan.plan.state.forget(stored);
+    used.task = match std::mem::replace(&mut used.task, CacheTask::Pass) {
+        CacheTask::Refresh { ticket: Some(ticket), .. } => CacheTask::Fetch(ticket),
+        _ => CacheTask::Pass,
+    };
+    goes_once_more(client, exchange, plans, serving, Decision::Unconditional);
+    true
+}
+
+/// The request goes to a server once more, in place of the response at hand.
+fn goes_once_more<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+    decision: Decision,
+) {
     plans.server(serving.slot.server.index()).shard.responses.record(exchange.response.status());
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Response, now);
-    exchange.attempt_trace.decided(Decision::Part, now);
+    exchange.attempt_trace.decided(decision, now);
     exchange.rewind();
-    true
 }
 
 /// A response is not stored.
@@ -148,10 +219,10 @@ async fn store<U: Servers>(
     servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    (plan, ticket, sent): (&RouteCachePlan, FetchTicket, weir_cache::CacheTime),
+    (plan, fetching, sent): (&RouteCachePlan, Fetching, weir_cache::CacheTime),
     mut serving: RespondingServer<U::Stream>,
 ) -> Result<Answering<U::Stream>, Ended> {
-    let shard = plan.plan.state.shards.of(client.worker.index);
+    let (shard, status) = (plan.plan.state.shards.of(client.worker.index), exchange.response.status());
     let planned = match intercept::page(exchange, plans) {
         Some(_) => Err(NotStored::Status),
         None => plan_response(exchange, plan, serving.server.head(), sent),
@@ -159,16 +230,21 @@ async fn store<U: Servers>(
     let store_plan = match planned {
         Ok(store_plan) => store_plan,
         Err(reason) => {
-            not_stored(exchange, shard, (ticket, reason));
+            not_stored(exchange, shard, (fetching.into_ticket(plan, status), reason));
             return Ok(Answering::Passes(serving));
         }
     };
     respond::account(client, exchange, plans, &serving);
     let head = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+    let fetched_head = store_plan.fetched_head(head).map(|fetched| (fetched, store_plan.lifetime));
+    if head.fields.contains(FieldName::SetCookie) {
+        // Its client gets it.
+        affinity::learn(exchange, plans.upstream, serving.slot.server, head.text, client.now);
+    }
     let new_head = store_plan.stored_head(head);
     let length = serving.server.begin_body(&exchange.response, Method::Get, plans.upstream.chunked_limits);
     let new = NewResponse {
-        status: exchange.response.status(),
+        status,
         head: new_head,
         lifetime: store_plan.lifetime,
         vary: store_plan.vary,
@@ -178,8 +254,17 @@ async fn store<U: Servers>(
             BodyLength::Unknown => None,
         },
     };
-    let storing = ticket.store(new, request_head(exchange));
     serving.server.take_head();
+    let begun = match cache_fill::begin(client, &mut serving).await {
+        Ok(begun) => begun,
+        Err(error) => {
+            if let Some(used) = exchange.cached.as_deref_mut() {
+                used.task = fetching.into_task();
+            }
+            return Ok(Answering::BrokenOff(broken_off(servers, exchange, plans, serving, &error)));
+        }
+    };
+    let storing = fetching.into_ticket(plan, status).store(new, request_head(exchange));
     match storing.refused {
         None => shard.stored.increment(),
         Some(reason) => {
@@ -194,10 +279,40 @@ async fn store<U: Servers>(
     };
     answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, None));
     answer.is_new = storing.refused.is_none();
-    let fill = Fill::new(serving, (stored, storing.writer), &plan.plan.state);
-    cache_fill::run(client, servers, exchange, plans, fill).await?;
+    answer.other_head = fetched_head;
+    let fill = Fill::new((serving, begun), (stored, storing.writer), &plan.plan.state);
+    cache_fill::run(client, servers, exchange, plans, fill).await;
     cache_send::stored(client, stream, exchange, answer).await?;
     Ok(Answering::Done(End::Done))
+}
+
+/// The attempt whose server has broken off its response.
+#[cold]
+fn broken_off<U: Servers>(
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: RespondingServer<U::Stream>,
+    error: &RelayError,
+) -> AttemptFailure {
+    let failure = of_unsent_body(error);
+    respond::count_cut(plans, &serving, Err(failure));
+    let record = &mut exchange.record;
+    record.sent_to_server += serving.server.sent();
+    // The client has none yet.
+    record.status = 0;
+    let failed = AttemptFailure {
+        failure,
+        server: serving.slot.server,
+        origin: FailureOrigin::Server(RetryCause::ConnectionError),
+        sent_any: serving.sent_any,
+        received_any: true,
+        unread: false,
+        reused: record.reused,
+        slot: None,
+    };
+    servers.drop_stream(serving.server);
+    failed
 }
 
 /// Whether the response may be stored, and how.
@@ -244,14 +359,11 @@ fn freshened(
                 }
                 (stored, Some(freshened))
             }
-            // It has answered about a version that it was not asked about: what is stored is of no more use than this once.
-            FreshenPlan::OtherVersion => {
-                plan.plan.state.forget(&stored);
-                (stored, None)
-            }
+            // The request has gone to a server again in place of that.
+            FreshenPlan::OtherVersion => return None,
         };
     let mut answer = StoredAnswer::of(stored, CacheResult::Revalidated)?;
-    answer.freshened = only_sent.map(|freshened| {
+    answer.other_head = only_sent.map(|freshened| {
         let Freshened { head, lifetime } = *freshened;
         (head, lifetime)
     });
@@ -315,6 +427,7 @@ fn invalidate<T: ServerStream>(
             let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
             let (path, query) = target.split_at(end);
             let mut other = [scheme, b"://", authority].concat();
+            normalize_authority(&mut other, scheme.len() + 3, scheme);
             write_normal_path(&mut other, path, plans.listener.head_limits.paths.encoded_slash);
             other.extend_from_slice(query);
             changed.push(other);

@@ -38,7 +38,7 @@ pub(super) struct StoredAnswer {
     /// Reads its body from the beginning.
     pub(super) reader: BodyReader,
     /// Its fields, when they are others than those that are stored.
-    pub(super) freshened: Option<(StoredHead, Lifetime)>,
+    pub(super) other_head: Option<(StoredHead, Lifetime)>,
     pub(super) result: CacheResult,
     /// Why a server was asked, and what it said if that is not what is sent.
     pub(super) forwarded: Option<(ForwardReason, Option<u16>)>,
@@ -50,15 +50,15 @@ impl StoredAnswer {
     /// `None` when its body can no longer be read from the beginning.
     pub(super) fn of(stored: Arc<StoredResponse>, result: CacheResult) -> Option<Self> {
         let reader = stored.read_from(0)?;
-        Some(Self { stored, reader, freshened: None, result, forwarded: None, is_new: false })
+        Some(Self { stored, reader, other_head: None, result, forwarded: None, is_new: false })
     }
 
     fn head(&self) -> HeadView<'_> {
-        self.freshened.as_ref().map_or_else(|| self.stored.head().view(), |(head, _)| head.view())
+        self.other_head.as_ref().map_or_else(|| self.stored.head().view(), |(head, _)| head.view())
     }
 
     fn lifetime(&self) -> Lifetime {
-        self.freshened.as_ref().map_or_else(|| self.stored.lifetime(), |(_, lifetime)| *lifetime)
+        self.other_head.as_ref().map_or_else(|| self.stored.lifetime(), |(_, lifetime)| *lifetime)
     }
 }
 

@@ -216,29 +216,32 @@ fn carry(
                 let attempt = pin!(attempt::run(client, stream, servers, exchange, &plans, slot, &history));
                 attempt.await
             };
-            match attempted {
-                Ok(serving) => {
-                    if !goes_again(client, exchange, plans, &mut history, &serving) {
-                        break (location, serving);
-                    }
+            let failed = match attempted {
+                Ok(serving) if goes_again(client, exchange, plans, &mut history, &serving) => {
                     exchange.record.sent_to_server += serving.server.sent();
                     servers.drop_stream(serving.server);
                     drop(serving.slot);
+                    continue;
                 }
-                Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
-            }
+                Ok(serving) if !route.holds_responses || exchange.switches_protocols() => {
+                    break (location, serving);
+                }
+                Ok(serving) => {
+                    match Box::pin(hold_response(client, stream, servers, exchange, plans, serving)).await? {
+                        Answering::Done(end) => return Ok(end),
+                        Answering::Passes(serving) => break (location, serving),
+                        Answering::BrokenOff(failed) => failed,
+                    }
+                }
+                Err(failed) => failed,
+            };
+            kept = retry::again(client, exchange, plans, &mut history, failed)?;
         };
         let plans = plans.on(&location.0, location.1);
 
         // Relay: the response on its way to the client, and what is left of the request on its way to the server.
         if exchange.switches_protocols() {
             return Box::pin(upgrade::run(client, stream, exchange, plans, serving)).await;
-        }
-        if route.holds_responses {
-            match Box::pin(hold_response(client, stream, servers, exchange, plans, serving)).await? {
-                Answering::Done(end) => return Ok(end),
-                Answering::Passes(response) => serving = response,
-            }
         }
         if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
             grpc::break_off(exchange, plans, &serving, ended);
@@ -291,8 +294,8 @@ async fn hold_response<S: Servers>(
     if exchange.cached.is_some() {
         exchange.mirrored = None;
         match cache_response::take(client, stream, servers, exchange, plans, serving).await? {
-            Answering::Done(end) => return Ok(Answering::Done(end)),
             Answering::Passes(response) => serving = response,
+            other => return Ok(other),
         }
     }
     match held::wanted(exchange, plans) {
@@ -315,7 +318,9 @@ fn goes_again<T: ServerStream>(
 ) -> bool {
     faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Response);
     retry::instead(client, exchange, plans, history, serving)
-        || exchange.cached.is_some() && cache_response::wants_part_instead(client, exchange, plans, serving)
+        || exchange.cached.is_some()
+            && (cache_response::wants_part_instead(client, exchange, plans, serving)
+                || cache_response::confirms_other_version(client, exchange, plans, serving))
 }
 
 /// Prepares for attempts on servers of the upstream.

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use weir_cache::rules::normalize_authority;
 use weir_config::{Template, TemplatePart, TemplateValue};
 use weir_http::{FieldName, Fields, digits};
 use weir_observe::access_log::UnixMicros;
@@ -86,19 +87,30 @@ impl<'a> TemplateValues<'a> {
 
     /// Appends the text of a template; whether it has no values, or one that is not empty.
     pub(super) fn write(&self, template: &Template, out: &mut Vec<u8>) -> bool {
-        self.write_with(template, out, |out, start| clean_for_header(&mut out[start..]))
+        self.write_with(template, out, |_, out, start| clean_for_header(&mut out[start..]))
+    }
+
+    /// The same as the key of a cache, or part of one: hosts are in normal form.
+    pub(super) fn write_key(&self, template: &Template, out: &mut Vec<u8>) {
+        let scheme: &[u8] = if self.client.is_tls { b"https" } else { b"http" };
+        self.write_with(template, out, |value, out, start| {
+            if matches!(value, TemplateValue::Authority | TemplateValue::Host) {
+                normalize_authority(out, start, scheme);
+            }
+            clean_for_header(&mut out[start..]);
+        });
     }
 
     /// The same as part of a URL: what cannot stand in one is percent-encoded.
     pub(super) fn write_url(&self, template: &Template, out: &mut Vec<u8>) {
-        self.write_with(template, out, clean_for_url);
+        self.write_with(template, out, |_, out, start| clean_for_url(out, start));
     }
 
     fn write_with(
         &self,
         template: &Template,
         out: &mut Vec<u8>,
-        clean: impl Fn(&mut Vec<u8>, usize),
+        clean: impl Fn(&TemplateValue, &mut Vec<u8>, usize),
     ) -> bool {
         let mut has_value = template.literal().is_some();
         for part in template.parts() {
@@ -108,7 +120,7 @@ impl<'a> TemplateValues<'a> {
                     let start = out.len();
                     self.write_value(value, out);
                     has_value |= out.len() > start;
-                    clean(out, start);
+                    clean(value, out, start);
                 }
             }
         }

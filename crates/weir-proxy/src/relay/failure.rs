@@ -27,3 +27,16 @@ pub(crate) fn of_response_body(error: &RelayError) -> Failure {
         RelayError::Write(error) => of_io(Phase::Relay, Party::Client, error),
     }
 }
+
+/// The failure behind the body of a response of which the client has nothing yet: it is as if its head were at fault.
+pub(crate) fn of_unsent_body(error: &RelayError) -> Failure {
+    Failure::server(
+        Phase::Response,
+        match error {
+            RelayError::Broken(rule) => Cause::Rule(*rule),
+            RelayError::Read(_) | RelayError::Truncated | RelayError::TooLarge | RelayError::Write(_) => {
+                Cause::BodyIncomplete
+            }
+        },
+    )
+}

@@ -185,6 +185,37 @@ impl Source for StoredParts<'_> {
     }
 }
 
+/// So much of a body is looked at before its response is stored and begins for its client.
+const BEGINNING_BYTES: usize = 16 * 1024;
+
+/// The beginning of a body that is to be stored, until it is known that the server has not broken it off at once.
+#[derive(Debug, Default)]
+pub(crate) struct BodyBeginning {
+    bytes: Vec<u8>,
+}
+
+impl Sink for BodyBeginning {
+    fn has_room(&self) -> bool {
+        self.bytes.len() < BEGINNING_BYTES
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.has_room()
+    }
+
+    fn accept(&mut self, data: &[u8]) -> usize {
+        self.bytes.extend_from_slice(data);
+        data.len()
+    }
+
+    fn finish(&mut self, _source: &impl Source) {}
+
+    /// Takes no more: the sink that takes its bytes is asked next.
+    fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+        Poll::Pending
+    }
+}
+
 /// Where the body of a response goes that is stored.
 #[derive(Debug)]
 pub(crate) struct StoringSink {
@@ -197,6 +228,13 @@ pub(crate) struct StoringSink {
 impl StoringSink {
     pub(crate) const fn new(writer: BodyWriter) -> Self {
         Self { writer, ahead: 0, is_stopped: false }
+    }
+
+    /// For a body that has begun.
+    pub(crate) fn begun(writer: BodyWriter, beginning: &BodyBeginning) -> Self {
+        let mut sink = Self::new(writer);
+        sink.accept(&beginning.bytes);
+        sink
     }
 
     /// The body is whole.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weir_cache::CacheTime;
 use weir_cache::disk::{DiskFolder, DiskLimits};
-use weir_cache::rules::{ClientRules, StatusTtl, StoreRules};
+use weir_cache::rules::{ClientRules, StatusTtl, StoreRules, normal_key};
 use weir_cache::store::{
     BodyMemory, EvictionReason, KeptBytes, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits,
     StoredResponse,
@@ -275,13 +275,24 @@ impl CachePlan {
 
     /// Removes responses, or marks them stale; how many. Waits for the disk, if there are files.
     pub fn purge(&self, purge: Purge<'_>) -> usize {
-        let scope = match purge.part {
-            PurgedPart::All => PurgeScope::All,
-            PurgedPart::Key(key) => PurgeScope::Key(key),
-            PurgedPart::Prefix(prefix) => PurgeScope::Prefix(prefix),
-            PurgedPart::Tag(tag) => PurgeScope::Tag(tag),
-        };
         let mode = if purge.is_soft { PurgeMode::Soft } else { PurgeMode::Hard };
+        // As it is written, too: routes may have keys of other forms.
+        match purge.part {
+            PurgedPart::All => self.purge_scope(PurgeScope::All, mode),
+            PurgedPart::Tag(tag) => self.purge_scope(PurgeScope::Tag(tag), mode),
+            PurgedPart::Key(key) => {
+                let others = normal_key(key).map_or(0, |key| self.purge_scope(PurgeScope::Key(&key), mode));
+                others + self.purge_scope(PurgeScope::Key(key), mode)
+            }
+            PurgedPart::Prefix(prefix) => {
+                let others = normal_key(prefix)
+                    .map_or(0, |prefix| self.purge_scope(PurgeScope::Prefix(&prefix), mode));
+                others + self.purge_scope(PurgeScope::Prefix(prefix), mode)
+            }
+        }
+    }
+
+    fn purge_scope(&self, scope: PurgeScope<'_>, mode: PurgeMode) -> usize {
         let (now, store) = (cache_now(), &self.state.store);
         let Some(folder) = &self.state.disk else { return store.purge(scope, mode, now) };
         match folder.purge_with(store, scope, mode, now) {

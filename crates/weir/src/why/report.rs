@@ -254,6 +254,9 @@ fn decided(decision: &str) -> &'static str {
         "again-for-part" => {
             "then: asked again for the part that the client wants, the whole cannot be stored"
         }
+        "again-without-conditions" => {
+            "then: asked again without conditions, it had confirmed another version than the stored one"
+        }
         "again-on-new-connection" => "then: tried again on a new connection, the kept one had died",
         "response-started" => "then: not tried again, the client had part of the answer",
         "not-idempotent" => {

@@ -260,6 +260,29 @@ fn the_operator_has_the_last_word() {
 }
 
 #[test]
+fn a_default_of_the_operator_makes_nothing_fresh_that_has_to_be_confirmed() {
+    let with = |overrides| {
+        let ttls = vec![StatusTtl { statuses: 200..=200, ttl_ms: 60_000, overrides }];
+        StoreRules { ttls, ..StoreRules::default() }
+    };
+    let (default, overriding) = (with(false), with(true));
+    for (rules, response, no_cache) in [
+        (&default, "Cache-Control: no-cache", true),
+        (&default, "CDN-Cache-Control: no-cache", true),
+        (&default, "Cache-Control: no-cache=\"X-User\"", false),
+        (&overriding, "Cache-Control: no-cache", false),
+        // Not specified for responses (RFC 9111 section 5.4): the time that the operator names counts.
+        (&default, "Pragma: no-cache", false),
+        (&overriding, "Pragma: no-cache", false),
+        (&default, "Pragma: no-cache|Expires: {+60}", true),
+        (&StoreRules::default(), "Pragma: no-cache|Last-Modified: {-86400}", true),
+    ] {
+        let plan = plan_with(rules, "", 200, &format!("ETag: \"a\"|{response}")).expect("it may be stored");
+        assert_eq!(plan.lifetime.no_cache, no_cache, "{response}");
+    }
+}
+
+#[test]
 fn stale_times_of_the_operator_are_defaults() {
     let rules = StoreRules { stale_while_revalidate_ms: 1, stale_if_error_ms: 2, ..StoreRules::default() };
     for (response, expected) in [
@@ -291,6 +314,19 @@ fn some_fields_are_not_stored() {
         "C: 3\r\nDate: x\r\nETag: \"a\"\r\nContent-Range: x\r\nCache-Control: max-age=5, private=\"X-User\", no-cache=\"x-other, nothing\"\r\n\
          Cache-Status: inner; hit\r\n"
     );
+    // They are about other requests than the one that has fetched it.
+    let fetched = plan.fetched_head(head(response).view()).expect("it has more than is stored");
+    let more: Vec<_> =
+        ["set-cookie", "x-user", "x-other", "age", "x-hop", "proxy-authenticate", "keep-alive"]
+            .into_iter()
+            .filter(|name| fetched.view().contains(name))
+            .collect();
+    assert_eq!(more, ["set-cookie", "x-user", "x-other"]);
+    assert!(plan_with(&rules, "", 200, "Cache-Control: max-age=5, no-cache|ETag: x|Age: 1").is_ok_and(
+        |plan| {
+            plan.fetched_head(head("Cache-Control: max-age=5, no-cache|ETag: x|Age: 1").view()).is_none()
+        }
+    ));
 }
 
 #[test]

@@ -71,6 +71,8 @@ pub enum Decision {
     Fresh,
     /// Another attempt, for the part that the client wants: the whole was asked for to be stored, and cannot be.
     Part,
+    /// Another attempt, without conditions: the server has confirmed another version than the one that it was asked about.
+    Unconditional,
     /// No other attempt, although the server or the way to it was at fault.
     GiveUp(RetryRefusal),
 }

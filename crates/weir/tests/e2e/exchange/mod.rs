@@ -13,6 +13,8 @@ mod backpressure;
 mod buffering;
 mod cache_disk;
 mod cache_ranges;
+mod cache_broken_off;
+mod cache_rules;
 mod cache;
 mod early_response;
 mod last_bytes;

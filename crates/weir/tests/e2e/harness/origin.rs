@@ -384,6 +384,15 @@ impl Connection {
         self.wire.send(bytes.as_ref()).ok()
     }
 
+    /// Sends bytes and the end of the direction towards Weir (FIN) in one segment, so that Weir receives both at once.
+    pub(crate) fn send_last(&mut self, bytes: impl AsRef<[u8]>) -> Option<()> {
+        let Stream::Tcp(tcp) = self.wire.stream() else { panic!("only TCP has segments") };
+        socket2::SockRef::from(tcp).set_tcp_cork(true).ok()?;
+        self.send(bytes)?;
+        self.finish();
+        Some(())
+    }
+
     /// Sends bytes one by one, each in a segment of its own.
     pub(crate) fn send_bytewise(&mut self, bytes: impl AsRef<[u8]>) -> Option<()> {
         self.wire.send_bytewise(bytes.as_ref()).ok()
