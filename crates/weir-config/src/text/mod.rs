@@ -70,4 +70,4 @@ pub(crate) use store::{StorePasswordText, StoreText};
 pub(crate) use tls::{CertificateText, ListenerTlsText, TlsChoice};
 pub(crate) use traces::TracesText;
 pub(crate) use upstream::{ServerMode, ServerTable, ServerText, UpstreamText};
-pub(crate) use upstream_tls::UpstreamTlsText;
+pub(crate) use upstream_tls::{TlsServerName, UpstreamTlsText};
