@@ -83,12 +83,10 @@ fn check(
         None => store_address::of_server(address, diagnostics),
         Some(_) => store_address::of_master(address, diagnostics),
     });
-    let sentinels: Vec<SentinelAddress> = value
-        .sentinel
-        .iter()
-        .flat_map(|sentinel| sentinel.value.addresses.iter().flat_map(|addresses| &addresses.0))
-        .filter_map(|address| store_address::of_sentinel(address, diagnostics))
-        .collect();
+    let written = value.sentinel.iter().filter_map(|sentinel| sentinel.value.addresses.as_ref());
+    let parsed = written.flat_map(|addresses| &addresses.0);
+    let sentinels: Vec<SentinelAddress> =
+        parsed.filter_map(|address| store_address::of_sentinel(address, diagnostics)).collect();
     let tls_at = value.address.as_ref().filter(|_| address.as_ref().is_some_and(|address| address.is_tls));
     let tls_at = tls_at.map(|address| address.span);
     let sentinel_tls_at = sentinels.iter().find(|sentinel| sentinel.is_tls).map(|sentinel| sentinel.span);

@@ -19,9 +19,6 @@ const ERROR_CHARS_MAX: usize = 200;
 /// Bytes of replies to one batch of commands.
 const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
-/// The first byte of an alert of TLS (RFC 8446 section 5.1), with which a server answers what is none.
-const TLS_ALERT: u8 = 21;
-
 trait StoreStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> StoreStream for T {}
@@ -31,6 +28,8 @@ pub(super) struct StoreConnection {
     stream: Box<dyn StoreStream>,
     timeout: Duration,
     received: Vec<u8>,
+    /// Whether nothing has come yet, and what is sent is not encrypted: a port with TLS closes such a connection.
+    is_mute: bool,
 }
 
 impl StoreConnection {
@@ -50,7 +49,8 @@ impl StoreConnection {
                 shaken.map_err(|_| StoreError::LateTls(timeout))?.map_err(StoreError::Tls)?
             }
         };
-        let mut connection = StoreConnection { stream, timeout, received: Vec::new() };
+        let mut connection =
+            StoreConnection { stream, timeout, received: Vec::new(), is_mute: tls.is_none() };
         if let Some(login) = login {
             let mut words = vec![&b"AUTH"[..]];
             words.extend(login.user.as_ref().map(|user| user.as_bytes()));
@@ -85,14 +85,11 @@ impl StoreConnection {
     }
 
     async fn exchange(&mut self, out: &[u8], count: usize) -> Result<Vec<RespReply>, StoreError> {
-        self.stream.write_all(out).await.map_err(StoreError::of_open)?;
+        self.stream.write_all(out).await.map_err(|error| self.lost(error))?;
         // TLS keeps what does not fit into the socket.
-        self.stream.flush().await.map_err(StoreError::of_open)?;
+        self.stream.flush().await.map_err(|error| self.lost(error))?;
         let mut replies = Vec::with_capacity(count);
         while replies.len() < count {
-            if self.received.first() == Some(&TLS_ALERT) {
-                return Err(StoreError::SpeaksTls);
-            }
             match RespReply::parse(&self.received).map_err(StoreError::NotRedis)? {
                 Some((RespReply::Error(said), _)) => {
                     let said: String = String::from_utf8_lossy(&said).chars().take(ERROR_CHARS_MAX).collect();
@@ -105,13 +102,22 @@ impl StoreConnection {
                 None if self.received.len() > REPLY_BYTES_MAX => {
                     return Err(StoreError::NotRedis(RespError::TooLarge));
                 }
-                None => match self.stream.read_buf(&mut self.received).await.map_err(StoreError::of_open)? {
-                    0 => return Err(StoreError::Closed),
-                    _ => continue,
+                None => match self.stream.read_buf(&mut self.received).await {
+                    Ok(0) if self.is_mute => return Err(StoreError::Mute),
+                    Ok(0) => return Err(StoreError::Closed),
+                    Ok(_) => self.is_mute = false,
+                    Err(error) => return Err(self.lost(error)),
                 },
             }
         }
         Ok(replies)
+    }
+
+    fn lost(&self, error: io::Error) -> StoreError {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe if self.is_mute => StoreError::Mute,
+            _ => StoreError::of_open(error),
+        }
     }
 }
 

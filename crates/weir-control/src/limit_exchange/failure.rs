@@ -55,8 +55,8 @@ pub(super) enum StoreError {
     Late(Duration),
     #[error("does not speak the protocol of Redis: {0}")]
     NotRedis(RespError),
-    #[error("speaks TLS")]
-    SpeaksTls,
+    #[error("has closed the connection without a word")]
+    Mute,
     #[error("says: {0}")]
     Refused(String),
     #[error("has an unexpected reply to {0}")]
@@ -98,15 +98,20 @@ impl StoreError {
             Self::LateTls(_) => {
                 "write `redis://` in `address` where its port has no TLS, else see why the store is slow"
             }
-            Self::SpeaksTls if is_sentinel => "write `rediss://` in `sentinel.addresses`",
-            Self::SpeaksTls => "write `rediss://` in `address`",
+            Self::Mute if is_sentinel => {
+                "write `rediss://` in `sentinel.addresses` where its port has TLS, else see its log"
+            }
+            Self::Mute => "write `rediss://` in `address` where its port has TLS, else see its log",
+            Self::Lost(_) | Self::Closed if kind == StorePeerKind::Master => {
+                "none while a failover goes on; else see its log"
+            }
             Self::Lost(_) | Self::Closed => "see its log",
             Self::Late(_) => "see why it is slow, or raise `timeout` of the store",
             Self::NotRedis(_) | Self::Unexpected(_) if is_sentinel => {
                 "correct `sentinel.addresses`: they are those of Redis Sentinel, whose usual port is 26379"
             }
             Self::NotRedis(_) | Self::Unexpected(_) => {
-                "correct `address`: it is that of a Redis 5 or later, or a Valkey"
+                "correct `address`: it is that of a Redis 5 or later, or a Valkey, with `rediss://` where its port has TLS"
             }
             Self::Refused(said) => change_of_refusal(said, is_sentinel),
             Self::UnknownMaster(_) => {
