@@ -180,15 +180,19 @@ fn warn_server_names(
     sentinel_tls_at: Option<SourceSpan>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let mut warn = |at: Option<SourceSpan>, what: &str| {
-        if let Some(at) = at {
+    let mut warn = |name: &Option<TlsServerName>, at: Option<SourceSpan>, what: &str| {
+        if let (Some(_), Some(at)) = (name, at) {
             let message = format!("`server_name` has no effect: {what} with `rediss://`");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     };
-    warn(text.written("server_name").filter(|_| tls_at.is_none()), "the address does not begin");
-    let of_sentinel = text.value.sentinel.as_ref().and_then(|sentinel| sentinel.written("server_name"));
-    warn(of_sentinel.filter(|_| sentinel_tls_at.is_none()), "no address of a sentinel begins");
+    if tls_at.is_none() {
+        warn(&text.value.server_name, text.written("server_name"), "the address does not begin");
+    }
+    if let Some(sentinel) = text.value.sentinel.as_ref().filter(|_| sentinel_tls_at.is_none()) {
+        let at = sentinel.written("server_name");
+        warn(&sentinel.value.server_name, at, "no address of a sentinel begins");
+    }
 }
 
 /// Warns when the password of the store is sent over a network unencrypted.

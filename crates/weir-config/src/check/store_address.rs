@@ -10,25 +10,25 @@ use crate::value::ServerAddress;
 const MASTER_LEN_MAX: usize = 255;
 
 /// What is written, and how.
-struct AddressKind {
+struct StoreAddressKind {
     noun: &'static str,
     help: &'static str,
     usual_port: u16,
 }
 
-const SERVER: AddressKind = AddressKind {
+const SERVER: StoreAddressKind = StoreAddressKind {
     noun: "the address of a store",
     help: "write one such as `\"redis://10.0.0.5\"`, `\"rediss://cache.internal:6380/2\"` or `\"unix:/run/redis/redis.sock\"`",
     usual_port: 6379,
 };
 
-const MASTER: AddressKind = AddressKind {
+const MASTER: StoreAddressKind = StoreAddressKind {
     noun: "the name of a master",
     help: "with `sentinel`, the address has the name of the master in place of host and port: `\"redis://mymaster\"`, `\"rediss://mymaster/2\"`",
     usual_port: 6379,
 };
 
-const SENTINEL: AddressKind = AddressKind {
+const SENTINEL: StoreAddressKind = StoreAddressKind {
     noun: "the address of a sentinel",
     help: "write one such as `\"redis://10.0.0.5\"` or `\"rediss://sentinel.internal:26379\"`",
     usual_port: 26379,
@@ -105,7 +105,7 @@ struct AddressParts<'a> {
 }
 
 impl AddressParts<'_> {
-    fn database(&self, text: &Spanned<Box<str>>, kind: &AddressKind) -> Result<u32, Diagnostic> {
+    fn database(&self, text: &Spanned<Box<str>>, kind: &StoreAddressKind) -> Result<u32, Diagnostic> {
         self.database.unwrap_or("0").parse().map_err(|_| {
             let message = format!("`{}` does not end with the number of a database", text.value);
             refuse(text, message, kind.help)
@@ -113,7 +113,7 @@ impl AddressParts<'_> {
     }
 }
 
-fn parts<'a>(text: &'a Spanned<Box<str>>, kind: &AddressKind) -> Result<AddressParts<'a>, Diagnostic> {
+fn parts<'a>(text: &'a Spanned<Box<str>>, kind: &StoreAddressKind) -> Result<AddressParts<'a>, Diagnostic> {
     let schemes = [("redis://", false), ("rediss://", true)];
     let rest = schemes.iter().find_map(|(scheme, is_tls)| Some((*is_tls, text.value.strip_prefix(scheme)?)));
     let Some((is_tls, rest)) = rest else {
@@ -136,7 +136,7 @@ fn parts<'a>(text: &'a Spanned<Box<str>>, kind: &AddressKind) -> Result<AddressP
 fn server(
     text: &Spanned<Box<str>>,
     authority: &str,
-    kind: &AddressKind,
+    kind: &StoreAddressKind,
 ) -> Result<ServerAddress, Diagnostic> {
     let has_port =
         authority.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
