@@ -26,7 +26,11 @@ pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {
     resolver.inspect_err(log_error).ok().map(Arc::new)
 }
 
-fn new_resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError> {
+/// The same, for one question.
+///
+/// # Errors
+/// When the resolvers of the system cannot be read.
+pub(super) fn new_resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError> {
     let provider = TokioRuntimeProvider::default();
     let mut builder = if dns.resolvers.is_empty() {
         TokioResolver::builder(provider)?

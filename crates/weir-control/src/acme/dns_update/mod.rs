@@ -14,6 +14,7 @@ use weir_proxy::net::clock;
 
 use self::message::{DnsResponse, RecordChange, WireName, code_name};
 use self::signature::{SignatureVerdict, Signer};
+use super::delegation::RecordName;
 use super::issuer::IssuanceError;
 use super::luck;
 
@@ -23,20 +24,24 @@ const REFUSED: u8 = 5;
 const NOTAUTH: u8 = 9;
 const NOTZONE: u8 = 10;
 
-/// Adds the record of a host; others of the same name stay.
+/// Adds the record of a challenge; others of the same name stay.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses.
-pub(super) async fn add(update: &DnsUpdate, host: &str, value: &str) -> Result<(), IssuanceError> {
-    change(update, host, value, RecordChange::Add { ttl: seconds(update.ttl) }).await
+pub(super) async fn add(update: &DnsUpdate, record: &RecordName, value: &str) -> Result<(), IssuanceError> {
+    change(update, record, value, RecordChange::Add { ttl: seconds(update.ttl) }).await
 }
 
 /// Removes it.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses.
-pub(super) async fn remove(update: &DnsUpdate, host: &str, value: &str) -> Result<(), IssuanceError> {
-    change(update, host, value, RecordChange::Remove).await
+pub(super) async fn remove(
+    update: &DnsUpdate,
+    record: &RecordName,
+    value: &str,
+) -> Result<(), IssuanceError> {
+    change(update, record, value, RecordChange::Remove).await
 }
 
 fn seconds(ttl: Duration) -> u32 {
@@ -45,11 +50,11 @@ fn seconds(ttl: Duration) -> u32 {
 
 async fn change(
     update: &DnsUpdate,
-    host: &str,
+    record: &RecordName,
     value: &str,
     change: RecordChange,
 ) -> Result<(), IssuanceError> {
-    let changed = tokio::time::timeout(update.timeout, change_in_time(update, host, value, change));
+    let changed = tokio::time::timeout(update.timeout, change_in_time(update, record, value, change));
     changed.await.unwrap_or_else(|_| {
         let limit = update.timeout.as_secs();
         Err(IssuanceError::unreached(format!(
@@ -61,13 +66,12 @@ async fn change(
 
 async fn change_in_time(
     update: &DnsUpdate,
-    host: &str,
+    record: &RecordName,
     value: &str,
     change: RecordChange,
 ) -> Result<(), IssuanceError> {
     let no_name = |name: &str| IssuanceError::refused(format!("`{name}` is not a name of the DNS"));
-    let record = format!("_acme-challenge.{host}");
-    let name = WireName::new(&record).ok_or_else(|| no_name(&record))?;
+    let name = WireName::new(&record.target).ok_or_else(|| no_name(&record.target))?;
     let signer = Signer::new(&update.key).ok_or_else(|| no_name(&update.key.name))?;
     let mut exchange = DnsConnection::open(update, signer).await?;
     let zone = match &update.zone {
