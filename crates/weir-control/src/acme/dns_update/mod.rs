@@ -109,18 +109,24 @@ impl<'a> DnsConnection<'a> {
         Ok(Self { server, signer, stream: connected.map_err(failed)? })
     }
 
-    /// The zone that a name belongs to: the owner of the SOA record that the server answers with, or adds when there is no such name.
+    /// The zone that a name belongs to: the owner of the SOA record that the server answers with, or adds when there is no such name. Where the name is a
+    /// CNAME, by a wildcard for example, there is none: then that of the name above.
     async fn zone_of(&mut self, name: &WireName) -> Result<WireName, IssuanceError> {
-        let id = luck::random() as u16;
-        let response = self.send(message::zone_query(id, name), id).await?;
-        match (response.code, response.zone) {
-            (0 | NXDOMAIN, Some(zone)) if name.is_in(&zone) => Ok(zone),
-            (0 | NXDOMAIN | REFUSED | NOTAUTH, _) => Err(IssuanceError::refused(format!(
-                "the name server {} has no zone for `{name}`: is it the primary one? (`dns_update.zone` names a zone)",
-                self.server
-            ))),
-            (code, _) => Err(self.refusal(code, "the query for the zone")),
+        let mut asked = Some(name.clone());
+        while let Some(name_or_above) = asked {
+            let id = luck::random() as u16;
+            let response = self.send(message::zone_query(id, &name_or_above), id).await?;
+            match (response.code, response.zone) {
+                (0 | NXDOMAIN, Some(zone)) if name.is_in(&zone) => return Ok(zone),
+                (0 | NXDOMAIN, _) => asked = name_or_above.parent(),
+                (REFUSED | NOTAUTH, _) => break,
+                (code, _) => return Err(self.refusal(code, "the query for the zone")),
+            }
         }
+        Err(IssuanceError::refused(format!(
+            "the name server {} has no zone for `{name}`: is it the primary one? (`dns_update.zone` names a zone)",
+            self.server
+        )))
     }
 
     /// Sends a message with a signature, and verifies that of the response.

@@ -23,7 +23,7 @@ pub(super) fn has_knot() -> bool {
 /// Knot DNS with the zone `example.test`, in which the key `acme` of this algorithm may change the record of the host of that name.
 fn knot(algorithm: &str) -> (ForeignProgram, SocketAddr) {
     let rights =
-        "update-owner: name\n    update-owner-match: equal\n    update-owner-name: _acme-challenge\n";
+        "    update-owner: name\n    update-owner-match: equal\n    update-owner-name: _acme-challenge\n";
     knot_with(algorithm, rights, &[("example.test", "", true)])
 }
 
@@ -41,7 +41,7 @@ pub(super) fn knot_with(
          database:\n    storage: {dir}\n    journal-db-max-size: 8M\n    kasp-db-max-size: 8M\n    timer-db-max-size: 8M\n\
          log:\n  - target: stderr\n    any: info\n\
          key:\n  - id: acme\n    algorithm: {algorithm}\n    secret: {SECRET}\n\
-         acl:\n  - id: update\n    key: acme\n    action: update\n    update-type: TXT\n    {rights}\
+         acl:\n  - id: update\n    key: acme\n    action: update\n    update-type: TXT\n{rights}\
          zone:\n"
     );
     for (name, records, may_update) in zones {
