@@ -101,7 +101,7 @@ async fn follow(
                 Some("the last of them is no name that a record of a challenge can have")
             }
             _ if path.contains(&next) => Some("they lead in a circle"),
-            _ if path.len() == CNAMES_MAX => Some("there are more than 8 of them"),
+            _ if path.len() > CNAMES_MAX => Some("there are more than 8 of them"),
             _ => None,
         };
         path.push(next.clone());
