@@ -22,14 +22,14 @@ section! {
         password_file: Spanned<Box<str>> = optional;
         /// A PEM file with the authorities for the certificates of the store and of its sentinels. Without it, those of the system. Read at start and on reload, as
         /// are `certificate` and `key`.
-        ca: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.ca`, redis-cli `--cacert`";
+        ca: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.ca`";
         /// A PEM file with the certificate that Weir presents where one is requested, followed by its intermediates.
-        certificate: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.cert`, redis-cli `--cert`";
+        certificate: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.cert`";
         /// A PEM file with the private key of `certificate`. It may be the same file.
-        key: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.key`, redis-cli `--key`";
+        key: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.key`";
         /// The name sent in the handshake (SNI), for which the certificate of the store has to be valid. Without it, the host of its address; with `sentinel`, the
         /// address that the sentinels name, which is an IP address unless they announce names.
-        server_name: TlsServerName = optional, like "redis-cli `--sni`";
+        server_name: TlsServerName = optional;
         /// The Sentinels that name the master.
         sentinel: SpannedTable<SentinelText> = optional;
         /// What the names of all keys in the store begin with. Nodes share a limit when they use one store with one prefix, and the limit has the same name, key
