@@ -33,6 +33,14 @@ pub(super) struct NameResolver {
     made: OnceLock<TokioResolver>,
 }
 
+/// A resolver for one question.
+///
+/// # Errors
+/// When the file of the system cannot be read, or names no resolver.
+pub(super) fn new_resolver(dns: &Dns) -> Result<TokioResolver, NetError> {
+    NameResolver::new(dns.clone()).make()
+}
+
 impl NameResolver {
     pub(super) fn new(dns: Dns) -> Self {
         Self { dns, system_file: Path::new(SYSTEM_FILE).into(), made: OnceLock::new() }

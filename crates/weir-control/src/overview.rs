@@ -409,6 +409,7 @@ fn limit(plan: &LimitPlan) -> LimitOverview {
             failures: sharing.failures,
             dropped: sharing.dropped,
             error: sharing.last_error.map(String::from),
+            master: sharing.master.map(String::from),
         }),
         top: plan.top_refused().into_iter().map(key).collect(),
     }

@@ -64,9 +64,13 @@ fn paragraph(limit: &Value, keys: usize) -> String {
             true => "all nodes together".to_owned(),
             false => format!("this node alone: {}", shown(&shared["error"])),
         };
+        let master = match shared["master"].is_string() {
+            true => format!(" (master {})", shown(&shared["master"])),
+            false => String::new(),
+        };
         let number = |name: &str| shared[name].as_u64().unwrap_or(0);
         text.push_str(&format!(
-            "  shared    in {}, {state}; {} keys exchanged, {} failures\n",
+            "  shared    in {}{master}, {state}; {} keys exchanged, {} failures\n",
             shown(&shared["store"]),
             number("exchanged"),
             number("failures"),
@@ -96,7 +100,7 @@ mod tests {
             "name": "per-client", "rule": "10/s, burst 20", "key": "{client_address}", "is_dry_run": false,
             "passed": 100, "delayed": 0, "refused": 12, "excess": 0, "waiting": 3,
             "keys": 7, "keys_max": 100_000, "evictions": 0,
-            "shared": { "store": "nodes", "is_up": false, "error": "it is gone", "exchanged": 8, "failures": 2 },
+            "shared": { "store": "nodes", "is_up": false, "error": "it is gone", "master": "10.0.0.2:6379", "exchanged": 8, "failures": 2 },
             "top": [
                 { "key": "192.0.2.1", "count": 10, "last_ms_ago": 1_200 },
                 { "key": "a\u{1b}b", "count": 2, "last_ms_ago": 90_000 },
@@ -107,7 +111,7 @@ mod tests {
 per-client: 10/s, burst 20 by {client_address}
   requests  100 passed, 0 delayed, 12 refused, 3 waiting
   keys      7 of 100000
-  shared    in nodes, this node alone: it is gone; 8 keys exchanged, 2 failures
+  shared    in nodes (master 10.0.0.2:6379), this node alone: it is gone; 8 keys exchanged, 2 failures
   refused   10 times, 2s ago: 192.0.2.1
   refused   2 times, 90s ago: a\\u{1b}b
 ";

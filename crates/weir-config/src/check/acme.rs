@@ -58,6 +58,7 @@ pub(super) fn check(
             on_demand_max: value.on_demand_max as usize,
             orders_max: value.orders_max as usize,
             dns: dns_records(text, files, diagnostics),
+            dns_follow_cname: value.dns_follow_cname,
         },
         wait: value.wait,
     }

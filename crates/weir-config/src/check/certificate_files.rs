@@ -75,6 +75,30 @@ pub(super) fn diagnostic(error: &CertificateError, span: SourceSpan) -> Diagnost
     Diagnostic::new(DiagnosticKind::Certificate, span, message).help_if(error.help.map(str::to_owned))
 }
 
+/// The authorities of the file `ca`, else those of the system, which `at` asks for.
+pub(super) fn load_authorities(
+    ca: Option<&Spanned<Box<str>>>,
+    at: SourceSpan,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Arc<Authorities>> {
+    if !files.may_read {
+        return None;
+    }
+    let (loaded, at) = match ca {
+        Some(ca) => (Authorities::load(&files.path(ca)), ca.span),
+        None => (files.authorities_of_system(), at),
+    };
+    let loaded = loaded.map_err(|error| diagnostics.push(diagnostic(&error, at))).ok()?;
+    match loaded.unusable().filter(|_| ca.is_some()) {
+        Some(error) => {
+            diagnostics.push(diagnostic(&error, at));
+            None
+        }
+        None => Some(loaded),
+    }
+}
+
 /// Lists of revoked certificates, held against the authorities that they are to come from.
 pub(super) fn load_revocations(
     crl: &Spanned<Box<str>>,

@@ -1,10 +1,8 @@
 //! Sources of servers: exactly one for an upstream, whose keys fit it, and what all of them share. No source is asked.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::{Files, admin, certificate_files};
-use crate::certificate::Authorities;
 use crate::config::{
     ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl, XdsControlPlane,
     XdsNode,
@@ -412,29 +410,6 @@ fn source_tls<T>(
         return None;
     };
     let certificate = certificate_files::load_presented(text, pair, files, diagnostics);
-    let authorities = authorities(*at, ca, files, diagnostics)?;
+    let authorities = certificate_files::load_authorities(ca, *at, files, diagnostics)?;
     Some(SourceTls { authorities, certificate })
-}
-
-fn authorities(
-    at: SourceSpan,
-    ca: Option<&Spanned<Box<str>>>,
-    files: &Files<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Arc<Authorities>> {
-    if !files.may_read {
-        return None;
-    }
-    let (loaded, at) = match ca {
-        Some(ca) => (Authorities::load(&files.path(ca)), ca.span),
-        None => (files.authorities_of_system(), at),
-    };
-    let loaded = loaded.map_err(|error| diagnostics.push(certificate_files::diagnostic(&error, at))).ok()?;
-    match loaded.unusable().filter(|_| ca.is_some()) {
-        Some(error) => {
-            diagnostics.push(certificate_files::diagnostic(&error, at));
-            None
-        }
-        None => Some(loaded),
-    }
 }

@@ -32,6 +32,7 @@ mod identity;
 mod node;
 mod limit;
 mod store;
+mod store_address;
 mod admin;
 mod cache;
 mod list;

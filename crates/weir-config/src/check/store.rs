@@ -1,23 +1,19 @@
-//! Stores in which nodes share limits: an address that can be one, a password where there is a user.
+//! Stores in which nodes share limits: an address that can be one, a password where there is a user, TLS where an address wants it.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{Files, admin, check_name};
-use crate::config::{LimitStore, StoreLogin};
+use super::store_address::{self, SentinelAddress, StoreAddress};
+use super::{Files, admin, certificate_files, check_name};
+use crate::certificate::Authorities;
+use crate::config::{LimitStore, Sentinel, StoreLogin, StorePlace, StoreTls};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{Document, StoreText};
-use crate::value::ServerAddress;
-
-/// The usual port of Redis.
-const PORT: u16 = 6379;
+use crate::source_map::SourceSpan;
+use crate::text::{Document, StorePasswordText, StoreText, TlsServerName};
 
 /// The longest prefix of names.
 const PREFIX_LEN_MAX: usize = 64;
-
-/// What a wrong address is told.
-const ADDRESS_HELP: &str = "write one such as `\"redis://10.0.0.5\"`, `\"redis://cache.internal:6380/2\"` or `\"unix:/run/redis/redis.sock\"`";
 
 /// The stores by their names, and which of them are used.
 pub(super) struct StoreLookup {
@@ -81,12 +77,43 @@ fn check(
             format!("write at most {PREFIX_LEN_MAX} characters of ASCII without spaces, such as `\"weir:\"`");
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, prefix.span, message).help(help));
     }
-    let login = login(text, files, diagnostics);
-    let (address, database) = value.address.as_ref().and_then(|address| parse(address, diagnostics))?;
+    let password = (&value.password, &value.password_file);
+    let login = login(text, &value.user, password, files, diagnostics);
+    let address = value.address.as_ref().and_then(|address| match &value.sentinel {
+        None => store_address::of_server(address, diagnostics),
+        Some(_) => store_address::of_master(address, diagnostics),
+    });
+    let written = value.sentinel.iter().filter_map(|sentinel| sentinel.value.addresses.as_ref());
+    let parsed = written.flat_map(|addresses| &addresses.0);
+    let sentinels: Vec<SentinelAddress> =
+        parsed.filter_map(|address| store_address::of_sentinel(address, diagnostics)).collect();
+    let tls_at = value.address.as_ref().filter(|_| address.as_ref().is_some_and(|address| address.is_tls));
+    let tls_at = tls_at.map(|address| address.span);
+    let sentinel_tls_at = sentinels.iter().find(|sentinel| sentinel.is_tls).map(|sentinel| sentinel.span);
+    warn_server_names(text, tls_at, sentinel_tls_at, diagnostics);
+    let tls = tls(text, tls_at.or(sentinel_tls_at), files, diagnostics);
+    let with_name = |name: &Option<TlsServerName>| {
+        let server_name = name.as_ref().map(|name| name.0.clone());
+        tls.clone().map(|tls| StoreTls { server_name, ..tls })
+    };
+    let sentinel = value.sentinel.as_ref().map(|text| {
+        let names = &text.value.server_name;
+        let sentinels = sentinels
+            .into_iter()
+            .map(|it| Sentinel { address: it.server, tls: with_name(names).filter(|_| it.is_tls) });
+        let password = (&text.value.password, &text.value.password_file);
+        (sentinels.collect(), self::login(text, &text.value.user, password, files, diagnostics))
+    });
+    let mut address = address?;
+    warn_in_the_clear(text, &address, diagnostics);
+    if let (StorePlace::Master(master), Some(sentinel)) = (&mut address.place, sentinel) {
+        (master.sentinels, master.login) = sentinel;
+    }
     Some(LimitStore {
         name: name.value.clone(),
-        address,
-        database,
+        tls: with_name(&value.server_name).filter(|_| address.is_tls),
+        place: address.place,
+        database: address.database,
         login,
         prefix: prefix.value.clone(),
         interval: value.interval,
@@ -94,24 +121,23 @@ fn check(
     })
 }
 
-fn login(
-    text: &SpannedTable<StoreText>,
+/// A password and who has it, of a store or of its sentinels.
+fn login<T>(
+    text: &SpannedTable<T>,
+    user: &Option<Spanned<Box<str>>>,
+    (password, password_file): (&Option<StorePasswordText>, &Option<Spanned<Box<str>>>),
     files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<StoreLogin> {
-    let value = &text.value;
-    if let Some(file) = value.password_file.as_ref().filter(|_| value.password.is_some()) {
+    if let Some(file) = password_file.as_ref().filter(|_| password.is_some()) {
         // Without a label: its line has the password.
         let message = "`password` and `password_file` exclude each other";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, file.span, message));
     }
-    let written = value.password.as_ref().map(|password| password.0.clone());
-    let from_file = || {
-        let file = value.password_file.as_ref()?;
-        admin::one_line(file, 1, files, diagnostics).map(Box::from)
-    };
+    let written = password.as_ref().map(|password| password.0.clone());
+    let from_file = || admin::one_line(password_file.as_ref()?, 1, files, diagnostics).map(Box::from);
     let password = written.or_else(from_file);
-    if let Some(user) = &value.user
+    if let Some(user) = user
         && text.is_missing("password")
         && text.is_missing("password_file")
     {
@@ -119,44 +145,72 @@ fn login(
         let help = "write `password = \"${REDIS_PASSWORD}\"` or `password_file`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, user.span, message).help(help));
     }
-    let user = value.user.as_ref().map(|user| user.value.clone());
+    let user = user.as_ref().map(|user| user.value.clone());
     password.map(|password| StoreLogin { user, password })
 }
 
-fn parse(text: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> Option<(ServerAddress, u32)> {
-    let mut refuse = |message: String, help: &str| {
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.span, message).help(help));
-        None
-    };
-    if text.value.starts_with("unix:") {
-        return match text.value.parse::<ServerAddress>() {
-            Ok(address) => Some((address, 0)),
-            Err(error) => refuse(error.to_string(), ADDRESS_HELP),
-        };
-    }
-    if text.value.starts_with("rediss://") {
-        let help = "write `redis://` over a network that is trusted, or the address of a local program that adds TLS, such as stunnel";
-        return refuse("connections to stores have no TLS".to_owned(), help);
-    }
-    let Some(rest) = text.value.strip_prefix("redis://") else {
-        return refuse(format!("`{}` is not the address of a store", text.value), ADDRESS_HELP);
-    };
-    if rest.contains('@') {
-        // The text may have a password.
-        let help = "write the user as `user` and the password as `password` or `password_file`";
-        return refuse("the address of a store has no user and no password".to_owned(), help);
-    }
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let database = if database.is_empty() { Some(0) } else { database.parse().ok() };
-    let has_port =
-        authority.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
-    let with_port = if has_port { authority.to_owned() } else { format!("{authority}:{PORT}") };
-    let address = with_port.parse::<ServerAddress>().ok().filter(|it| !matches!(it, ServerAddress::Unix(_)));
-    match (address, database) {
-        (Some(address), Some(database)) => Some((address, database)),
-        (None, _) => refuse(format!("`{}` is not the address of a store", text.value), ADDRESS_HELP),
-        (_, None) => {
-            refuse(format!("`{}` does not end with the number of a database", text.value), ADDRESS_HELP)
+/// TLS, where an address at `at` has it.
+fn tls(
+    text: &SpannedTable<StoreText>,
+    at: Option<SourceSpan>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<StoreTls> {
+    let StoreText { ca, certificate, key, .. } = &text.value;
+    let Some(at) = at else {
+        for (name, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
+            if let Some(file) = file {
+                let message = format!("`{name}` has no effect: no address begins with `rediss://`");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, file.span, message));
+            }
         }
+        return None;
+    };
+    let certificate = certificate_files::load_presented(text, [certificate, key], files, diagnostics);
+    let authorities = certificate_files::load_authorities(ca.as_ref(), at, files, diagnostics);
+    // Without any, no certificate is taken.
+    let none = || Arc::new(Authorities { file: None, certificates: Vec::new() });
+    Some(StoreTls { authorities: authorities.unwrap_or_else(none), certificate, server_name: None })
+}
+
+/// Warns of names for certificates that no connection asks for.
+fn warn_server_names(
+    text: &SpannedTable<StoreText>,
+    tls_at: Option<SourceSpan>,
+    sentinel_tls_at: Option<SourceSpan>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let mut warn = |name: &Option<TlsServerName>, at: Option<SourceSpan>, what: &str| {
+        if let (Some(_), Some(at)) = (name, at) {
+            let message = format!("`server_name` has no effect: {what} with `rediss://`");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+        }
+    };
+    if tls_at.is_none() {
+        warn(&text.value.server_name, text.written("server_name"), "the address does not begin");
+    }
+    if let Some(sentinel) = text.value.sentinel.as_ref().filter(|_| sentinel_tls_at.is_none()) {
+        let at = sentinel.written("server_name");
+        warn(&sentinel.value.server_name, at, "no address of a sentinel begins");
+    }
+}
+
+/// Warns when the password of the store is sent over a network unencrypted.
+fn warn_in_the_clear(
+    text: &SpannedTable<StoreText>,
+    address: &StoreAddress,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let is_safe = match &address.place {
+        StorePlace::Address(server) => address.is_tls || server.is_this_machine(),
+        // Where it is is known later.
+        StorePlace::Master(_) => address.is_tls,
+    };
+    let has_password = text.value.password.is_some() || text.value.password_file.is_some();
+    if let Some(written) = text.value.address.as_ref().filter(|_| has_password && !is_safe) {
+        // Without a label: the line of the password has it.
+        let message = "the password is sent unencrypted";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Suspicious, written.span, message);
+        diagnostics.push(diagnostic.help("use `rediss://` where the store has TLS"));
     }
 }

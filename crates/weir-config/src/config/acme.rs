@@ -47,6 +47,8 @@ pub struct AcmeIssuer {
     pub orders_max: usize,
     /// What sets records, for `dns-01`.
     pub dns: Option<DnsRecords>,
+    /// Whether they are set where the CNAME of the challenge leads.
+    pub dns_follow_cname: bool,
 }
 
 /// An account that binds another (RFC 8555 section 7.3.4).

@@ -10,7 +10,7 @@ use super::list::is_client_address;
 use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template};
 
 /// How many requests each key may make, in a time or at once.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct KeyLimit {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,

@@ -93,7 +93,7 @@ pub use route::{
 };
 pub use routes_from::{RouteSource, RouteStore};
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
-pub use store::{LimitStore, StoreLogin};
+pub use store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{

@@ -247,12 +247,7 @@ impl Server {
 
     /// The name that its certificate has to match, by its address. A Unix socket counts as localhost, for which there is no SNI.
     pub fn tls_name(&self) -> ServerName<'static> {
-        let localhost = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
-        match &self.address {
-            ServerAddress::Ip(addr) => ServerName::IpAddress(addr.ip().into()),
-            ServerAddress::Name { host, .. } => ServerName::try_from(host.to_string()).unwrap_or(localhost),
-            ServerAddress::Unix(_) => localhost,
-        }
+        self.address.tls_name()
     }
 }
 

@@ -43,8 +43,10 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         }
     }
     for (_, store) in &mut document.store.0 {
-        let password = &mut store.value.password;
-        *password = password.take().map(|_| StorePasswordText(LEFT_OUT.into()));
+        let sentinel = store.value.sentinel.as_mut().map(|sentinel| &mut sentinel.value.password);
+        for password in [Some(&mut store.value.password), sentinel].into_iter().flatten() {
+            *password = password.take().map(|_| StorePasswordText(LEFT_OUT.into()));
+        }
     }
     for (_, list) in &mut document.list.0 {
         let is_secret = list.value.key.value.values().any(TemplateValue::is_secret);
@@ -109,8 +111,9 @@ mod tests {
             key = "{header.x-api-key}"
             entries = ["hush-8"]
             [store.nodes]
-            address = "redis://127.0.0.1"
+            address = "redis://mymaster"
             password = "hush-9"
+            sentinel = { addresses = ["redis://127.0.0.1"], password = "hush-10" }
             [upstream.app]
             servers = ["127.0.0.1:1"]
             affinity = { secret = "hush-5-hush-5-hush-5" }
@@ -120,7 +123,7 @@ mod tests {
         assert!(checked.print().contains("hush-5"), "`weir check --print` reads the file itself");
         let shown = checked.into_result().unwrap().dump.to_string();
         assert!(!shown.contains("hush"), "{shown}");
-        assert_eq!(shown.matches("(a secret, left out)").count(), 9, "{shown}");
+        assert_eq!(shown.matches("(a secret, left out)").count(), 10, "{shown}");
         assert!(shown.contains("red"), "{shown}");
     }
 }

@@ -48,6 +48,9 @@ section! {
         /// A program that sets and removes TXT records, for `dns-01`, with its arguments. It is started without a shell, with `present` or
         /// `cleanup`, the name of the record and its value behind them.
         dns_command: NonEmpty<Spanned<Box<str>>> = optional, like "Traefik `dnsChallenge.provider = \"exec\"`, certbot `--manual-auth-hook`";
+        /// Whether the record is set where `_acme-challenge.HOST` leads, when that is a CNAME into another zone, as the resolvers of `[dns]` say. A CNAME by a
+        /// wildcard for all names does not count.
+        dns_follow_cname: bool = true, like "Traefik `LEGO_DISABLE_CNAME_SUPPORT`, Caddy `dns_challenge_override_domain`";
         /// How long `dns_command`, or an exchange with the server of `dns_update`, may take.
         dns_timeout: Duration = "60s", in 1_000..=600_000;
         /// How long a record needs to reach all servers of its zone: the time between its change and the check of the authority.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::key::{Spanned, TextFormat, section, text_values};
+use super::TlsServerName;
+use crate::key::{NonEmpty, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::ValueError;
 
 section! {
@@ -10,7 +11,8 @@ section! {
     /// table and exchanges with the store in between; without the store, the limits are those of each node. [limits.md](limits.md#shared-by-several-nodes)
     #[derive(Debug, Clone)]
     pub(crate) struct StoreText at "store.NAME" {
-        /// Its address: `redis://host`, `redis://host:port`, `redis://host:port/database`, or `unix:/path`. The port is 6379 and the database 0 unless written.
+        /// Its address: `redis://host`, `redis://host:port`, `redis://host:port/database`, or `unix:/path`; `rediss://` in place of `redis://` for TLS. The port
+        /// is 6379 and the database 0 unless written. With `sentinel`, the name of the master in place of host and port: `rediss://mymaster`.
         address: Spanned<Box<str>> = required, like "Traefik `rateLimit.redis.endpoints`, Envoy `rate_limit_service`, HAProxy `peers`";
         /// The user (ACL). Without it, `default`.
         user: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.username`";
@@ -18,6 +20,18 @@ section! {
         password: StorePasswordText = optional, like "Traefik `rateLimit.redis.password`";
         /// A file with the password on its only line, read at start and on reload.
         password_file: Spanned<Box<str>> = optional;
+        /// A PEM file with the authorities for the certificates of the store and of its sentinels. Without it, those of the system. Read at start and on reload, as
+        /// are `certificate` and `key`.
+        ca: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.ca`";
+        /// A PEM file with the certificate that Weir presents where one is requested, followed by its intermediates.
+        certificate: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.cert`";
+        /// A PEM file with the private key of `certificate`. It may be the same file.
+        key: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis.tls.key`";
+        /// The name sent in the handshake (SNI), for which the certificate of the store has to be valid. Without it, the host of its address; with `sentinel`, the
+        /// address that the sentinels name, which is an IP address unless they announce names.
+        server_name: TlsServerName = optional;
+        /// The Sentinels that name the master.
+        sentinel: SpannedTable<SentinelText> = optional;
         /// What the names of all keys in the store begin with. Nodes share a limit when they use one store with one prefix, and the limit has the same name, key
         /// and rate.
         prefix: Spanned<Box<str>> = "weir:";
@@ -25,6 +39,24 @@ section! {
         interval: Duration = "100ms", in 10..=10_000;
         /// The time limit of a connection attempt and of an exchange. After it, the limits are those of each node until the store answers again.
         timeout: Duration = "500ms", in 10..=60_000, like "Traefik `rateLimit.redis.readTimeout`";
+    }
+}
+
+section! {
+    /// Redis Sentinel: they are asked in turn which server is the master, and asked again every second and whenever the connection to it is lost. A server that does
+    /// not call itself the master is not used. [limits.md](limits.md#redis-sentinel)
+    #[derive(Debug, Clone)]
+    pub(crate) struct SentinelText at "store.NAME.sentinel" {
+        /// Their addresses: `redis://host` or `redis://host:port`, `rediss://` for TLS. The port is 26379 unless written.
+        addresses: NonEmpty<Spanned<Box<str>>> = required;
+        /// The user (ACL) of the sentinels. Without it, `default`. Nothing is taken over from the store.
+        user: Spanned<Box<str>> = optional;
+        /// The password of the sentinels, where they want one.
+        password: StorePasswordText = optional;
+        /// A file with that password on its only line, read at start and on reload.
+        password_file: Spanned<Box<str>> = optional;
+        /// The name sent in the handshake (SNI), for which the certificates of the sentinels have to be valid. Without it, the host of each address.
+        server_name: TlsServerName = optional;
     }
 }
 

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustls_pki_types::ServerName;
+
 use super::ValueError;
 
 /// Longest path of a Unix socket: the kernel's 108 bytes less the final NUL.
@@ -107,6 +109,25 @@ impl ServerAddress {
             Self::Ip(socket) => Some(socket.port()),
             Self::Name { port, .. } => Some(*port),
             Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether it is on this machine for sure.
+    pub fn is_this_machine(&self) -> bool {
+        match self {
+            Self::Ip(addr) => addr.ip().to_canonical().is_loopback(),
+            Self::Name { host, .. } => &**host == "localhost",
+            Self::Unix(_) => true,
+        }
+    }
+
+    /// The name that a certificate has to match, by the address. A Unix socket counts as localhost, for which there is no SNI.
+    pub fn tls_name(&self) -> ServerName<'static> {
+        let localhost = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
+        match self {
+            Self::Ip(addr) => ServerName::IpAddress(addr.ip().into()),
+            Self::Name { host, .. } => ServerName::try_from(host.to_string()).unwrap_or(localhost),
+            Self::Unix(_) => localhost,
         }
     }
 }

@@ -7,6 +7,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use weir_config::{AcmeChallenge, DnsRecords};
 use weir_proxy::net::tls::issued::TokenAnswer;
 
+use super::delegation::{self, RecordName};
 use super::issuer::{IssuanceError, Issuer};
 use super::{dns_hook, dns_update};
 
@@ -24,6 +25,7 @@ enum ChallengePlace {
     },
     Tls,
     Dns {
+        record: RecordName,
         value: String,
     },
     /// Nowhere any more.
@@ -56,12 +58,13 @@ impl<'a> PlacedChallenge<'a> {
             }
             AcmeChallenge::Dns01 => {
                 let value = BASE64URL_NOPAD.encode(digest.as_ref());
-                ChallengePlace::Dns { value }
+                ChallengePlace::Dns { record: record_name(issuer, host).await?, value }
             }
         };
         let placed = Self { issuer, host: host.to_owned(), place };
-        if let (ChallengePlace::Dns { value }, Some(dns)) = (&placed.place, &issuer.issued.issuer.dns) {
-            if let Err(error) = change_record(dns, RecordAction::Present, host, value).await {
+        if let (ChallengePlace::Dns { record, value }, Some(dns)) = (&placed.place, &issuer.issued.issuer.dns)
+        {
+            if let Err(error) = change_record(dns, RecordAction::Present, host, record, value).await {
                 // What it began may be there.
                 placed.remove().await;
                 return Err(error);
@@ -75,8 +78,8 @@ impl<'a> PlacedChallenge<'a> {
     pub(super) async fn remove(mut self) {
         let place = std::mem::replace(&mut self.place, ChallengePlace::Removed);
         self.take_back(&place);
-        if let (ChallengePlace::Dns { value }, Some(dns)) = (&place, &self.issuer.issued.issuer.dns)
-            && let Err(error) = change_record(dns, RecordAction::Cleanup, &self.host, value).await
+        if let (ChallengePlace::Dns { record, value }, Some(dns)) = (&place, &self.issuer.issued.issuer.dns)
+            && let Err(error) = change_record(dns, RecordAction::Cleanup, &self.host, record, value).await
         {
             let (host, error) = (&*self.host, &*error.text);
             tracing::warn!(host, error, "the TXT record of a challenge could not be removed");
@@ -113,23 +116,35 @@ enum RecordAction {
     Cleanup,
 }
 
+/// The name of the TXT record of a host.
+async fn record_name(issuer: &Issuer, host: &str) -> Result<RecordName, IssuanceError> {
+    match issuer.issued.issuer.dns_follow_cname {
+        true => delegation::find(&issuer.dns(), host).await,
+        false => Ok(RecordName::direct(host)),
+    }
+}
+
 /// Sets or removes the TXT record of a host.
 async fn change_record(
     dns: &DnsRecords,
     action: RecordAction,
     host: &str,
+    record: &RecordName,
     value: &str,
 ) -> Result<(), IssuanceError> {
-    match (dns, action) {
+    let changed = match (dns, action) {
         (DnsRecords::Command(hook), RecordAction::Present) => {
-            dns_hook::run(hook, "present", host, value).await
+            dns_hook::run(hook, "present", host, record, value).await
         }
         (DnsRecords::Command(hook), RecordAction::Cleanup) => {
-            dns_hook::run(hook, "cleanup", host, value).await
+            dns_hook::run(hook, "cleanup", host, record, value).await
         }
-        (DnsRecords::Update(update), RecordAction::Present) => dns_update::add(update, host, value).await,
-        (DnsRecords::Update(update), RecordAction::Cleanup) => dns_update::remove(update, host, value).await,
-    }
+        (DnsRecords::Update(update), RecordAction::Present) => dns_update::add(update, record, value).await,
+        (DnsRecords::Update(update), RecordAction::Cleanup) => {
+            dns_update::remove(update, record, value).await
+        }
+    };
+    changed.map_err(|error| record.explain(error))
 }
 
 /// Shows the certificate that proves the host in a handshake (RFC 8737 section 3).

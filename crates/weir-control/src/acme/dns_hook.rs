@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use weir_config::DnsHook;
 use weir_proxy::net::clock;
 
+use super::delegation::RecordName;
 use super::issuer::IssuanceError;
 use crate::privileges;
 
@@ -24,25 +25,31 @@ const OUTPUT_BYTES_MAX: u64 = 2048;
 /// Where programs of its own are found.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Starts it with `action`, the name of the record and its value behind its own arguments, and waits for its end.
+/// Starts it with `action`, the name that the record of `host` has, and its value behind its own arguments, and waits for its end.
 ///
 /// # Errors
 /// When it cannot be started, fails, or takes too long.
-pub(super) async fn run(hook: &DnsHook, action: &str, host: &str, value: &str) -> Result<(), IssuanceError> {
+pub(super) async fn run(
+    hook: &DnsHook,
+    action: &str,
+    host: &str,
+    record: &RecordName,
+    value: &str,
+) -> Result<(), IssuanceError> {
     let [program, arguments @ ..] = &*hook.command else {
         return Err(IssuanceError::unreached("`dns_command` is empty"));
     };
-    let record = format!("_acme-challenge.{host}.");
     let failed = |what: String| IssuanceError::refused(format!("`{program} {action}` {what}"));
     let started = Command::new(&**program)
         .args(arguments.iter().map(|argument| &**argument))
-        .args([action, &record, value])
+        .args([action, &record.target, value])
         .env_clear()
         .envs([
             ("PATH", SEARCH_PATH),
             ("WEIR_ACME_ACTION", action),
             ("WEIR_ACME_HOST", host),
-            ("WEIR_ACME_RECORD", &record),
+            ("WEIR_ACME_RECORD", &record.target),
+            ("WEIR_ACME_CHALLENGE", &record.challenge),
             ("WEIR_ACME_VALUE", value),
         ])
         .current_dir("/")
@@ -121,7 +128,8 @@ mod tests {
     fn outcome(script: &str, timeout: Duration) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let hook = hook(script, timeout);
-        let ran = run(&hook, "present", "example.com", "value-1");
+        let record = RecordName::direct("example.com");
+        let ran = run(&hook, "present", "example.com", &record, "value-1");
         runtime.block_on(ran).map_err(|error| error.text)
     }
 
@@ -130,6 +138,7 @@ mod tests {
         let script = r#"
             [ "$*" = "present _acme-challenge.example.com. value-1" ] || { echo "arguments: $*" >&2; exit 1; }
             [ "$WEIR_ACME_RECORD" = "_acme-challenge.example.com." ] || exit 2
+            [ "$WEIR_ACME_CHALLENGE" = "_acme-challenge.example.com." ] || exit 2
             [ "$WEIR_ACME_HOST $WEIR_ACME_ACTION $WEIR_ACME_VALUE" = "example.com present value-1" ] || exit 3
             # What the shell adds itself is no inheritance.
             names=$(env | grep -o '^[A-Z_]*=' | grep -v '^\(WEIR_ACME_.*\|PATH\|PWD\|SHLVL\|_\|OLDPWD\)=$')

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use instant_acme::{Account, AccountCredentials, Error, ExternalAccountKey, NewAccount, Problem};
 use tokio::sync::Semaphore;
+use weir_config::Dns;
 use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers};
 
 use super::record::OrderLog;
@@ -55,6 +56,7 @@ pub(super) struct Issuer {
     pub(super) issuers: Arc<Issuers>,
     pub(super) store: AcmeStore,
     requests: AcmeRequests,
+    dns: Rc<RefCell<Dns>>,
     accounts: RefCell<HashMap<Box<str>, Account>>,
     /// A permit for each order that may run: of hosts of the config, of hosts on demand.
     orders: [Semaphore; 2],
@@ -63,12 +65,17 @@ pub(super) struct Issuer {
 }
 
 impl Issuer {
-    pub(super) fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>) -> Rc<Self> {
+    pub(super) fn new(
+        issued: &Arc<IssuedCertificates>,
+        issuers: &Arc<Issuers>,
+        dns: &Rc<RefCell<Dns>>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             issued: Arc::clone(issued),
             issuers: Arc::clone(issuers),
             store: AcmeStore::new(&issued.issuer.directory),
             requests: AcmeRequests::start(issued.issuer.ca_root.clone()),
+            dns: Rc::clone(dns),
             accounts: RefCell::default(),
             orders: [ORDERS_AT_ONCE, ON_DEMAND_AT_ONCE].map(Semaphore::new),
             configured: RefCell::default(),
@@ -88,6 +95,11 @@ impl Issuer {
     /// The permits for orders of this host.
     pub(super) fn orders(&self, host: &str) -> &Semaphore {
         &self.orders[usize::from(self.is_on_demand(host))]
+    }
+
+    /// The resolvers of the config that is followed.
+    pub(super) fn dns(&self) -> Dns {
+        self.dns.borrow().clone()
     }
 
     /// The account at an authority, made if there is none yet.

@@ -9,6 +9,7 @@ mod order;
 mod challenge;
 mod dns_hook;
 mod dns_update;
+mod delegation;
 mod issuer;
 mod requests;
 mod store;

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::Acme;
+use weir_config::{Acme, Dns};
 use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers, TokenLookup};
 use weir_proxy::state::faults::{self, ControlFault};
 use weir_proxy::state::snapshot::Snapshot;
@@ -27,8 +27,13 @@ pub(crate) struct AcmeThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The listeners of a config whose certificates are obtained.
-type AcmeConfig = Vec<(Arc<IssuedCertificates>, Acme)>;
+/// What of a config is followed.
+#[derive(Default)]
+struct AcmeConfig {
+    /// The listeners whose certificates are obtained.
+    listeners: Vec<(Arc<IssuedCertificates>, Acme)>,
+    dns: Dns,
+}
 
 impl AcmeThread {
     /// Starts it, if there is a certificate to obtain.
@@ -63,7 +68,8 @@ impl AcmeThread {
         let listeners = snapshot.listeners.iter();
         let issued = listeners.filter_map(|plan| plan.tls.as_ref()?.certificates.issued());
         let config = issued.map(|issued| (Arc::clone(&issued.issued), issued.config.clone()));
-        let _ended = self.configs.send(config.collect());
+        let config = AcmeConfig { listeners: config.collect(), dns: snapshot.dns.clone() };
+        let _ended = self.configs.send(config);
     }
 }
 
@@ -79,7 +85,14 @@ impl Drop for AcmeThread {
 async fn run(configs: UnboundedReceiver<AcmeConfig>, issuers: Arc<Issuers>) {
     let (lookups, next_lookups) = unbounded_channel();
     issuers.set_lookups(lookups);
-    let tasks = AcmeTasks { issuers, configs, config: Vec::new(), next_lookups, running: HashMap::new() };
+    let tasks = AcmeTasks {
+        issuers,
+        configs,
+        config: AcmeConfig::default(),
+        dns: Rc::default(),
+        next_lookups,
+        running: HashMap::new(),
+    };
     let tasks = tokio::sync::Mutex::new(tasks);
     weir_tasks::keep("the issuers of certificates", || async { tasks.lock().await.run().await }).await;
 }
@@ -90,6 +103,8 @@ struct AcmeTasks {
     configs: UnboundedReceiver<AcmeConfig>,
     /// The one that is followed.
     config: AcmeConfig,
+    /// The resolvers, for all issuers.
+    dns: Rc<RefCell<Dns>>,
     next_lookups: UnboundedReceiver<TokenLookup>,
     running: HashMap<usize, IssuerTasks>,
 }
@@ -123,11 +138,12 @@ impl AcmeTasks {
     }
 
     fn follow(&mut self) {
-        let config = &self.config;
+        *self.dns.borrow_mut() = self.config.dns.clone();
+        let config = &self.config.listeners;
         let address = |issued: &Arc<IssuedCertificates>| Arc::as_ptr(issued).addr();
         self.running.retain(|known, _| config.iter().any(|(issued, _)| address(issued) == *known));
         for (issued, _) in config {
-            let start = || IssuerTasks::new(issued, &self.issuers);
+            let start = || IssuerTasks::new(issued, &self.issuers, &self.dns);
             let tasks = self.running.entry(address(issued)).or_insert_with(start);
             let of_issuer = config.iter().filter(|(other, _)| Arc::ptr_eq(other, issued));
             tasks.follow(&of_issuer.map(|(_, acme)| acme).collect::<Vec<_>>());
@@ -142,8 +158,8 @@ impl AcmeTasks {
 }
 
 impl IssuerTasks {
-    fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>) -> Self {
-        let issuer = Issuer::new(issued, issuers);
+    fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>, dns: &Rc<RefCell<Dns>>) -> Self {
+        let issuer = Issuer::new(issued, issuers, dns);
         let hosts: Rc<RefCell<HashMap<Box<str>, OwnedTask>>> = Rc::default();
         let (wanted, next_wanted) = unbounded_channel::<Box<str>>();
         issued.set_wanted(wanted);

@@ -1,65 +1,23 @@
-//! A connection to a store: log in, commands, replies, each within the time limit.
+//! A connection to a store or a sentinel: TLS where the config wants it, log in, commands, replies, each within the time limit.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
-use weir_config::{LimitStore, ServerAddress};
+use tokio_rustls::TlsConnector;
+use weir_config::{ServerAddress, StoreLogin, StoreTls};
 use weir_http::resp::{RespError, RespReply, write_command};
+use weir_proxy::net::tls::client_config::verifying;
+
+use super::failure::StoreError;
 
 /// Characters of an error of the store that are shown.
 const ERROR_CHARS_MAX: usize = 200;
 
 /// Bytes of replies to one batch of commands.
 const REPLY_BYTES_MAX: usize = 1024 * 1024;
-
-/// Why nothing can be exchanged.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum StoreError {
-    #[error("no connection to the store: {0}")]
-    Connect(std::io::Error),
-    #[error("the connection to the store is lost: {0}")]
-    Lost(std::io::Error),
-    #[error("the store has closed the connection")]
-    Closed,
-    #[error("the store has not answered within {0:?}")]
-    Late(Duration),
-    #[error("the store does not speak the protocol of Redis: {0}")]
-    NotRedis(RespError),
-    #[error("the store says: {0}")]
-    Refused(String),
-    #[error("the reply of the store to {0} is not the expected one")]
-    Unexpected(&'static str),
-}
-
-impl StoreError {
-    /// What can be done about it.
-    pub(super) fn change(&self) -> &'static str {
-        match self {
-            Self::Connect(_) => "start the store, or correct `address` of the store",
-            Self::Lost(_) | Self::Closed => "see the log of the store",
-            Self::Late(_) => "see why the store is slow, or raise `timeout` of the store",
-            Self::NotRedis(_) | Self::Unexpected(_) => {
-                "correct `address`: it is that of a Redis 5 or later, or a Valkey"
-            }
-            Self::Refused(said) => match said.split(' ').next() {
-                Some("NOAUTH" | "WRONGPASS") => {
-                    "correct `user` and `password` (or `password_file`) of the store"
-                }
-                Some("NOPERM") => {
-                    "permit the user of the store `+set +get +pexpire +del +time +evalsha +script|load +select` and keys that begin with `prefix`"
-                }
-                Some("READONLY") => "correct `address`: it is that of a replica, and the master is needed",
-                Some("OOM") => "give the store more memory, or a `maxmemory-policy` other than `noeviction`",
-                Some("MOVED" | "CROSSSLOT" | "CLUSTERDOWN") => {
-                    "correct `address`: a Redis Cluster is not supported"
-                }
-                Some("NOSCRIPT") => "none: the script is loaded again",
-                _ => "see the message of the store",
-            },
-        }
-    }
-}
 
 trait StoreStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -70,25 +28,45 @@ pub(super) struct StoreConnection {
     stream: Box<dyn StoreStream>,
     timeout: Duration,
     received: Vec<u8>,
+    /// Whether nothing has come yet, and what is sent is not encrypted: a port with TLS closes such a connection.
+    is_mute: bool,
 }
 
 impl StoreConnection {
     /// Connects and logs in.
-    pub(super) async fn open(store: &LimitStore) -> Result<StoreConnection, StoreError> {
-        let stream = tokio::time::timeout(store.timeout, connect(&store.address)).await;
-        let stream = stream.map_err(|_| StoreError::Late(store.timeout))?.map_err(StoreError::Connect)?;
-        let mut connection = StoreConnection { stream, timeout: store.timeout, received: Vec::new() };
-        if let Some(login) = &store.login {
+    pub(super) async fn open(
+        address: &ServerAddress,
+        tls: Option<&StoreTls>,
+        login: Option<&StoreLogin>,
+        timeout: Duration,
+    ) -> Result<StoreConnection, StoreError> {
+        let stream = tokio::time::timeout(timeout, connect(address)).await;
+        let stream = stream.map_err(|_| StoreError::Late(timeout))?.map_err(StoreError::Connect)?;
+        let stream: Box<dyn StoreStream> = match tls {
+            None => stream,
+            Some(tls) => {
+                let shaken = tokio::time::timeout(timeout, shake(tls, address, stream)).await;
+                shaken.map_err(|_| StoreError::LateTls(timeout))?.map_err(StoreError::Tls)?
+            }
+        };
+        let mut connection =
+            StoreConnection { stream, timeout, received: Vec::new(), is_mute: tls.is_none() };
+        if let Some(login) = login {
             let mut words = vec![&b"AUTH"[..]];
             words.extend(login.user.as_ref().map(|user| user.as_bytes()));
             words.push(login.password.as_bytes());
-            connection.ask([&words[..]].into_iter()).await?;
-        }
-        if store.database != 0 {
-            let database = store.database.to_string();
-            connection.ask([&[&b"SELECT"[..], database.as_bytes()][..]].into_iter()).await?;
+            connection.ask_one(&words).await?;
         }
         Ok(connection)
+    }
+
+    /// Sends one command; its reply.
+    ///
+    /// # Errors
+    /// When the reply is an error, too.
+    pub(super) async fn ask_one(&mut self, words: &[&[u8]]) -> Result<RespReply, StoreError> {
+        let reply = self.ask([words].into_iter()).await?.pop();
+        reply.ok_or(StoreError::Unexpected("a command"))
     }
 
     /// Sends commands at once; their replies.
@@ -107,7 +85,9 @@ impl StoreConnection {
     }
 
     async fn exchange(&mut self, out: &[u8], count: usize) -> Result<Vec<RespReply>, StoreError> {
-        self.stream.write_all(out).await.map_err(StoreError::Lost)?;
+        self.stream.write_all(out).await.map_err(|error| self.lost(error))?;
+        // TLS keeps what does not fit into the socket.
+        self.stream.flush().await.map_err(|error| self.lost(error))?;
         let mut replies = Vec::with_capacity(count);
         while replies.len() < count {
             match RespReply::parse(&self.received).map_err(StoreError::NotRedis)? {
@@ -122,17 +102,26 @@ impl StoreConnection {
                 None if self.received.len() > REPLY_BYTES_MAX => {
                     return Err(StoreError::NotRedis(RespError::TooLarge));
                 }
-                None => match self.stream.read_buf(&mut self.received).await.map_err(StoreError::Lost)? {
-                    0 => return Err(StoreError::Closed),
-                    _ => continue,
+                None => match self.stream.read_buf(&mut self.received).await {
+                    Ok(0) if self.is_mute => return Err(StoreError::Mute),
+                    Ok(0) => return Err(StoreError::Closed),
+                    Ok(_) => self.is_mute = false,
+                    Err(error) => return Err(self.lost(error)),
                 },
             }
         }
         Ok(replies)
     }
+
+    fn lost(&self, error: io::Error) -> StoreError {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe if self.is_mute => StoreError::Mute,
+            _ => StoreError::of_open(error),
+        }
+    }
 }
 
-async fn connect(address: &ServerAddress) -> std::io::Result<Box<dyn StoreStream>> {
+async fn connect(address: &ServerAddress) -> io::Result<Box<dyn StoreStream>> {
     let tcp = match address {
         ServerAddress::Ip(address) => TcpStream::connect(address).await?,
         ServerAddress::Name { host, port } => TcpStream::connect((&**host, *port)).await?,
@@ -140,4 +129,14 @@ async fn connect(address: &ServerAddress) -> std::io::Result<Box<dyn StoreStream
     };
     tcp.set_nodelay(true)?;
     Ok(Box::new(tcp))
+}
+
+async fn shake(
+    tls: &StoreTls,
+    address: &ServerAddress,
+    stream: Box<dyn StoreStream>,
+) -> io::Result<Box<dyn StoreStream>> {
+    let config = verifying(&tls.authorities, tls.certificate.as_deref()).map_err(io::Error::other)?;
+    let name = tls.server_name.clone().unwrap_or_else(|| address.tls_name());
+    Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
 }

@@ -3,19 +3,26 @@
 //! Each `interval`, what was used here since the last time goes to the store, which answers with what all nodes have used; the tables of the limits are raised to
 //! that. Requests do not wait for any of it. When the store fails, each node has its limits for itself, until a connection succeeds again: then the debts of all
 //! keys go there first, as the least that they owe.
+//!
+//! With sentinels, the store is their master: one task asks for it, and beside the exchange whether it still is.
 
+mod sentinel;
 mod connection;
+mod failure;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_config::{ServerAddress, StorePlace};
 use weir_http::resp::RespReply;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::limit_store::{LimitStorePlan, SharedLimit};
 use weir_traffic::limit::{KeyUse, SharedDebt};
 
-use connection::{StoreConnection, StoreError};
+use connection::StoreConnection;
+use failure::{StoreError, StoreFailure, StorePeer, StorePeerKind};
+use sentinel::Sentinels;
 
 /// The script that the store runs for each exchange.
 const SCRIPT: &str = include_str!("exchange.lua");
@@ -36,12 +43,29 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Exchanges the limits of a store until the task is dropped.
 pub(super) async fn keep_exchanging(store: Arc<LimitStorePlan>) {
     let mut trouble = Trouble::default();
+    let mut source = match &store.config.place {
+        StorePlace::Address(address) => StoreSource::Address(address),
+        StorePlace::Master(master) => StoreSource::Sentinels(Sentinels::new(master, store.config.timeout)),
+    };
+    let mut master = None;
     loop {
-        let Err(error) = exchange(&store, &mut trouble).await;
-        store.fail(&error.to_string());
-        trouble.report(&store, &error);
+        let failed = match &mut source {
+            StoreSource::Address(address) => exchange_at(&store, address, &mut trouble).await,
+            StoreSource::Sentinels(sentinels) => {
+                exchange_with_master(&store, sentinels, &mut master, &mut trouble).await
+            }
+        };
+        store.fail(&failed.to_string());
+        trouble.report(&store, &failed);
         tokio::time::sleep(trouble.pause).await;
     }
+}
+
+/// Who says where the store is.
+enum StoreSource<'a> {
+    /// The config.
+    Address(&'a ServerAddress),
+    Sentinels(Sentinels<'a>),
 }
 
 /// What is said about a store that fails: once that it does, and once that it is over.
@@ -57,7 +81,7 @@ impl Default for Trouble {
 }
 
 impl Trouble {
-    fn report(&mut self, store: &LimitStorePlan, error: &StoreError) {
+    fn report(&mut self, store: &LimitStorePlan, failure: &StoreFailure) {
         let config = &store.config;
         if self.since.is_some() {
             self.pause = (self.pause * 2).min(RETRY_MAX);
@@ -66,9 +90,9 @@ impl Trouble {
         self.since = Some(clock::now());
         tracing::warn!(
             store = &*config.name,
-            address = %config.address,
-            %error,
-            change = error.change(),
+            address = %config.place,
+            error = %failure,
+            change = failure.change(),
             "limits are not shared any more: each node has them for itself until the store answers"
         );
     }
@@ -86,19 +110,61 @@ impl Trouble {
     }
 }
 
+/// Exchanges with the store at this address until that fails.
+async fn exchange_at(store: &LimitStorePlan, address: &ServerAddress, trouble: &mut Trouble) -> StoreFailure {
+    let peer = StorePeer { kind: StorePeerKind::Store, address: address.clone() };
+    let Err(error) = exchange(store, &peer, trouble).await;
+    StoreFailure::of(&peer, error)
+}
+
+/// Asks for the master, and exchanges with it until that fails or it is the master no more. `known` is the one that the log has named.
+async fn exchange_with_master(
+    store: &LimitStorePlan,
+    sentinels: &mut Sentinels<'_>,
+    known: &mut Option<ServerAddress>,
+    trouble: &mut Trouble,
+) -> StoreFailure {
+    let named = match sentinels.find().await {
+        Ok(named) => named,
+        Err(failure) => return failure,
+    };
+    let peer = StorePeer { kind: StorePeerKind::Master, address: named.address.clone() };
+    if known.as_ref() != Some(&peer.address) {
+        tracing::info!(
+            store = &*store.config.name,
+            master = %peer.address,
+            "the sentinels name the master of the store"
+        );
+        *known = Some(peer.address.clone());
+    }
+    let error = tokio::select! {
+        Err(error) = exchange(store, &peer, trouble) => error,
+        next = sentinels.watch(named) => StoreError::Replaced(next),
+    };
+    if !matches!(error, StoreError::Replaced(_)) {
+        sentinels.turn();
+    }
+    StoreFailure::of(&peer, error)
+}
+
 /// Connects, then exchanges again and again.
-async fn exchange(store: &LimitStorePlan, trouble: &mut Trouble) -> Result<Infallible, StoreError> {
-    let mut connection = StoreConnection::open(&store.config).await?;
-    let script =
-        match connection.ask([&[&b"SCRIPT"[..], b"LOAD", SCRIPT.as_bytes()][..]].into_iter()).await?.pop() {
-            Some(RespReply::String(Some(hash))) => hash,
-            _ => return Err(StoreError::Unexpected("SCRIPT LOAD")),
-        };
+async fn exchange(
+    store: &LimitStorePlan,
+    peer: &StorePeer,
+    trouble: &mut Trouble,
+) -> Result<Infallible, StoreError> {
+    let mut connection = connect(store, peer).await?;
+    let script = match connection.ask_one(&[b"SCRIPT", b"LOAD", SCRIPT.as_bytes()]).await? {
+        RespReply::String(Some(hash)) => hash,
+        _ => return Err(StoreError::Unexpected("SCRIPT LOAD")),
+    };
+    let master = Some(peer).filter(|peer| peer.kind == StorePeerKind::Master);
+    let master = master.map(|peer| peer.address.to_string());
     for limit in &store.limits {
         agree(limit, &mut connection).await?;
         let debts = limit.begin();
         tell(limit, &debts, &script, &mut connection).await?;
-        limit.is_shared();
+        limit.is_shared(master.as_deref());
     }
     trouble.end(store);
     let mut checked = clock::now();
@@ -116,6 +182,20 @@ async fn exchange(store: &LimitStorePlan, trouble: &mut Trouble) -> Result<Infal
             tell(limit, &limit.take(), &script, &mut connection).await?;
         }
     }
+}
+
+/// A connection on which commands can be sent.
+async fn connect(store: &LimitStorePlan, peer: &StorePeer) -> Result<StoreConnection, StoreError> {
+    let config = &store.config;
+    let (tls, login) = (config.tls.as_ref(), config.login.as_ref());
+    let mut connection = StoreConnection::open(&peer.address, tls, login, config.timeout).await?;
+    if peer.kind == StorePeerKind::Master {
+        sentinel::check_role(&mut connection).await?;
+    }
+    if config.database != 0 {
+        connection.ask_one(&[b"SELECT", config.database.to_string().as_bytes()]).await?;
+    }
+    Ok(connection)
 }
 
 /// Has the keys of the limit mean the same on all nodes: the key of the hash function that is first in the store is that of all. Whether it was
@@ -168,9 +248,8 @@ async fn tell(
         }
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let asked = clock::now();
-        let reply = connection.ask([&words[..]].into_iter()).await?.pop();
-        let debts = match reply {
-            Some(RespReply::Array(Some(debts))) if debts.len() == uses.len() => debts,
+        let debts = match connection.ask_one(&words).await? {
+            RespReply::Array(Some(debts)) if debts.len() == uses.len() => debts,
             _ => return Err(StoreError::Unexpected("EVALSHA")),
         };
         let debts: Option<Vec<SharedDebt>> =

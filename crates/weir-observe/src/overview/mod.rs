@@ -344,6 +344,8 @@ pub struct SharedOverview {
     pub dropped: u64,
     /// Why nothing is exchanged; null while it is.
     pub error: Option<String>,
+    /// The master of the store that is in use or was last; null without sentinels, and before the first exchange.
+    pub master: Option<String>,
 }
 
 /// A cache of responses.

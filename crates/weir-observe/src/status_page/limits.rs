@@ -31,7 +31,10 @@ pub(super) fn section(overview: &Overview) -> Markup {
 fn sharing(shared: &SharedOverview) -> Markup {
     html! {
         @if shared.is_up {
-            span.small { "shared in " code { (shared.store) } }
+            span.small {
+                "shared in " code { (shared.store) }
+                @if let Some(master) = &shared.master { ", master " code { (master) } }
+            }
         } @else {
             span.small { b { "of this node alone: " } (shared.error.as_deref().unwrap_or("no exchange yet")) }
         }

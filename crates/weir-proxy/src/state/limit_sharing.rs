@@ -10,6 +10,7 @@ pub(super) struct SharingState {
     exchanged: AtomicU64,
     failures: AtomicU64,
     last_error: Mutex<Option<Box<str>>>,
+    master: Mutex<Option<Box<str>>>,
 }
 
 /// The same at one moment.
@@ -27,6 +28,8 @@ pub struct SharingFigures {
     pub dropped: u64,
     /// Why the last one has failed; `None` while it works.
     pub last_error: Option<Box<str>>,
+    /// The master of the store that is in use or was last; `None` without sentinels, and before the first exchange.
+    pub master: Option<Box<str>>,
 }
 
 impl SharingState {
@@ -34,7 +37,8 @@ impl SharingState {
         self.exchanged.fetch_add(keys, Ordering::Relaxed);
     }
 
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self, master: Option<&str>) {
+        *self.master.lock().unwrap_or_else(PoisonError::into_inner) = master.map(Box::from);
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.is_up.store(true, Ordering::Relaxed);
     }
@@ -53,6 +57,7 @@ impl SharingState {
             failures: self.failures.load(Ordering::Relaxed),
             dropped,
             last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            master: self.master.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }

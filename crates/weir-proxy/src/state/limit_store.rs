@@ -99,9 +99,9 @@ impl SharedLimit {
         self.rate().begin_sharing(self.nanos(clock::now()))
     }
 
-    /// The first exchange is over: all nodes have one limit now.
-    pub fn is_shared(&self) {
-        self.table.sharing.begin();
+    /// The first exchange is over: all nodes have one limit now, by way of this master where sentinels name it.
+    pub fn is_shared(&self, master: Option<&str>) {
+        self.table.sharing.begin(master);
     }
 
     /// What was used since the last exchange.

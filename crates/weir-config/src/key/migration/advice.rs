@@ -231,7 +231,7 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice(
         &["redis", "rate_limit_service", "global_ratelimit"],
-        "nodes share a limit by `shared = \"NAME\"` of `[limit.NAME]` and a Redis, declared as `[store.NAME]` with `address = \"redis://10.0.0.5\"`",
+        "nodes share a limit by `shared = \"NAME\"` of `[limit.NAME]` and a Redis, declared as `[store.NAME]` with `address = \"redis://10.0.0.5\"`, `rediss://` for TLS",
     ),
     advice(
         &["limit_except"],

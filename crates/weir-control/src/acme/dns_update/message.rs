@@ -47,6 +47,12 @@ impl WireName {
         &self.0
     }
 
+    /// The name without its first label; `None` for the root.
+    pub(super) fn parent(&self) -> Option<Self> {
+        let len = usize::from(self.0[0]);
+        (len > 0).then(|| Self(self.0[1 + len..].to_vec()))
+    }
+
     /// Whether it is `zone` or below it.
     pub(super) fn is_in(&self, zone: &WireName) -> bool {
         let mut rest = &self.0[..];
@@ -265,6 +271,9 @@ mod tests {
         for bad in ["", ".", "a..b", &"a".repeat(64), &"a.".repeat(128)] {
             assert_eq!(WireName::new(bad), None, "{bad}");
         }
+        let parent = name("a.b").parent();
+        assert_eq!(parent, Some(name("b")));
+        assert_eq!(parent.and_then(|it| it.parent()).map(|root| root.parent()), Some(None));
         for (one, zone, expected) in [
             ("_acme-challenge.example.com", "example.com", true),
             ("example.com", "example.com", true),

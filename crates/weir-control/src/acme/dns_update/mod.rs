@@ -14,6 +14,7 @@ use weir_proxy::net::clock;
 
 use self::message::{DnsResponse, RecordChange, WireName, code_name};
 use self::signature::{SignatureVerdict, Signer};
+use super::delegation::RecordName;
 use super::issuer::IssuanceError;
 use super::luck;
 
@@ -23,20 +24,24 @@ const REFUSED: u8 = 5;
 const NOTAUTH: u8 = 9;
 const NOTZONE: u8 = 10;
 
-/// Adds the record of a host; others of the same name stay.
+/// Adds the record of a challenge; others of the same name stay.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses.
-pub(super) async fn add(update: &DnsUpdate, host: &str, value: &str) -> Result<(), IssuanceError> {
-    change(update, host, value, RecordChange::Add { ttl: seconds(update.ttl) }).await
+pub(super) async fn add(update: &DnsUpdate, record: &RecordName, value: &str) -> Result<(), IssuanceError> {
+    change(update, record, value, RecordChange::Add { ttl: seconds(update.ttl) }).await
 }
 
 /// Removes it.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses.
-pub(super) async fn remove(update: &DnsUpdate, host: &str, value: &str) -> Result<(), IssuanceError> {
-    change(update, host, value, RecordChange::Remove).await
+pub(super) async fn remove(
+    update: &DnsUpdate,
+    record: &RecordName,
+    value: &str,
+) -> Result<(), IssuanceError> {
+    change(update, record, value, RecordChange::Remove).await
 }
 
 fn seconds(ttl: Duration) -> u32 {
@@ -45,11 +50,11 @@ fn seconds(ttl: Duration) -> u32 {
 
 async fn change(
     update: &DnsUpdate,
-    host: &str,
+    record: &RecordName,
     value: &str,
     change: RecordChange,
 ) -> Result<(), IssuanceError> {
-    let changed = tokio::time::timeout(update.timeout, change_in_time(update, host, value, change));
+    let changed = tokio::time::timeout(update.timeout, change_in_time(update, record, value, change));
     changed.await.unwrap_or_else(|_| {
         let limit = update.timeout.as_secs();
         Err(IssuanceError::unreached(format!(
@@ -61,13 +66,12 @@ async fn change(
 
 async fn change_in_time(
     update: &DnsUpdate,
-    host: &str,
+    record: &RecordName,
     value: &str,
     change: RecordChange,
 ) -> Result<(), IssuanceError> {
     let no_name = |name: &str| IssuanceError::refused(format!("`{name}` is not a name of the DNS"));
-    let record = format!("_acme-challenge.{host}");
-    let name = WireName::new(&record).ok_or_else(|| no_name(&record))?;
+    let name = WireName::new(&record.target).ok_or_else(|| no_name(&record.target))?;
     let signer = Signer::new(&update.key).ok_or_else(|| no_name(&update.key.name))?;
     let mut exchange = DnsConnection::open(update, signer).await?;
     let zone = match &update.zone {
@@ -105,18 +109,24 @@ impl<'a> DnsConnection<'a> {
         Ok(Self { server, signer, stream: connected.map_err(failed)? })
     }
 
-    /// The zone that a name belongs to: the owner of the SOA record that the server answers with, or adds when there is no such name.
+    /// The zone that a name belongs to: the owner of the SOA record that the server answers with, or adds when there is no such name. Where the name is a
+    /// CNAME, by a wildcard for example, there is none: then that of the name above.
     async fn zone_of(&mut self, name: &WireName) -> Result<WireName, IssuanceError> {
-        let id = luck::random() as u16;
-        let response = self.send(message::zone_query(id, name), id).await?;
-        match (response.code, response.zone) {
-            (0 | NXDOMAIN, Some(zone)) if name.is_in(&zone) => Ok(zone),
-            (0 | NXDOMAIN | REFUSED | NOTAUTH, _) => Err(IssuanceError::refused(format!(
-                "the name server {} has no zone for `{name}`: is it the primary one? (`dns_update.zone` names a zone)",
-                self.server
-            ))),
-            (code, _) => Err(self.refusal(code, "the query for the zone")),
+        let mut asked = Some(name.clone());
+        while let Some(name_or_above) = asked {
+            let id = luck::random() as u16;
+            let response = self.send(message::zone_query(id, &name_or_above), id).await?;
+            match (response.code, response.zone) {
+                (0 | NXDOMAIN, Some(zone)) if name.is_in(&zone) => return Ok(zone),
+                (0 | NXDOMAIN, _) => asked = name_or_above.parent(),
+                (REFUSED | NOTAUTH, _) => break,
+                (code, _) => return Err(self.refusal(code, "the query for the zone")),
+            }
         }
+        Err(IssuanceError::refused(format!(
+            "the name server {} has no zone for `{name}`: is it the primary one? (`dns_update.zone` names a zone)",
+            self.server
+        )))
     }
 
     /// Sends a message with a signature, and verifies that of the response.

@@ -168,12 +168,7 @@ impl HandshakeConfig {
     /// # Errors
     /// When none of them can be used.
     pub fn verified(name: ServerName<'static>, authorities: &Arc<Authorities>) -> Result<Self, Error> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier = Arc::new(ServerVerifier::new(authorities, None, Vec::new(), &provider)?);
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-        let mut config = builder.with_no_client_auth();
-        config.resumption = Resumption::disabled();
+        let mut config = verifying(authorities, None)?;
         config.alpn_protocols = vec![HTTP1.to_vec()];
         Ok(Self { config: Arc::new(config), name })
     }
@@ -191,6 +186,27 @@ impl HandshakeConfig {
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config), name })
     }
+}
+
+/// The config of connections of Weir's own, in any protocol: the certificate of the server has to be issued by one of `authorities`, and Weir presents `certificate`
+/// to a server that requests one.
+///
+/// # Errors
+/// When none of the authorities can be used, or the certificate.
+pub fn verifying(
+    authorities: &Arc<Authorities>,
+    certificate: Option<&LoadedCertificate>,
+) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = Arc::new(ServerVerifier::new(authorities, None, Vec::new(), &provider)?);
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = match certificate {
+        Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
+        None => builder.with_no_client_auth(),
+    };
+    config.resumption = Resumption::disabled();
+    Ok(config)
 }
 
 impl ClientConfigs {

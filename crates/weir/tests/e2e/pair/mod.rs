@@ -7,4 +7,7 @@ mod forwarding;
 mod anycast;
 mod same_server;
 mod shared_limits;
+mod store_tls;
+mod sentinel;
+mod limit_store;
 mod node;

@@ -4,14 +4,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Authority, PebbleSettings, config, has_pebble, usual};
+use super::{Authority, PebbleSettings, config_asking, has_pebble, usual};
 use crate::harness::foreign_program::{ForeignProgram, foreign_command, free_address};
 use crate::harness::{Origin, Weir, eventually, temporary_folder};
 
-const SECRET: &str = "Wm9uZSBrZXkgZm9yIGEgdGVzdCwgMzIgYnl0ZXMgbG8=";
+pub(super) const SECRET: &str = "Wm9uZSBrZXkgZm9yIGEgdGVzdCwgMzIgYnl0ZXMgbG8=";
 const OTHER_SECRET: &str = "QW5vdGhlciB6b25lIGtleSBmb3IgYSB0ZXN0LCAzMiA=";
 
-fn has_knot() -> bool {
+pub(super) fn has_knot() -> bool {
     let found =
         foreign_command("knotd").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -20,32 +20,50 @@ fn has_knot() -> bool {
     found
 }
 
-/// Knot DNS with the zone `example.test`, which the key `acme` of this algorithm may update.
+/// Knot DNS with the zone `example.test`, in which the key `acme` of this algorithm may change the record of the host of that name.
 fn knot(algorithm: &str) -> (ForeignProgram, SocketAddr) {
+    let rights =
+        "    update-owner: name\n    update-owner-match: equal\n    update-owner-name: _acme-challenge\n";
+    knot_with(algorithm, rights, &[("example.test", "", true)])
+}
+
+/// Knot DNS with these zones: names, further records, and whether the key may change TXT records in it, within `rights`.
+pub(super) fn knot_with(
+    algorithm: &str,
+    rights: &str,
+    zones: &[(&str, &str, bool)],
+) -> (ForeignProgram, SocketAddr) {
     let (address, folder) = (free_address(), temporary_folder());
     let dir = folder.path().display().to_string();
     let (ip, port) = (address.ip(), address.port());
-    let zone = "$ORIGIN example.test.\n$TTL 60\n@ SOA ns.example.test. ops.example.test. 1 3600 600 86400 60\n\
-                @ NS ns\nns A 127.0.0.1\n";
-    let text = format!(
+    let mut text = format!(
         "server:\n    listen: {ip}@{port}\n    rundir: {dir}\n    udp-workers: 1\n    tcp-workers: 1\n    background-workers: 1\n\
          database:\n    storage: {dir}\n    journal-db-max-size: 8M\n    kasp-db-max-size: 8M\n    timer-db-max-size: 8M\n\
          log:\n  - target: stderr\n    any: info\n\
          key:\n  - id: acme\n    algorithm: {algorithm}\n    secret: {SECRET}\n\
-         acl:\n  - id: update\n    key: acme\n    action: update\n    update-type: TXT\n    update-owner: name\n    update-owner-match: equal\n    \
-         update-owner-name: _acme-challenge\n\
-         zone:\n  - domain: example.test\n    storage: {dir}\n    file: zone\n    acl: update\n    zonefile-sync: -1\n    zonefile-load: whole\n"
+         acl:\n  - id: update\n    key: acme\n    action: update\n    update-type: TXT\n{rights}\
+         zone:\n"
     );
-    std::fs::write(folder.path().join("zone"), zone).expect("the folder takes a file");
+    for (name, records, may_update) in zones {
+        let zone = format!(
+            "$ORIGIN {name}.\n$TTL 60\n@ SOA ns ops 1 3600 600 86400 60\n@ NS ns\nns A 127.0.0.1\n{records}"
+        );
+        std::fs::write(folder.path().join(name), zone).expect("the folder takes a file");
+        let acl = if *may_update { "    acl: update\n" } else { "" };
+        text.push_str(&format!(
+            "  - domain: {name}\n    storage: {dir}\n    file: {name}\n{acl}    zonefile-sync: -1\n    zonefile-load: whole\n"
+        ));
+    }
     std::fs::write(folder.path().join("knot.conf"), text).expect("the folder takes a file");
     let mut command = foreign_command("knotd");
     command.args(["-c", "knot.conf"]);
-    let is_ready = move |_: &Path| records(address, "ns.example.test", 1) == Some(1);
+    let names: Vec<String> = zones.iter().map(|(name, ..)| format!("ns.{name}")).collect();
+    let is_ready = move |_: &Path| names.iter().all(|name| records(address, name, 1) == Some(1));
     (ForeignProgram::start(command, folder, is_ready), address)
 }
 
 /// How many records of a name the server has.
-fn records(server: SocketAddr, name: &str, kind: u8) -> Option<u16> {
+pub(super) fn records(server: SocketAddr, name: &str, kind: u8) -> Option<u16> {
     let mut query = b"\0\x07\0\0\0\x01\0\0\0\0\0\0".to_vec();
     for label in name.split('.') {
         query.push(label.len() as u8);
@@ -61,15 +79,19 @@ fn records(server: SocketAddr, name: &str, kind: u8) -> Option<u16> {
 }
 
 fn keys(folder: &Path, server: SocketAddr, more: &str) -> String {
+    format!("hosts = [\"*.example.test\", \"example.test\"]\n{}", update_keys(folder, server, more))
+}
+
+/// Keys of `acme` for updates at this server by the key of [`write_key`].
+pub(super) fn update_keys(folder: &Path, server: SocketAddr, more: &str) -> String {
     let file = folder.join("tsig.key");
     format!(
-        "hosts = [\"*.example.test\", \"example.test\"]\ndns_wait = \"0ms\"\n\
-         dns_update = {{ server = \"{server}\", key_file = \"{}\"{more} }}",
+        "dns_wait = \"0ms\"\ndns_update = {{ server = \"{server}\", key_file = \"{}\"{more} }}",
         file.display()
     )
 }
 
-fn write_key(folder: &Path, algorithm: &str, secret: &str) {
+pub(super) fn write_key(folder: &Path, algorithm: &str, secret: &str) {
     let text = format!("key \"acme\" {{\n\talgorithm {algorithm};\n\tsecret \"{secret}\";\n}};\n");
     std::fs::write(folder.join("tsig.key"), text).expect("the folder takes a file");
 }
@@ -81,7 +103,8 @@ fn is_obtained_with(algorithm: &str, more: &str) {
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
     let ((knot, server), folder) = (knot(algorithm), temporary_folder());
     write_key(folder.path(), algorithm, SECRET);
-    let text = config(&origin, &authority.keys(store.path(), &keys(folder.path(), server, more)));
+    let text =
+        config_asking(server, &origin, &authority.keys(store.path(), &keys(folder.path(), server, more)));
     let weir = Weir::start(&text);
     let pebble = authority.start(&PebbleSettings { name_server: Some(server), ..usual(&weir) });
     pebble.wait_for(weir.web(), "any.example.test");
@@ -111,7 +134,7 @@ fn refusals_of_the_server_are_explained() {
         let keys = keys(folder.path(), server, more)
             .replace("\"*.example.test\", \"example.test\"", &format!("\"{host}\""));
         let store = folder.path().join(format!("store-{host}{}", more.len()));
-        config(&origin, &authority.keys(&store, &keys))
+        config_asking(server, &origin, &authority.keys(&store, &keys))
     };
     write_key(folder.path(), "hmac-sha256", OTHER_SECRET);
     let weir = Weir::start(&of("a.example.test", ""));

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{Authority, PebbleSettings, config, has_pebble, usual};
+use super::{Authority, PebbleSettings, config, config_asking, dns_command, has_pebble, tell_place, usual};
 use crate::harness::tls::connect;
 use crate::harness::{Client, Origin, Weir, temporary_folder};
 
@@ -54,28 +54,12 @@ fn a_wildcard_by_dns_01() {
     if !has_pebble() {
         return;
     }
-    let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
-    let folder = temporary_folder();
-    // Where records are set is known only when Pebble is there.
-    let place = folder.path().join("place");
-    let script = folder.path().join("hook");
-    let text = format!(
-        "#!/bin/sh\nread -r place < {place}\nlog={log}\necho \"$@\" >> $log\n\
-         case $1 in present) curl -sf -d \"{{\\\"host\\\":\\\"$2\\\",\\\"value\\\":\\\"$3\\\"}}\" http://$place/set-txt;;\n\
-         cleanup) curl -sf -d \"{{\\\"host\\\":\\\"$2\\\"}}\" http://$place/clear-txt;; esac\n",
-        place = place.display(),
-        log = folder.path().join("log").display(),
-    );
-    std::fs::write(&script, text).expect("the folder takes a file");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
-    let keys =
-        format!("hosts = [\"*.example.test\"]\ndns_command = [\"{}\"]\ndns_wait = \"0ms\"", script.display());
-    let weir = Weir::start(&config(&origin, &authority.keys(store.path(), &keys)));
-    let pebble = {
-        let pebble = authority.start(&usual(&weir));
-        std::fs::write(&place, format!("{}\n", pebble.records)).expect("the folder takes a file");
-        pebble
-    };
+    let (origin, authority, folder) = (Origin::serving("hello"), Authority::new(), temporary_folder());
+    let keys = dns_command(folder.path());
+    let keys = authority.keys(&folder.path().join("store"), &format!("hosts = [\"*.example.test\"]\n{keys}"));
+    let weir = Weir::start(&config_asking(authority.dns, &origin, &keys));
+    let pebble = authority.start(&usual(&weir));
+    tell_place(folder.path(), &pebble);
     pebble.wait_for(weir.web(), "any.example.test");
     let log = std::fs::read_to_string(folder.path().join("log")).expect("the program has run");
     let last: Vec<&str> = log.lines().rev().take(2).collect();

@@ -4,6 +4,7 @@
 //! in Go, which `cargo xtask setup` installs where there is Go; without it these tests report that they were left out.
 
 mod accounts;
+mod delegation;
 mod dns_update;
 mod issuance;
 mod limits;
@@ -11,6 +12,7 @@ mod renewal;
 mod waiting;
 
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -43,6 +45,8 @@ const SHORT_VALIDITY_S: u64 = 3600;
 struct Authority {
     address: SocketAddr,
     management: SocketAddr,
+    /// Where names are looked up, while Pebble runs.
+    dns: SocketAddr,
     /// Of the certificate of Pebble's own server.
     tls: CertificateAuthority,
     /// With the root of that.
@@ -73,7 +77,7 @@ impl Authority {
         let names = [address, management].map(|address| address.ip().to_string());
         tls.issue(folder.path(), "pebble", &names.each_ref().map(String::as_str), ECDSA);
         tls.write(folder.path(), "root");
-        Authority { address, management, tls, folder }
+        Authority { address, management, dns: free_address(), tls, folder }
     }
 
     /// The URL of its directory.
@@ -92,16 +96,21 @@ impl Authority {
 
     /// Starts it.
     fn start(&self, settings: &PebbleSettings) -> Pebble {
-        let dns = free_address();
-        let asked = settings.name_server.unwrap_or(dns);
+        self.start_with(settings, |_| {})
+    }
+
+    /// Starts it once `prepare` has made its name server ready, whose records are set at the address that it is given.
+    fn start_with(&self, settings: &PebbleSettings, prepare: impl FnOnce(SocketAddr)) -> Pebble {
+        let asked = settings.name_server.unwrap_or(self.dns);
         let challenges = {
             let mut command = foreign_command("pebble-challtestsrv");
             let management = free_address();
             command.args(["-http01", "", "-https01", "", "-doh", "", "-tlsalpn01", "", "-defaultIPv6", ""]);
-            command.args(["-dnsserver", &dns.to_string(), "-management", &management.to_string()]);
+            command.args(["-dnsserver", &self.dns.to_string(), "-management", &management.to_string()]);
             let is_ready = move |_: &Path| TcpStream::connect(management).is_ok();
             (ForeignProgram::start(command, temporary_folder(), is_ready), management)
         };
+        prepare(challenges.1);
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         let mut config = json!({
             "listenAddress": self.address.to_string(),
@@ -144,7 +153,7 @@ impl Authority {
 struct Pebble {
     program: ForeignProgram,
     _challenges: ForeignProgram,
-    /// Where TXT records are set.
+    /// Where TXT records and CNAMEs are set.
     records: SocketAddr,
     /// The root of the certificates that it issues.
     root: String,
@@ -236,4 +245,30 @@ fn config(origin: &Origin, acme: &str) -> String {
          upstream.app.servers = [{}]\n",
         origin.entry()
     )
+}
+
+/// The same, which has names looked up at this server.
+fn config_asking(server: SocketAddr, origin: &Origin, acme: &str) -> String {
+    format!("dns.resolvers = [\"{server}\"]\n{}", config(origin, acme))
+}
+
+/// Keys of `acme` for a program that changes the records of Pebble's name server; each line of `log` in the folder has its arguments, and what
+/// the authority asks for.
+fn dns_command(folder: &Path) -> String {
+    let script = folder.join("hook");
+    let text = format!(
+        "#!/bin/sh\nread -r place < {place}\nlog={log}\necho \"$@ for $WEIR_ACME_CHALLENGE\" >> $log\n\
+         case $1 in present) curl -sf -d \"{{\\\"host\\\":\\\"$2\\\",\\\"value\\\":\\\"$3\\\"}}\" http://$place/set-txt;;\n\
+         cleanup) curl -sf -d \"{{\\\"host\\\":\\\"$2\\\"}}\" http://$place/clear-txt;; esac\n",
+        place = folder.join("place").display(),
+        log = folder.join("log").display(),
+    );
+    std::fs::write(&script, text).expect("the folder takes a file");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
+    format!("dns_command = [\"{}\"]\ndns_wait = \"0ms\"", script.display())
+}
+
+/// Tells that program where the records are.
+fn tell_place(folder: &Path, pebble: &Pebble) {
+    std::fs::write(folder.join("place"), format!("{}\n", pebble.records)).expect("the folder takes a file");
 }
