@@ -3,6 +3,7 @@
 #[path = "../../../../weir-kubernetes/tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of weir-kubernetes need more of it")]
 mod api_server;
+mod certificates;
 #[cfg(debug_assertions)]
 mod panics;
 
