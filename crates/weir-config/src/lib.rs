@@ -15,6 +15,7 @@ mod config_file;
 mod fragments;
 mod diff;
 mod load;
+mod restricted;
 
 // Back to text: the reference and the schema, the effective configuration.
 mod reference;

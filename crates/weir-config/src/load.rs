@@ -8,6 +8,7 @@ use crate::check::{Files, ListFiles, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
+use crate::restricted::check_restricted;
 use crate::source::{Loading, TreeNode, join_fragment, load};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
@@ -34,6 +35,8 @@ struct ReadRules {
     reads_files: bool,
     /// Whether a config without a listener is a mistake.
     needs_listener: bool,
+    /// Whether its author may set only some of the keys.
+    is_restricted: bool,
     /// Whether everything that was to be included could be read.
     is_whole: bool,
     /// How many of the last sources are fragments.
@@ -93,23 +96,32 @@ impl CheckedConfig {
         Self::run(Loading::new(environment, false), text, file_name)
     }
 
-    /// Reads a text as [`CheckedConfig::parse_base`] does, with an environment of its own, of an author who may name no files: nothing outside
-    /// is read, and `include` is an error.
-    pub fn parse_base_alone(
-        text: &str,
-        file_name: &str,
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Self {
-        let mut loading = Loading::new(environment, false);
+    /// Reads a text as [`CheckedConfig::parse_base`] does, of an author who has fewer rights than the process that will read it: keys that can
+    /// name a file, a socket file, a program or a user are errors, and so are variables of the environment. Nothing outside is read.
+    pub fn parse_restricted(text: &str, file_name: &str) -> Self {
+        Self::run_restricted(text, file_name, false)
+    }
+
+    /// Reads a file as [`CheckedConfig::parse_restricted`] reads a text, in the process that goes by it.
+    pub fn load_restricted(path: &Path) -> Self {
+        Self::load_by(path, |text, file_name| Self::run_restricted(text, file_name, true))
+    }
+
+    fn run_restricted(text: &str, file_name: &str, reads_files: bool) -> Self {
+        // Only for whether a variable is named: no value of one is known here.
+        let environment = |_: &str| Some(String::new());
+        let mut loading = Loading::new(&environment, false);
         loading.needs_listener = false;
-        let message = "`include` has no place here: no other files are read";
-        Self::run(loading, text, file_name).reject_table("include", message, "write what the files hold")
+        let node = load(&mut loading, file_name, text.to_owned());
+        let Loading { sources, diagnostics, needs_listener, is_whole, .. } = loading;
+        let rules = ReadRules { reads_files, needs_listener, is_restricted: true, is_whole, fragments: 0 };
+        Self::of_tree(node, sources, diagnostics, rules)
     }
 
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
         let Loading { sources, diagnostics, reads_files, needs_listener, is_whole, .. } = loading;
-        let rules = ReadRules { reads_files, needs_listener, is_whole, fragments: 0 };
+        let rules = ReadRules { reads_files, needs_listener, is_restricted: false, is_whole, fragments: 0 };
         Self::of_tree(node, sources, diagnostics, rules)
     }
 
@@ -122,8 +134,13 @@ impl CheckedConfig {
             join_fragment(&mut sources, name, text, &mut tree, &mut diagnostics);
         }
         let is_whole = diagnostics.iter().all(|diagnostic: &Diagnostic| diagnostic.kind.is_warning());
-        let rules =
-            ReadRules { reads_files: true, needs_listener: true, is_whole, fragments: fragments.len() };
+        let rules = ReadRules {
+            reads_files: true,
+            needs_listener: true,
+            is_restricted: false,
+            is_whole,
+            fragments: fragments.len(),
+        };
         let mut checked = Self::of_tree(tree, sources, diagnostics, rules);
         if let Some(config) = &mut checked.config {
             config.dump = base.dump.clone();
@@ -143,18 +160,19 @@ impl CheckedConfig {
             &mut TreeReader::new(&mut diagnostics, Document::vocabulary),
         )
         .unwrap_or_else(|| SpannedTable::unwritten(Document::default(), node.span));
+        let is_permitted = !rules.is_restricted || check_restricted(&node, &mut diagnostics);
         let line = |span: SourceSpan| (span.file, sources.line(span));
         let broken: HashSet<(FileIndex, usize)> = diagnostics
             .iter()
             .filter(|diagnostic| diagnostic.kind == DiagnosticKind::Syntax)
             .map(|diagnostic| line(diagnostic.span))
             .collect();
-        if broken.is_empty() && rules.is_whole {
+        if broken.is_empty() && rules.is_whole && is_permitted {
             let checked = Self::finish(document, sources, rules, diagnostics);
             return Self { tree: Some(node), ..checked };
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
-        // worth saying.
+        // worth saying. What may not be set is not looked at further.
         diagnostics.retain(|diagnostic| {
             diagnostic.kind == DiagnosticKind::Syntax
                 || diagnostic.kind != DiagnosticKind::MissingKey && !broken.contains(&line(diagnostic.span))
@@ -298,7 +316,13 @@ impl Config {
         };
         let mut sources = SourceMap::default();
         sources.add("command line", arguments.text);
-        let rules = ReadRules { reads_files: false, needs_listener: true, is_whole: true, fragments: 0 };
+        let rules = ReadRules {
+            reads_files: false,
+            needs_listener: true,
+            is_restricted: false,
+            is_whole: true,
+            fragments: 0,
+        };
         CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, rules, diagnostics)
             .into_result()
     }

@@ -1,14 +1,16 @@
 //! What a Gateway wants of its Deployment beyond the listeners: the ConfigMap that its `infrastructure.parametersRef` names.
 //!
 //! Read in two places, which must agree: the controller makes the Deployment of it, and the status of the Gateway tells what is wrong with it.
-//! The keys give no privileges: a person who may write a Gateway and a ConfigMap cannot choose the image, the account or the mounts of a pod.
+//! The keys give no privileges: a person who may write a Gateway and a ConfigMap cannot choose the image, the account or the mounts of a pod,
+//! nor have a pod read, write or send a file by its config, which can set only what [`CheckedConfig::parse_restricted`] permits.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use serde_json::{Map, Value};
 use weir_config::CheckedConfig;
 
-use crate::api::{ConfigMap, Gateway, LocalReference, SharedText};
+use crate::api::{ConfigMap, Gateway, GatewayListener, LocalReference, SharedText};
 use crate::refusal::excerpt;
 
 /// The keys, in the order of the documentation.
@@ -26,6 +28,19 @@ const KEYS: [&str; 8] = [
 const SERVICE_TYPES: [&str; 3] = ["LoadBalancer", "NodePort", "ClusterIP"];
 const TRAFFIC_POLICIES: [&str; 2] = ["Cluster", "Local"];
 const REPLICAS_MAX: u32 = 1_000;
+
+/// The port of the admin listener: this, or the next one that no listener of the Gateway has.
+const ADMIN_PORT: u16 = 9000;
+
+/// The port at which the probes of the pods of a Gateway ask the admin listener.
+pub fn admin_port(gateway: &Gateway) -> u16 {
+    let is_served =
+        |listener: &&GatewayListener| matches!(&*listener.protocol, "HTTP" | "HTTPS" | "TLS" | "TCP");
+    let has_it = |port: u16| {
+        gateway.spec.listeners.iter().filter(is_served).any(|listener| listener.port == i32::from(port))
+    };
+    (ADMIN_PORT..=u16::MAX).find(|port| !has_it(*port)).unwrap_or(ADMIN_PORT)
+}
 
 /// What a Gateway wants of its Deployment and Service.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,25 +105,26 @@ impl GatewayParameters {
                 excerpt(name)
             )
         })?;
-        Self::read(&found.data).map_err(|problems| format!("ConfigMap `{name}`: {}", problems.join("; ")))
+        Self::read(&found.data, admin_port(gateway))
+            .map_err(|problems| format!("ConfigMap `{name}`: {}", problems.join("; ")))
     }
 
-    /// The parameters that these keys state.
+    /// The parameters that these keys state, of a Gateway whose pods are asked at this port whether they are ready.
     ///
     /// # Errors
     /// All that is wrong with them, a sentence for each.
-    pub fn read(data: &BTreeMap<SharedText, SharedText>) -> Result<Self, Vec<String>> {
+    pub fn read(data: &BTreeMap<SharedText, SharedText>, admin_port: u16) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let mut read = Self::default();
         for (key, text) in data {
-            if let Err(problem) = read.set(key, text) {
+            if let Err(problem) = read.set(key, text, admin_port) {
                 problems.push(problem);
             }
         }
         if problems.is_empty() { Ok(read) } else { Err(problems) }
     }
 
-    fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
+    fn set(&mut self, key: &str, text: &str, admin_port: u16) -> Result<(), String> {
         match key {
             "replicas" => self.replicas = read_replicas(text)?,
             "serviceType" => self.service_type = one_of(key, text, &SERVICE_TYPES)?,
@@ -120,7 +136,7 @@ impl GatewayParameters {
                 _ => return Err(format!("`{key}`: write a list, as in the specification of a pod")),
             },
             "affinity" => self.affinity = Some(mapping(key, text)?),
-            "config" => self.config = Some(read_config(text)?),
+            "config" => self.config = Some(read_config(text, admin_port)?),
             "image" => {
                 return Err("`image`: the image is that of the controller, see its option --image".to_owned());
             }
@@ -136,18 +152,20 @@ impl GatewayParameters {
     }
 }
 
-/// A base of the configuration, if it has no errors: a pod that cannot start could not say why.
-fn read_config(text: &str) -> Result<SharedText, String> {
-    // What the environment of a pod has; the values are its own.
-    let environment = |name: &str| match name {
-        "POD_NAME" | "POD_NAMESPACE" => Some("pod".to_owned()),
-        _ => None,
-    };
-    let checked = CheckedConfig::parse_base_alone(text, "config", &environment);
-    let checked = ["listener", "upstream"].into_iter().fold(checked, |checked, table| {
-        let message = format!("`{table}` has no place here: routes and Services say this");
-        checked.reject_table(table, message, "remove it")
-    });
+/// A base of the configuration, if it has no errors: a pod that cannot start, or is never ready, could not say why.
+fn read_config(text: &str, admin_port: u16) -> Result<SharedText, String> {
+    let mut checked = CheckedConfig::parse_restricted(text, "config");
+    if let Some(config) = &checked.config {
+        let is_asked = |address: &SocketAddr| address.port() == admin_port && !address.ip().is_loopback();
+        if !config.admin.address.as_ref().is_some_and(is_asked) {
+            let problem = format!("the probes of the pods ask the admin listener at port {admin_port}");
+            let help = format!("write `address = \"0.0.0.0:{admin_port}\"` in `[admin]`");
+            checked = checked.reject_key(["admin", "address"], &*problem, &*help);
+            if checked.config.is_some() {
+                return Err(format!("`config`: {problem} ({help})"));
+            }
+        }
+    }
     match checked.config {
         Some(_) => Ok(text.into()),
         None => {
@@ -220,9 +238,11 @@ fn read_resources(text: &str) -> Result<Value, String> {
 mod tests {
     use super::*;
 
+    const CONFIG: &str = "admin.address = \"0.0.0.0:9000\"\n[log]\nlevel = \"debug\"\n";
+
     fn read(pairs: &[(&str, &str)]) -> Result<GatewayParameters, Vec<String>> {
         let data = pairs.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect();
-        GatewayParameters::read(&data)
+        GatewayParameters::read(&data, 9000)
     }
 
     #[test]
@@ -235,7 +255,7 @@ mod tests {
             ("nodeSelector", "kubernetes.io/arch: arm64"),
             ("tolerations", "- key: edge\n  operator: Exists\n"),
             ("affinity", "podAntiAffinity: {}"),
-            ("config", "[log]\nlevel = \"debug\"\n"),
+            ("config", CONFIG),
         ]);
         let read = read.expect("all of them are sound");
         assert_eq!(read.replicas, Some(5));
@@ -244,7 +264,7 @@ mod tests {
         assert_eq!(read.node_selector, Some(serde_json::json!({"kubernetes.io/arch": "arm64"})));
         assert_eq!(read.tolerations, Some(serde_json::json!([{"key": "edge", "operator": "Exists"}])));
         assert_eq!(read.affinity, Some(serde_json::json!({"podAntiAffinity": {}})));
-        assert_eq!(read.config.as_deref(), Some("[log]\nlevel = \"debug\"\n"));
+        assert_eq!(read.config.as_deref(), Some(CONFIG));
     }
 
     #[test]
@@ -269,7 +289,31 @@ mod tests {
             ("config", "[log]\nlevel = \"loud\"\n", "config:2:"),
             ("config", "[log", "config:1:"),
             ("config", "[upstream.app]\nservers = [\"10.0.0.1:80\"]\n", "`upstream` has no place here"),
-            ("config", "include = [\"/etc/passwd\"]\n", "include"),
+            ("config", "include = [\"/etc/passwd\"]\n", "config:1:1: error: `include`"),
+            (
+                "config",
+                "[routes_from.x]\netcd = \"a\"\n",
+                "config:1:2: error: `routes_from` has no place here",
+            ),
+            ("config", "[process]\nuser = \"weir\"\n", "config:2:1: error: `process.user` has no place here"),
+            (
+                "config",
+                "[traces]\nendpoint = \"http://a:4318/v1/traces\"\nheader_files = { x-a = \"/run/token\" }\n",
+                "config:3:1: error: `traces.header_files` has no place here",
+            ),
+            (
+                "config",
+                "[process]\nname = \"${POD_NAME}\"\n",
+                "config:2:8: error: variables of the environment",
+            ),
+            ("config", "[log]\nlevel = \"debug\"\n", "ask the admin listener at port 9000"),
+            ("config", "[admin]\naddress = \"0.0.0.0:9001\"\n", "config:2:1: error: the probes of the pods"),
+            (
+                "config",
+                "[admin]\naddress = \"127.0.0.1:9000\"\n",
+                "config:2:1: error: the probes of the pods",
+            ),
+            ("config", "[admin]\naddress = \"off\"\n", "config:2:1: error: the probes of the pods"),
             ("image", "weir:2", "that of the controller"),
             ("hostNetwork", "true", "is not a parameter; there are replicas, "),
         ] {

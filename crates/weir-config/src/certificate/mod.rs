@@ -47,7 +47,8 @@ pub struct LoadedCertificate {
     pub chain: Vec<CertificateDer<'static>>,
     /// The private key of the first of the chain.
     pub key: PrivateKeyDer<'static>,
-    /// The host names it is for, in lower case; a leading `*.` matches one label.
+    /// The host names it is for, in lower case; a leading `*.` matches one label. A leading `.`, which no name in a certificate has, matches
+    /// any number of labels, for hosts without a name of the other forms.
     pub names: Vec<Box<str>>,
     /// From when on it is valid.
     pub not_before: SystemTime,

@@ -26,7 +26,10 @@ pub(super) fn read(der: &CertificateDer<'_>) -> Result<ParsedCertificate, FilePr
         .map_err(|_| problem("the subject alternative names of the certificate are damaged"))?;
     let names = alternatives.iter().flat_map(|names| &names.value.general_names);
     let names = names.filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into_boxed_str()),
+        // A name that begins with a dot is none (RFC 5280 section 4.2.1.6).
+        GeneralName::DNSName(name) if !name.starts_with('.') => {
+            Some(name.to_ascii_lowercase().into_boxed_str())
+        }
         _ => None,
     });
     let validity = certificate.validity();

@@ -1,5 +1,6 @@
 //! Parses one TOML document to a tree: syntax, positions, variables.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -97,13 +98,20 @@ impl Conversion<'_, '_> {
         let text = TreeText { value, verbatim_start, substituted: false };
         let place = TreeNode { span: SourceSpan::new(self.file, range), tree: Tree::Unknown };
         let found = self.diagnostics.len();
-        let replaced = substitute(&text.value, self.environment, &mut |part, message, help| {
+        let has_variable = Cell::new(false);
+        let environment = |name: &str| {
+            has_variable.set(true);
+            (self.environment)(name)
+        };
+        let replaced = substitute(&text.value, &environment, &mut |part, message, help| {
             let diagnostic = Diagnostic::new(DiagnosticKind::Environment, place.part(&text, part), message);
             self.diagnostics.push(diagnostic.help(help));
         });
         match replaced {
             _ if self.diagnostics.len() > found => Tree::Unknown,
-            Some(value) => Tree::Text(TreeText { value, verbatim_start: None, substituted: true }),
+            Some(value) => {
+                Tree::Text(TreeText { value, verbatim_start: None, substituted: has_variable.get() })
+            }
             None => Tree::Text(text),
         }
     }

@@ -1,5 +1,6 @@
 //! From Gateways to listeners: which of them can be opened, with which certificates, for which routes.
 
+mod shown;
 mod tls;
 mod sets;
 
@@ -23,6 +24,7 @@ use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
+use self::shown::certificates_by_host;
 use self::tls::{load_certificates, require_clients};
 
 pub(crate) use self::sets::ListenerSetPlan;
@@ -426,13 +428,7 @@ pub(crate) fn listener(
         listener.http2.prior_knowledge = PriorKnowledge::Allowed;
     }
     if plans.iter().filter_map(|plan| plan.role).any(ListenerRole::has_certificates) {
-        let mut certificates: Vec<Arc<LoadedCertificate>> = Vec::new();
-        for certificate in plans.iter().flat_map(|plan| &plan.certificates) {
-            if !certificates.contains(certificate) {
-                certificates.push(Arc::clone(certificate));
-            }
-        }
-        let mut tls = ListenerTls::with_certificates(certificates);
+        let mut tls = ListenerTls::with_certificates(certificates_by_host(plans));
         tls.client_certificates = plans.iter().find_map(|plan| plan.clients.clone());
         listener.tls = Some(tls);
         if role == ListenerRole::Https && plans.len() > 1 {

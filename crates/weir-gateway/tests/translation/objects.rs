@@ -54,13 +54,14 @@ fn read_one(document: &str) -> Result<KubernetesObject, String> {
     KubernetesObject::from_json(kind, &text).map_err(|error| error.to_string())
 }
 
-/// `certificate: NAME` in `data` becomes a certificate with its key, or an authority in a ConfigMap.
+/// `certificate: NAMES` in `data` becomes a certificate with its key, or an authority in a ConfigMap.
 fn make_certificates(value: &mut Value) {
     let is_secret = value["kind"] == "Secret";
     let Some(data) = value["data"].as_object_mut() else { return };
     let Some(name) = data.remove("certificate") else { return };
     let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec![name.as_str().unwrap().to_owned()]).unwrap();
+    let names: Vec<String> = name.as_str().unwrap().split(' ').map(str::to_owned).collect();
+    let mut params = CertificateParams::new(names).unwrap();
     if !is_secret {
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     }

@@ -35,8 +35,8 @@ fn gateway(fields: Value) -> Gateway {
 }
 
 fn parameters(pairs: &[(&str, &str)]) -> GatewayParameters {
-    GatewayParameters::read(&pairs.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
-        .expect("they are sound")
+    let data = pairs.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect();
+    GatewayParameters::read(&data, 9000).expect("they are sound")
 }
 
 fn settings() -> GatewayPods {
@@ -263,8 +263,8 @@ fn another_config_makes_new_pods() {
         let deployment = one(OwnedKind::Deployment, &gateway(json!({})), parameters);
         deployment["spec"]["template"]["metadata"]["annotations"]["weir.dev/config-hash"].clone()
     };
-    let (plain, debug) =
-        (GatewayParameters::default(), parameters(&[("config", "[log]\nlevel = \"debug\"\n")]));
+    let text = "admin.address = \"0.0.0.0:9000\"\n[log]\nlevel = \"debug\"\n";
+    let (plain, debug) = (GatewayParameters::default(), parameters(&[("config", text)]));
     assert_eq!(hash(&plain), hash(&parameters(&[("replicas", "5")])));
     assert_ne!(hash(&plain), hash(&debug));
 }

@@ -111,6 +111,8 @@ fn container(request: &GatewayRequest<'_>) -> Value {
         format!("--kubernetes={namespace}/{}", request.gateway.metadata.name),
         format!("--controller-name={}", request.settings.controller_name),
         format!("--publish-service={namespace}/{name}"),
+        // Persons who may write ConfigMaps here can change the file, whatever the controller has judged.
+        "--restricted-config".to_owned(),
     ];
     if !request.settings.has_all_secrets {
         args.push(format!("--secrets-namespace={namespace}"));

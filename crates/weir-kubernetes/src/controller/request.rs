@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use weir_gateway::GatewayParameters;
 use weir_gateway::api::{Gateway, SharedText};
+use weir_gateway::{GatewayParameters, admin_port};
 
 use super::names;
 
@@ -23,9 +23,6 @@ pub(crate) const MANAGER: &str = "weir-controller";
 /// The annotation that names the controller of an object, by its `controllerName`: two installations of Weir can have made objects for one
 /// Gateway, one after the other, and each removes its own alone.
 pub(crate) const CONTROLLER_ANNOTATION: &str = "weir.dev/controller-name";
-
-/// The port of the admin listener, or one of those behind it where a listener of the Gateway has it.
-const ADMIN_PORT: u16 = 9000;
 
 /// How long a pod serves after the signal to stop, until no other node sends it connections.
 pub(crate) const STOP_DELAY_SECONDS: u32 = 5;
@@ -109,9 +106,7 @@ impl GatewayRequest<'_> {
 
     /// The port of the admin listener, which none of the listeners has.
     pub(crate) fn admin_port(&self) -> u16 {
-        let ports = self.ports();
-        let is_free = |port: &u16| ports.iter().all(|known| known.number != *port);
-        (ADMIN_PORT..=u16::MAX).find(is_free).unwrap_or(ADMIN_PORT)
+        admin_port(self.gateway)
     }
 
     /// The base of the configuration: that of the parameters, else one with an admin listener for probes and metrics.

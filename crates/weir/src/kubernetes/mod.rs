@@ -37,6 +37,9 @@ pub(crate) struct KubernetesArguments {
     /// How the API server is found. Without it: by `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
     #[arg(long, value_name = "FILE", requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// The file may set only what the `config` of a Gateway's parameters may: no files, no socket files, no variables of the environment.
+    #[arg(long, requires = "kubernetes", help_heading = "Kubernetes")]
+    pub(crate) restricted_config: bool,
     /// GatewayClasses with this `controllerName` are served.
     #[arg(
         long,

@@ -54,6 +54,7 @@ impl KubernetesRoutes {
     pub(crate) fn read_base(&self, file: Option<&Path>) -> Result<(Config, Diagnostics), CommandError> {
         let checked = match file {
             None => CheckedConfig::parse_base(DEFAULT_BASE, "defaults of --kubernetes"),
+            Some(path) if self.arguments.restricted_config => CheckedConfig::load_restricted(path),
             Some(path) => CheckedConfig::load_base(path),
         };
         let checked = FORBIDDEN.iter().fold(features::check(checked), |checked, table| {

@@ -3,6 +3,7 @@
 #[path = "../../../../weir-kubernetes/tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of weir-kubernetes need more of it")]
 mod api_server;
+mod certificates;
 #[cfg(debug_assertions)]
 mod panics;
 
@@ -147,6 +148,22 @@ fn listeners_have_no_place_in_the_base() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("`upstream` has no place in the config of `weir serve --kubernetes`"), "{text}");
+}
+
+#[test]
+fn a_restricted_config_names_no_files() {
+    let folder = temporary_folder();
+    let base = folder.path().join("base.toml");
+    let text = "[traces]\nendpoint = \"http://127.0.0.1:4318/v1/traces\"\nheader_files = { x-stolen = \"/proc/self/environ\" }\n";
+    std::fs::write(&base, text).expect("the folder can be written");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", "--kubernetes=infra/web", "--restricted-config"])
+        .arg(&base)
+        .output()
+        .expect("the program was built with this test");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("`traces.header_files` has no place here"), "{text}");
 }
 
 /// `weir serve --kubernetes` on what a scripted API server has, with an admin listener and more arguments.
