@@ -65,7 +65,7 @@ pub use config::{
     ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings,
     RouteSource, RouteStore, RouteTimeouts, SandboxMode, Server, ServerDescription, ServerLeniency,
     ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles,
-    StoreLogin, SymlinkRule, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
+    StoreLogin, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
     TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
     UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount, XdsControlPlane, XdsNode,
 };
