@@ -66,10 +66,10 @@ pub use config::{
     RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction,
     RouteCache, RouteSettings, RouteSource, RouteStore, RouteTimeouts, SandboxMode, Sentinel, Server,
     ServerDescription, ServerLeniency, ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl,
-    SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls, SymlinkRule, TlsVersion,
-    TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream,
-    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
-    WorkerCount, XdsControlPlane, XdsNode,
+    SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls, SymlinkRule, TiedRoutes,
+    TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm,
+    TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    UpstreamTls, WorkerCount, XdsControlPlane, XdsNode,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

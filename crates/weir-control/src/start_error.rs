@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_proxy::state::plan_inputs::TlsError;
+use weir_proxy::state::plan_inputs::{PlanError, TlsError};
 
 use crate::internal_authority::InternalError;
 
@@ -40,6 +40,9 @@ pub enum StartError {
     /// TLS of a listener cannot be made ready.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A listener or an upstream cannot be made ready.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The authority for development has no root, or cannot make a certificate.
     #[error(transparent)]
     Internal(#[from] InternalError),
@@ -95,6 +98,15 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// The listener that is the cause, where it is known.
+    pub fn listener(&self) -> Option<&str> {
+        match self {
+            Self::Bind { listener, .. } => Some(listener),
+            Self::Plan(PlanError::Routes(tied)) => Some(&tied.listener),
+            _ => None,
+        }
+    }
+
     /// The error of a step that gives privileges up, from that of the system.
     pub(crate) fn privileges(what: impl Into<Box<str>>) -> impl FnOnce(rustix::io::Errno) -> Self {
         let what = what.into();

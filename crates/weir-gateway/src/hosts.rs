@@ -2,6 +2,8 @@
 //!
 //! A hostname is a name in lower case, `*.` and a name, or empty for every host.
 
+use weir_traffic::route::{HostError, HostPattern};
+
 use crate::api::SharedText;
 
 /// A hostname as an object writes it, or every host.
@@ -9,6 +11,14 @@ pub(crate) fn hostname(written: Option<&str>) -> SharedText {
     match written {
         None | Some("" | "*") => SharedText::default(),
         Some(name) => name.to_ascii_lowercase().into(),
+    }
+}
+
+/// A hostname in the one form that it has, whose every other spelling is the same host: in lower case, without a dot at its end. Empty for every host.
+pub(crate) fn canonical(written: Option<&str>) -> Result<SharedText, HostError> {
+    match written {
+        None | Some("" | "*") => Ok(SharedText::default()),
+        Some(name) => HostPattern::parse(name).map(|host| host.to_string().into()),
     }
 }
 

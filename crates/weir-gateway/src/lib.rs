@@ -42,7 +42,7 @@ pub mod api;
 
 pub use ingress::{
     AnnotationHandling, AnnotationLevel, IngressAnnotation, IngressFinding, IngressProblem, IngressReport,
-    ManifestError, ManifestFindings, WITHOUT_ANNOTATION, annotations_markdown, check_manifest,
+    ManifestError, ManifestFindings, WITHOUT_ANNOTATION, annotations_markdown, check_manifests,
     ingress_annotations,
 };
 pub use isolation::{ListenerOwner, Refusals, changed_owners, has_same_listeners, hold_back};

@@ -68,6 +68,8 @@ pub struct Translation {
     pub statuses: Vec<StatusUpdate>,
     /// What the authors of Ingresses have to know, as far as it is new.
     pub ingress_reports: Vec<IngressReport>,
+    /// Why the default certificate of Ingresses cannot be used, as long as it cannot.
+    pub default_certificate_problem: Option<Box<str>>,
     /// How many routes were translated.
     pub routes_translated: usize,
 }
@@ -251,7 +253,15 @@ impl Translator {
             update.version = self.store.version(update.kind, &update.key).cloned().unwrap_or_default();
             update.manager = self.settings.field_manager(update.kind);
         }
-        Translation { config, servers, statuses, ingress_reports, routes_translated: pending.routes.len() }
+        let default_certificate_problem = self.ingress.default_certificate_problem().map(Into::into);
+        Translation {
+            config,
+            servers,
+            statuses,
+            ingress_reports,
+            default_certificate_problem,
+            routes_translated: pending.routes.len(),
+        }
     }
 
     fn retranslate(&mut self, key: &RouteKey) {

@@ -201,10 +201,11 @@ impl ClusterLoop {
     /// Translates what has changed, applies it and has statuses written; `None`: there is no owner of the proxy any more.
     async fn turn(&mut self) -> Option<()> {
         let began = Instant::now();
-        let Translation { config, servers, statuses, ingress_reports, .. } =
+        let Translation { config, servers, statuses, ingress_reports, default_certificate_problem, .. } =
             self.translator.translate(&now());
         weir_tasks::strike("a translation of objects");
         self.ingress_log.take(&ingress_reports);
+        self.ingress_log.take_default_certificate(default_certificate_problem);
         let changed = self.servers.take(servers);
         let mut are_outdated = false;
         match self.applying.next(config) {

@@ -13,13 +13,16 @@ const NAME_BYTES_MAX: usize = 200;
 
 /// What was written to the log.
 #[derive(Debug, Default)]
-pub(crate) struct IngressLog(BTreeMap<ObjectKey, Vec<IngressProblem>>);
+pub(crate) struct IngressLog {
+    problems: BTreeMap<ObjectKey, Vec<IngressProblem>>,
+    default_certificate: Option<Box<str>>,
+}
 
 impl IngressLog {
     /// Writes what is new.
     pub(crate) fn take(&mut self, reports: &[IngressReport]) {
         for report in reports {
-            let known = self.0.remove(&report.key).unwrap_or_default();
+            let known = self.problems.remove(&report.key).unwrap_or_default();
             for problem in report.problems.iter().filter(|problem| !known.contains(problem)) {
                 let (ingress, why) = (&report.key, problem.sentence());
                 match problem.refuses {
@@ -32,9 +35,23 @@ impl IngressLog {
             if report.problems.is_empty() {
                 tracing::info!(ingress = %report.key, "all of an Ingress is applied");
             } else {
-                self.0.insert(report.key.clone(), report.problems.clone());
+                self.problems.insert(report.key.clone(), report.problems.clone());
             }
         }
+    }
+
+    /// Writes that the default certificate cannot be used, or that it can again.
+    pub(crate) fn take_default_certificate(&mut self, problem: Option<Box<str>>) {
+        match &problem {
+            Some(why) if self.default_certificate != problem => {
+                tracing::error!(%why, "the default certificate of Ingresses cannot be used: hosts without a certificate of their own have none");
+            }
+            None if self.default_certificate.is_some() => {
+                tracing::info!("the default certificate of Ingresses is in use");
+            }
+            _ => {}
+        }
+        self.default_certificate = problem;
     }
 }
 

@@ -19,7 +19,7 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0  all Ingresses would be served, possibly with warnings
-  2  an Ingress would not be served as it is, or a file cannot be read";
+  2  an Ingress, or a path of it, would not be served as it is, or a file cannot be read";
 
 /// Move Ingresses from ingress-nginx.
 #[derive(Debug, Args)]
@@ -36,7 +36,8 @@ enum IngressCommand {
 
 /// Report for each annotation of ingress-nginx its equivalent in Weir, or what Weir lacks.
 ///
-/// Reads manifests in YAML; objects of other kinds are passed over. Nothing is started, and no cluster is asked.
+/// Reads manifests in YAML, and judges the Ingresses of each class in all of them together: whose each host and path is, and where URLs lead.
+/// Of other kinds, ReferenceGrants count. Nothing is started, and no cluster is asked.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct IngressCheckArguments {
@@ -64,7 +65,7 @@ mod checking {
 
     use anyhow::Context as _;
     use serde_json::{Value, json};
-    use weir_gateway::{AnnotationLevel, ManifestFindings, check_manifest};
+    use weir_gateway::{AnnotationLevel, ManifestFindings, check_manifests};
 
     use super::{CommandError, ExitCode, IngressArguments, IngressCommand};
     use crate::error::UNUSABLE;
@@ -72,11 +73,14 @@ mod checking {
 
     pub(crate) fn run(arguments: &IngressArguments) -> Result<ExitCode, CommandError> {
         let IngressCommand::Check(arguments) = &arguments.command;
-        let mut files = Vec::new();
+        let (mut names, mut texts) = (Vec::new(), Vec::new());
         for file in &arguments.files {
             let text = read(file).map_err(|error| CommandError::Failed { error, help: None })?;
-            files.push((file.display().to_string(), check_manifest(&text)));
+            names.push(file.display().to_string());
+            texts.push(text);
         }
+        let all: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let files: Vec<_> = names.into_iter().zip(check_manifests(&all)).collect();
         let text = if arguments.json { json_of(&files) } else { text_of(&files) };
         output::print(&text)?;
         let is_bad = |found: &ManifestFindings| {
@@ -161,7 +165,7 @@ mod checking {
         #[test]
         fn reports_name_file_line_and_column() {
             let bad = format!("{TEXT}    nginx.ingress.kubernetes.io/server-snippet: x\n");
-            let text = text_of(&[("a.yaml".to_owned(), check_manifest(&bad))]);
+            let text = text_of(&[("a.yaml".to_owned(), check_manifests(&[&bad]).remove(0))]);
             let lines: Vec<&str> = text.lines().collect();
             let [note, error, sum] = lines[..] else { panic!("{text}") };
             assert!(
@@ -173,7 +177,7 @@ mod checking {
                 "{error}"
             );
             assert_eq!(sum, "1 Ingress: 1 error, 0 warnings, 1 note");
-            let json = json_of(&[("a.yaml".to_owned(), check_manifest(TEXT))]);
+            let json = json_of(&[("a.yaml".to_owned(), check_manifests(&[TEXT]).remove(0))]);
             let json: Value = serde_json::from_str(&json).expect("it is JSON");
             assert_eq!((&json[0]["level"], &json[0]["line"]), (&json!("note"), &json!(5)));
         }

@@ -1,5 +1,6 @@
 //! `[listener.NAME]`: sockets for clients, with limits and time limits.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,15 +89,48 @@ impl Listener {
 
     /// The routes as a table that finds the one for a request; an id is the index in `routes`.
     ///
-    /// # Panics
-    ///
-    /// When two routes are tied, which the check of a config reports.
-    pub fn route_table(&self) -> RouteTable {
+    /// # Errors
+    /// Two routes are tied. The check of a text has found that already; a config that was made in another way has had no such check.
+    pub fn route_table(&self) -> Result<RouteTable, TiedRoutes> {
         let rules = (0..).map(RouteId).zip(&self.routes).map(|(id, route)| (Arc::clone(&route.matches), id));
-        let table = RouteTable::new(rules.collect()).expect("the config check has found every tie");
-        table.with_filters()
+        let table = RouteTable::new(rules.collect()).map_err(|ties| {
+            let name = |id: Option<RouteId>| {
+                let route = id.and_then(|id| self.routes.get(id.index()));
+                route.map_or_else(|| "".into(), |route| route.name.clone())
+            };
+            let tie = ties.first();
+            TiedRoutes {
+                listener: self.name.clone(),
+                first: name(tie.map(|tie| tie.first)),
+                second: name(tie.map(|tie| tie.second)),
+            }
+        })?;
+        Ok(table.with_filters())
     }
 }
+
+/// Two routes of a listener, of which none precedes the other for some request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TiedRoutes {
+    /// The name of the listener.
+    pub listener: Box<str>,
+    /// The route that comes first.
+    pub first: Arc<str>,
+    /// The other one.
+    pub second: Arc<str>,
+}
+
+impl fmt::Display for TiedRoutes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { listener, first, second } = self;
+        write!(
+            f,
+            "listener `{listener}`: the routes `{first}` and `{second}` are equally specific and can match the same request"
+        )
+    }
+}
+
+impl std::error::Error for TiedRoutes {}
 
 choice! {
     /// The protocol of the clients of a listener.

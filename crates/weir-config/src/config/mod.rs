@@ -79,7 +79,7 @@ pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
-    TrustedProxies,
+    TiedRoutes, TrustedProxies,
 };
 pub use metrics::{HistogramBuckets, Metrics};
 pub use mirror::{Mirror, MirrorPart};

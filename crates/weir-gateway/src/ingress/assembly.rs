@@ -12,8 +12,9 @@ use weir_config::{
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueMatch};
 
-use super::compile::{CompiledIngress, CompiledPath};
-use super::hosts::{HostEntry, HostPlan, HostTable};
+use super::compile::{CompiledIngress, CompiledPath, escaped};
+use super::default_certificate::DefaultCertificate;
+use super::hosts::{HostCertificate, HostEntry, HostPlan, HostTable, shown};
 use super::lookup::UrlTarget;
 use crate::api::SharedText;
 use crate::backends::Backend;
@@ -82,7 +83,7 @@ impl IngressAssembly {
     pub(super) fn assemble(
         &mut self,
         table: &HostTable<'_>,
-        default_certificate: Option<Arc<LoadedCertificate>>,
+        default_certificate: &DefaultCertificate,
         (settings, ours): (&GatewaySettings, &IngressSettings),
         index: &dyn Fn(&Backend) -> UpstreamIndex,
     ) -> IngressParts {
@@ -131,21 +132,39 @@ impl IngressAssembly {
     fn certificates(
         &self,
         table: &HostTable<'_>,
-        default_certificate: Option<Arc<LoadedCertificate>>,
+        default_certificate: &DefaultCertificate,
     ) -> Vec<Arc<LoadedCertificate>> {
-        let limited = |(certificate, hosts): &(Arc<LoadedCertificate>, BTreeSet<SharedText>)| {
+        let limited = |certificate: &LoadedCertificate, names: Vec<Box<str>>| {
             let limited = LoadedCertificate {
                 files: certificate.files.clone(),
                 chain: certificate.chain.clone(),
                 key: certificate.key.clone_key(),
-                names: hosts.iter().map(Into::into).collect(),
+                names,
                 not_before: certificate.not_before,
                 not_after: certificate.not_after,
             };
             let known = self.certificates.iter().find(|known| ***known == limited);
             known.cloned().unwrap_or_else(|| Arc::new(limited))
         };
-        default_certificate.into_iter().chain(table.certificates.iter().map(limited)).collect()
+        let own = |(certificate, hosts): &(Arc<LoadedCertificate>, BTreeSet<SharedText>)| {
+            limited(certificate, hosts.iter().map(Into::into).collect())
+        };
+        let default = default_certificate.loaded.as_ref().ok().map(|certificate| {
+            let hosts = table.hosts_of_default();
+            match hosts.is_empty() {
+                true => Arc::clone(certificate),
+                false => {
+                    let more = hosts
+                        .into_iter()
+                        .filter(|host| !certificate.names.iter().any(|name| **name == **host));
+                    limited(
+                        certificate,
+                        certificate.names.iter().cloned().chain(more.map(Into::into)).collect(),
+                    )
+                }
+            }
+        });
+        default.into_iter().chain(table.certificates.iter().map(own)).collect()
     }
 }
 
@@ -193,7 +212,7 @@ impl<'a> Build<'a> {
     fn host(&mut self, host: &str, hosts: &[HostPattern], plan: &'a HostPlan<'a>) {
         let roots = plan.entries.iter().find_map(|entry| {
             let root = entry.ingress.draft.paths.app_root.as_ref()?;
-            (!entry.ingress.is_refused).then_some((entry, root))
+            (!entry.ingress.is_refused && plan.is_of(entry.ingress)).then_some((entry, root))
         });
         let has_exact_root = plan
             .entries
@@ -226,7 +245,8 @@ impl<'a> Build<'a> {
     /// Whether requests without TLS are sent to https.
     fn wants_tls(&self, entry: &HostEntry<'_>, plan: &HostPlan<'_>) -> bool {
         let paths = &entry.ingress.draft.paths;
-        let wants = paths.tls_redirect_forced || (paths.tls_redirect && plan.has_certificate);
+        let wants =
+            paths.tls_redirect_forced || (paths.tls_redirect && plan.certificate != HostCertificate::Unasked);
         !self.has_tls && wants && !entry.path.text.starts_with(CHALLENGES)
     }
 
@@ -239,20 +259,8 @@ impl<'a> Build<'a> {
         is_padded: bool,
     ) {
         let (ingress, path) = (entry.ingress, entry.path);
-        let rewrite = match plan.is_regex {
-            true => {
-                let Ok((regex, rewrite)) = path.regex(ingress.draft.paths.rewrite_target.as_deref()) else {
-                    return;
-                };
-                base.path = regex.clone();
-                rewrite.clone()
-            }
-            false => {
-                let Ok(plain) = path.plain() else { return };
-                base.path = plain.clone();
-                None
-            }
-        };
+        let Ok((matched, rewrite)) = plan.read(entry) else { return };
+        base.path = matched.clone();
         let kind = if path.is_exact { ".exact" } else { "" };
         let name = format!("ingress/{}/{}{}{kind}", ingress.key, shown(host), path.text);
         let padded = |mut matches: RouteMatch| {
@@ -276,7 +284,7 @@ impl<'a> Build<'a> {
         if let Some(action) = redirect_of(ingress) {
             return self.push(name, padded(base), action, settings);
         }
-        let settings = with_rewrite(settings, rewrite);
+        let settings = with_rewrite(settings, rewrite.clone());
         let main = self.target(path);
         let Some((canary, canary_path)) = entry.canary else {
             return self.push(name, padded(base), main_action(main), settings);
@@ -407,17 +415,6 @@ fn decisions(canary: &CompiledIngress) -> Vec<(&'static str, bool, FieldMatch, i
     decisions
 }
 
-fn escaped(text: &str) -> String {
-    let mut pattern = String::new();
-    for c in text.chars() {
-        if c.is_ascii_punctuation() && c != '_' && c != '-' {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern
-}
-
 fn main_action(upstream: Option<UpstreamIndex>) -> RouteAction {
     upstream.map_or_else(|| respond(503, ""), RouteAction::Upstream)
 }
@@ -460,8 +457,4 @@ fn respond(status: u16, body: &str) -> RouteAction {
 /// The hosts of a match: none where it is for every host.
 fn patterns(host: &str) -> Option<Vec<HostPattern>> {
     if host.is_empty() { Some(Vec::new()) } else { HostPattern::parse(host).ok().map(|host| vec![host]) }
-}
-
-fn shown(host: &str) -> &str {
-    if host.is_empty() { "*" } else { host }
 }

@@ -1,12 +1,18 @@
 //! Manifests with Ingresses, before they are in a cluster: what becomes of each annotation, and where it is written.
 
-use serde_json::Value;
-use weir_traffic::rewrite::Rewrite;
+use std::collections::BTreeMap;
 
-use super::annotations::{self, AnnotationHandling};
-use super::compile::CompiledPath;
+use serde_json::Value;
+
+use super::annotations::{self, AnnotationHandling, IngressProblem};
+use super::check_together::{JointFinding, judge};
+use super::compile::{CompiledPath, PathReading};
 use crate::api::{Ingress, NGINX_PREFIX, SharedText};
 use crate::hosts::hostname;
+use crate::store::ObjectKey;
+
+/// What becomes of TLS without a certificate of its own.
+const WITHOUT_SECRET: &str = "without `secretName`, the default certificate is shown (`--default-certificate`), and requests without TLS are redirected to https";
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,8 +75,65 @@ pub struct ManifestFindings {
     pub errors: Vec<ManifestError>,
 }
 
-/// Checks the Ingresses in a text of YAML documents; objects of other kinds are passed over.
-pub fn check_manifest(text: &str) -> ManifestFindings {
+/// Checks the Ingresses in texts of YAML documents, each alone and all together, as they would be in a cluster. Of objects of other kinds,
+/// ReferenceGrants count.
+pub fn check_manifests(texts: &[&str]) -> Vec<ManifestFindings> {
+    let (mut all, mut known) = (Vec::new(), KnownObjects::default());
+    for (file, text) in texts.iter().enumerate() {
+        known.file = file;
+        all.push(check_alone(text, &mut known));
+    }
+    for JointFinding { ingress, problem, is_unserved } in judge(&known.ingresses, &known.grants) {
+        let Some((file, places)) = known.places.get(&ingress) else { continue };
+        let found = &mut all[*file];
+        let shown = ingress.to_string();
+        // Paths that cannot be used were found already, without the others.
+        let is_known = |one: &IngressFinding| one.ingress == shown && *one.message == *problem.message;
+        if found.findings.iter().any(is_known) {
+            continue;
+        }
+        let (level, handling) = match is_unserved {
+            true => (AnnotationLevel::Error, AnnotationHandling::Refused),
+            false => (AnnotationLevel::Warning, AnnotationHandling::LeftOut),
+        };
+        let own = places.iter().find(|(name, _)| **name == *problem.annotation);
+        // It is not translated after all.
+        if let Some((name, _)) = own.filter(|(name, _)| !name.is_empty()) {
+            found.findings.retain(|one| {
+                one.ingress != shown || one.annotation != *name || one.level != AnnotationLevel::Note
+            });
+        }
+        let (line, column) = own.or(places.first()).map_or((1, 1), |(_, place)| *place);
+        found.findings.push(IngressFinding {
+            line,
+            column,
+            ingress: shown,
+            annotation: (&*problem.annotation).into(),
+            level,
+            handling: own.filter(|(name, _)| !name.is_empty()).map(|_| handling),
+            message: problem.message.into(),
+        });
+    }
+    for found in &mut all {
+        found.findings.sort_by_key(|finding| (finding.line, finding.column));
+    }
+    all
+}
+
+/// A line and a column, from 1.
+type TextPlace = (usize, usize);
+
+/// What all files have.
+#[derive(Debug, Default)]
+struct KnownObjects {
+    file: usize,
+    ingresses: Vec<Value>,
+    grants: Vec<Value>,
+    /// The file of each Ingress, and where it (first) and its annotations are.
+    places: BTreeMap<ObjectKey, (usize, Vec<(SharedText, TextPlace)>)>,
+}
+
+fn check_alone(text: &str, known: &mut KnownObjects) -> ManifestFindings {
     let mut found = ManifestFindings::default();
     for (first_line, document) in documents(text) {
         let value: Value = match serde_saphyr::from_str(&document) {
@@ -82,15 +145,18 @@ pub fn check_manifest(text: &str) -> ManifestFindings {
             }
         };
         let mut places = Places { first_line, lines: document.lines().collect(), used: Vec::new() };
-        match value["kind"].as_str() {
-            Some("List" | "IngressList") => {
-                let items = value["items"].as_array().map_or(&[][..], |items| &items[..]);
-                items.iter().for_each(|item| check_object(item, &mut places, &mut found));
+        let items = match value["kind"].as_str() {
+            Some("List" | "IngressList") => value["items"].as_array().map_or(&[][..], |items| &items[..]),
+            _ => std::slice::from_ref(&value),
+        };
+        for item in items {
+            match item["kind"].as_str() {
+                Some("Ingress") => check_object(item, &mut places, &mut found, known),
+                Some("ReferenceGrant") => known.grants.push(item.clone()),
+                _ => {}
             }
-            _ => check_object(&value, &mut places, &mut found),
         }
     }
-    found.findings.sort_by_key(|finding| (finding.line, finding.column));
     found
 }
 
@@ -112,10 +178,12 @@ fn documents(text: &str) -> Vec<(usize, String)> {
     documents
 }
 
-fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFindings) {
-    if value["kind"] != "Ingress" {
-        return;
-    }
+fn check_object(
+    value: &Value,
+    places: &mut Places<'_>,
+    found: &mut ManifestFindings,
+    known: &mut KnownObjects,
+) {
     found.ingresses += 1;
     let ingress: Ingress = match serde_json::from_value(value.clone()) {
         Ok(ingress) => ingress,
@@ -133,8 +201,10 @@ fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFind
         let (ingress, annotation) = (shown.clone(), annotation.into());
         found.findings.push(IngressFinding { line, column, ingress, annotation, level, handling, message });
     };
+    let mut own_places = vec![(SharedText::default(), places.next(&ingress.metadata.name))];
     for full in ingress.annotations.keys() {
         let place = places.next(full);
+        own_places.push((full.clone(), place));
         let name = full.strip_prefix(NGINX_PREFIX);
         let row = name.and_then(|name| annotations::table().find(|row| row.name == name));
         let mut is_bad = false;
@@ -160,20 +230,36 @@ fn check_object(value: &Value, places: &mut Places<'_>, found: &mut ManifestFind
             let text = path.path.as_deref().unwrap_or("/");
             let place = places.next(text);
             if let Err(why) = check_path(text, path.path_type.as_deref(), draft.wants_regex(), target) {
-                let message = format!("path {}{text}: {why}", hostname(rule.host.as_deref()));
-                push(place, "", AnnotationLevel::Error, None, message);
+                let problem = IngressProblem::new(
+                    "",
+                    false,
+                    format!("path {}{text}: {why}", hostname(rule.host.as_deref())),
+                );
+                push(place, "", AnnotationLevel::Error, None, problem.message.into());
             }
         }
     }
+    for tls in ingress.spec.tls.iter().filter(|tls| tls.secret_name.as_deref().unwrap_or_default().is_empty())
+    {
+        let message = format!(
+            "{}: {WITHOUT_SECRET}",
+            match &tls.hosts[..] {
+                [] => "tls".to_owned(),
+                hosts => format!("tls of {}", hosts.join(", ")),
+            }
+        );
+        push(own_places[0].1, "", AnnotationLevel::Note, None, message);
+    }
+    let mut value = value.clone();
+    value["metadata"]["namespace"] = namespace.into();
+    known.ingresses.push(value);
+    known.places.insert(ObjectKey::new(namespace, &ingress.metadata.name), (known.file, own_places));
 }
 
 fn check_path(text: &str, kind: Option<&str>, is_regex: bool, target: Option<&str>) -> Result<(), String> {
     let path = CompiledPath::new("", kind == Some("Exact"), text, None);
-    let made = match is_regex {
-        true => path.regex(target).map(|(_, rewrite): &(_, Option<Rewrite>)| drop(rewrite.clone())),
-        false => path.plain().map(drop),
-    };
-    made.map_err(str::to_owned)
+    let reading = if is_regex { PathReading::Regex } else { PathReading::Plain };
+    path.read(reading, target).map(drop).map_err(str::to_owned)
 }
 
 /// Where texts are in a document. The same text several times is found in its order, as objects are.
@@ -237,7 +323,7 @@ a: [
 
     #[test]
     fn each_annotation_has_its_place() {
-        let found = check_manifest(TEXT);
+        let found = check_manifests(&[TEXT]).remove(0);
         assert_eq!(found.ingresses, 3);
         let shown: Vec<String> = (found.findings.iter())
             .map(|one| {
@@ -259,5 +345,114 @@ a: [
         );
         assert_eq!(found.errors.len(), 1);
         assert_eq!(found.errors[0].line, 24);
+    }
+
+    fn ingress(namespace: &str, name: &str, annotations: &str, host: &str, path: &str) -> String {
+        let year = if namespace == "alice" { 2020 } else { 2021 };
+        format!(
+            "---\nkind: Ingress\nmetadata:\n  name: {name}\n  namespace: {namespace}\n  creationTimestamp: '{year}-01-01T00:00:00Z'\n  annotations: {{{annotations}}}\nspec: {{ingressClassName: nginx, \
+             rules: [{{host: {host}, http: {{paths: [{{path: '{path}', pathType: ImplementationSpecific, backend: {{service: {{name: web, port: {{name: http}}}}}}}}]}}}}]}}\n"
+        )
+    }
+
+    /// What only several Ingresses show: each is sound alone.
+    #[test]
+    fn ingresses_are_judged_together() {
+        let nginx = |rest: &str| format!("nginx.ingress.kubernetes.io/{rest}");
+        let alice = ingress("alice", "shop", "", "a.test", "/");
+        let grant = "---\nkind: ReferenceGrant\nmetadata: {namespace: auth, name: all}\n\
+                     spec: {from: [{group: networking.k8s.io, kind: Ingress, namespace: bob}], to: [{group: '', kind: Service}]}\n";
+        let by_service = nginx("auth-url: http://proxy.auth.svc.cluster.local/x");
+        for (what, annotations, host, more, level, said) in [
+            (
+                "a rewrite",
+                nginx("rewrite-target: /x"),
+                "a.test",
+                "",
+                AnnotationLevel::Error,
+                "belongs to the namespace `alice`",
+            ),
+            (
+                "the same path",
+                String::new(),
+                "a.test",
+                "",
+                AnnotationLevel::Error,
+                "belongs to the Ingress alice/shop",
+            ),
+            (
+                "no such host",
+                nginx("auth-url: https://login.test/x"),
+                "b.test",
+                "",
+                AnnotationLevel::Error,
+                "leads to no server",
+            ),
+            ("a host", nginx("auth-url: https://a.test/x"), "b.test", "", AnnotationLevel::Note, ""),
+            (
+                "a foreign Service",
+                by_service.clone(),
+                "b.test",
+                "",
+                AnnotationLevel::Error,
+                "no ReferenceGrant",
+            ),
+            ("a granted Service", by_service, "b.test", grant, AnnotationLevel::Note, ""),
+            (
+                "a canary alone",
+                nginx("canary: 'true'"),
+                "b.test",
+                "",
+                AnnotationLevel::Error,
+                "a canary needs an Ingress",
+            ),
+            (
+                "a foreign root",
+                nginx("app-root: /x"),
+                "a.test",
+                "",
+                AnnotationLevel::Warning,
+                "belongs to the namespace `alice`",
+            ),
+            ("a host of its own", nginx("app-root: /x"), "b.test", "", AnnotationLevel::Note, ""),
+        ] {
+            let path = if what == "a foreign root" { "/own" } else { "/" };
+            let bob = format!("{}{more}", ingress("bob", "one", &annotations, host, path));
+            let found = check_manifests(&[&alice, &bob]);
+            assert!(found[0].findings.is_empty() && found[1].errors.is_empty(), "{what}: {found:?}");
+            let worst = found[1].findings.iter().max_by_key(|one| one.level);
+            let worst =
+                worst.map_or((AnnotationLevel::Note, "", 0), |one| (one.level, &*one.message, one.line));
+            assert_eq!(worst.0, level, "{what}: {found:?}");
+            assert!(worst.1.contains(said), "{what}: {found:?}");
+            assert!(said.is_empty() || matches!(worst.2, 4 | 7), "{what}: {found:?}");
+            // Classes of other controllers have their own hosts.
+            let apart = check_manifests(&[
+                &alice.replace("ClassName: nginx", "ClassName: other"),
+                &ingress("bob", "one", "", "a.test", "/"),
+            ]);
+            assert!(apart.iter().all(|one| one.findings.is_empty()), "{apart:?}");
+        }
+    }
+
+    #[test]
+    fn tls_without_a_secret_has_the_default_certificate() {
+        let text =
+            ingress("a", "one", "", "a.test", "/").replace("spec: {", "spec: {tls: [{hosts: [a.test]}], ");
+        let found = check_manifests(&[&text]).remove(0).findings;
+        assert_eq!((found.len(), found[0].level), (1, AnnotationLevel::Note));
+        assert!(found[0].message.contains("default certificate"), "{found:?}");
+    }
+
+    #[test]
+    fn errors_of_expressions_are_one_line() {
+        let text = ingress("a", "one", "nginx.ingress.kubernetes.io/use-regex: 'true'", "a.test", "/a(?=b)");
+        let found = check_manifests(&[&text]).remove(0).findings;
+        let errors: Vec<&str> = (found.iter())
+            .filter(|one| one.level == AnnotationLevel::Error)
+            .map(|one| &*one.message)
+            .collect();
+        assert_eq!(errors.len(), 1, "{found:?}");
+        assert!(errors[0].contains("look-around") && !errors[0].contains('\n'), "{errors:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{AccessList, KeyLimit, LoadedCertificate, RouteSettings, UpstreamTls, is_normal_path};
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::{HostPattern, PathMatch};
+use weir_traffic::route::PathMatch;
 
 use super::annotations::{self, IngressDraft, IngressProblem};
 use super::compilation::Compilation;
@@ -14,7 +14,7 @@ use super::route_settings;
 use super::servers::{IngressScope, certificate};
 use crate::api::{Ingress, IngressBackend, IngressPath, SharedText};
 use crate::backends::Backend;
-use crate::hosts::{covers, hostname};
+use crate::hosts::{canonical, covers};
 use crate::refusal::excerpt;
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectKind, ObjectStore};
@@ -54,8 +54,23 @@ pub(super) struct CompiledPath {
     pub(super) text: SharedText,
     /// Where it leads; `None`: nowhere, it is answered 503.
     pub(super) backend: Option<Arc<Backend>>,
-    plain: OnceLock<Result<PathMatch, String>>,
-    regex: OnceLock<Result<(PathMatch, Option<Rewrite>), String>>,
+    plain: OnceLock<ReadPath>,
+    literal: OnceLock<ReadPath>,
+    regex: OnceLock<ReadPath>,
+}
+
+/// What a path matches, and what becomes of the path of a request; or why it cannot be used.
+type ReadPath = Result<(PathMatch, Option<Rewrite>), String>;
+
+/// How a host reads a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathReading {
+    /// As it is, in a host without regular expressions.
+    Plain,
+    /// As a regular expression.
+    Regex,
+    /// As it is, in a host with regular expressions.
+    Literal,
 }
 
 /// A certificate for some hosts.
@@ -63,51 +78,83 @@ pub(super) struct CompiledPath {
 pub(super) struct IngressCertificate {
     /// The hosts; empty: those of the rules.
     pub(super) hosts: Vec<SharedText>,
-    pub(super) secret: ObjectKey,
+    /// `None`: it is to be the default certificate.
+    pub(super) secret: Option<ObjectKey>,
     pub(super) certificate: Result<Arc<LoadedCertificate>, String>,
 }
 
 impl CompiledPath {
     pub(super) fn new(host: &str, is_exact: bool, text: &str, backend: Option<Arc<Backend>>) -> Self {
-        let (plain, regex) = (OnceLock::new(), OnceLock::new());
-        Self { host: host.into(), is_exact, text: text.into(), backend, plain, regex }
+        let (plain, literal, regex) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { host: host.into(), is_exact, text: text.into(), backend, plain, literal, regex }
     }
 
-    /// What it matches where paths are no regular expressions.
-    pub(super) fn plain(&self) -> Result<&PathMatch, &str> {
-        let make = || {
-            let normal = is_normal_path(&self.text);
-            let normal =
-                normal.then_some(&*self.text).ok_or("no request has this path: it is not in its normal form");
-            let path = normal.map_err(str::to_owned)?;
-            let made = if self.is_exact { PathMatch::exact(path) } else { PathMatch::prefix(stem(path)) };
-            made.map_err(|error| error.to_string())
+    /// What it matches where it is read so; `target` is the `rewrite-target` of its Ingress.
+    pub(super) fn read(
+        &self,
+        reading: PathReading,
+        target: Option<&str>,
+    ) -> Result<&(PathMatch, Option<Rewrite>), &str> {
+        let read = match reading {
+            PathReading::Plain => self.plain.get_or_init(|| self.read_plain()),
+            PathReading::Literal => self.literal.get_or_init(|| self.read_literal()),
+            PathReading::Regex => self.regex.get_or_init(|| self.read_regex(target)),
         };
-        self.plain.get_or_init(make).as_ref().map_err(|why| &**why)
+        read.as_ref().map_err(|why| &**why)
     }
 
-    /// What it matches where they are, and what becomes of the path: the whole path is replaced, as nginx does.
-    pub(super) fn regex(&self, target: Option<&str>) -> Result<&(PathMatch, Option<Rewrite>), &str> {
-        let make = || {
-            // Alone first: a parenthesis must not end the group that the rewrite puts it into.
-            PathMatch::regex(&self.text).map_err(|error| error.to_string())?;
-            let path = PathMatch::regex(&format!("(?i)^{}", self.text)).map_err(|error| error.to_string())?;
-            let rewrite =
-                target.map(|target| Rewrite::regex(&format!("(?i)^.*?(?:{}).*$", self.text), target));
-            let rewrite = rewrite.transpose().map_err(|error| format!("rewrite-target: {error}"))?;
-            Ok((path, rewrite))
+    fn normal(&self) -> Result<&str, String> {
+        let normal = is_normal_path(&self.text).then_some(&*self.text);
+        normal.ok_or_else(|| "no request has this path: it is not in its normal form".to_owned())
+    }
+
+    fn read_plain(&self) -> ReadPath {
+        let path = self.normal()?;
+        let made = if self.is_exact { PathMatch::exact(path) } else { PathMatch::prefix(stem(path)) };
+        Ok((made.map_err(|error| error.to_string())?, None))
+    }
+
+    /// The same requests as [`PathReading::Plain`], by an expression that has its place among others.
+    fn read_literal(&self) -> ReadPath {
+        let path = self.normal()?;
+        let pattern = match (self.is_exact, stem(path)) {
+            (true, _) => format!("^{}$", escaped(path)),
+            (false, "/") => "^/".to_owned(),
+            (false, stem) => format!("^{}(?:/|$)", escaped(stem)),
         };
-        self.regex.get_or_init(make).as_ref().map_err(|why| &**why)
+        Ok((PathMatch::regex(&pattern).map_err(|error| error.to_string())?, None))
     }
 
-    /// What makes it the same path as another of its host.
-    pub(super) fn identity(&self, is_regex: bool) -> (bool, &str) {
-        match is_regex {
-            true => (false, &self.text),
-            false if self.is_exact => (true, &self.text),
-            false => (false, stem(&self.text)),
+    /// The whole path is replaced, as nginx does.
+    fn read_regex(&self, target: Option<&str>) -> ReadPath {
+        // Alone first: a parenthesis must not end the group that the rewrite puts it into.
+        PathMatch::regex(&self.text).map_err(|error| error.to_string())?;
+        let path = PathMatch::regex(&format!("(?i)^{}", self.text)).map_err(|error| error.to_string())?;
+        let rewrite = target.map(|target| Rewrite::regex(&format!("(?i)^.*?(?:{}).*$", self.text), target));
+        let rewrite = rewrite.transpose().map_err(|error| format!("rewrite-target: {error}"))?;
+        Ok((path, rewrite))
+    }
+
+    /// What makes it the same path as another of its host: whether only the whole path matches, and the text.
+    pub(super) fn identity(&self, reading: PathReading) -> (bool, &str) {
+        match reading {
+            PathReading::Regex => (false, &self.text),
+            _ if self.is_exact => (true, &self.text),
+            _ => (false, stem(&self.text)),
         }
     }
+}
+
+/// A text as a part of a regular expression that matches it alone.
+pub(super) fn escaped(text: &str) -> String {
+    let mut pattern = String::new();
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !matches!(c, '_' | '-' | '/' | '<' | '>') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
 }
 
 /// A prefix without the slash at its end, which has no meaning in Ingresses.
@@ -206,11 +253,16 @@ impl Compilation<'_> {
         self.uses.extend(of_secret.map(|key| (ObjectKind::Secret, key)));
         let mut paths = Vec::new();
         for rule in &ingress.spec.rules {
-            let host = hostname(rule.host.as_deref());
-            if let Some(Err(error)) = (!host.is_empty()).then(|| HostPattern::parse(&host)) {
-                self.note(format!("host `{}`: {error}", excerpt(&host)));
-                continue;
-            }
+            let host = match canonical(rule.host.as_deref()) {
+                Ok(host) => host,
+                Err(error) => {
+                    self.note(format!(
+                        "host `{}`: {error}",
+                        excerpt(rule.host.as_deref().unwrap_or_default())
+                    ));
+                    continue;
+                }
+            };
             let Some(http) = &rule.http else { continue };
             for path in &http.paths {
                 let place = format!("path {}{}", host, path.path.as_deref().unwrap_or("/"));
@@ -271,7 +323,13 @@ impl Compilation<'_> {
     fn certificates(&mut self, ingress: &Ingress) -> Vec<IngressCertificate> {
         let mut certificates = Vec::new();
         for tls in &ingress.spec.tls {
-            let Some(name) = tls.secret_name.as_deref().filter(|name| !name.is_empty()) else { continue };
+            let hosts: Vec<SharedText> =
+                tls.hosts.iter().filter_map(|host| canonical(Some(host)).ok()).collect();
+            let Some(name) = tls.secret_name.as_deref().filter(|name| !name.is_empty()) else {
+                let certificate = Err("`tls` names no Secret".to_owned());
+                certificates.push(IngressCertificate { hosts, secret: None, certificate });
+                continue;
+            };
             let secret = ObjectKey::new(&self.scope.key.namespace, name);
             self.uses.insert((ObjectKind::Secret, secret.clone()));
             self.uses.insert((ObjectKind::OpaqueSecret, secret.clone()));
@@ -281,11 +339,7 @@ impl Compilation<'_> {
             };
             let parts = value("tls.crt").and_then(|chain| Ok((chain, value("tls.key")?)));
             let loaded = parts.and_then(|(chain, private)| certificate(&secret, &chain, &private));
-            if let Err(why) = &loaded {
-                self.note(format!("tls: {why}; the default certificate is used"));
-            }
-            let hosts = tls.hosts.iter().map(|host| hostname(Some(host))).collect();
-            certificates.push(IngressCertificate { hosts, secret, certificate: loaded });
+            certificates.push(IngressCertificate { hosts, secret: Some(secret), certificate: loaded });
         }
         certificates
     }

@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use weir_config::LoadedCertificate;
+use weir_traffic::rewrite::Rewrite;
+use weir_traffic::route::PathMatch;
 
 use super::annotations::IngressProblem;
-use super::compile::{CompiledIngress, CompiledPath, is_covered};
-use crate::api::SharedText;
+use super::compile::{CompiledIngress, CompiledPath, PathReading, is_covered};
+use super::default_certificate::DefaultCertificate;
+use crate::api::{NGINX_PREFIX, SharedText};
 use crate::refusal::excerpt;
 use crate::store::ObjectKey;
 
@@ -24,9 +27,28 @@ pub(super) struct HostTable<'a> {
     /// The certificates with the hosts that each is for, oldest first.
     pub(super) certificates: Vec<(Arc<LoadedCertificate>, BTreeSet<SharedText>)>,
     /// What Ingresses make of each other.
-    pub(super) problems: Vec<(ObjectKey, IngressProblem)>,
+    pub(super) problems: Vec<TableProblem>,
     /// Ingresses that cannot be served for that reason.
     pub(super) refused: BTreeSet<&'a ObjectKey>,
+}
+
+/// Something that shows only with other Ingresses, or with the default certificate.
+#[derive(Debug)]
+pub(super) struct TableProblem {
+    pub(super) ingress: ObjectKey,
+    pub(super) problem: IngressProblem,
+    pub(super) weight: ProblemWeight,
+}
+
+/// How much a problem takes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProblemWeight {
+    /// A certificate: whether there is one depends on objects beside Ingresses.
+    Certificate,
+    /// Something about paths that are served.
+    Part,
+    /// A path is not served, or all of them are not.
+    Unserved,
 }
 
 /// A host.
@@ -34,12 +56,25 @@ pub(super) struct HostTable<'a> {
 pub(super) struct HostPlan<'a> {
     /// The namespace of its oldest Ingress.
     owner: &'a str,
+    /// Whether the paths of its owner are regular expressions.
     pub(super) is_regex: bool,
-    pub(super) has_certificate: bool,
+    /// The certificate that it has.
+    pub(super) certificate: HostCertificate,
     /// Its paths, those that precede others first.
     pub(super) entries: Vec<HostEntry<'a>>,
     /// The place of each path.
     places: HashMap<(bool, &'a str), usize>,
+}
+
+/// Which certificate a host is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostCertificate {
+    /// None that its Ingresses ask for.
+    Unasked,
+    /// The default certificate, which is there.
+    Default,
+    /// One of its own.
+    Own,
 }
 
 /// A path of a host.
@@ -51,8 +86,11 @@ pub(super) struct HostEntry<'a> {
 }
 
 impl<'a> HostTable<'a> {
-    /// Of all Ingresses.
-    pub(super) fn new(ingresses: &'a BTreeMap<ObjectKey, Arc<CompiledIngress>>) -> Self {
+    /// Of all Ingresses; `default` says which certificate hosts get that have none of their own.
+    pub(super) fn new(
+        ingresses: &'a BTreeMap<ObjectKey, Arc<CompiledIngress>>,
+        default: &DefaultCertificate,
+    ) -> Self {
         let mut oldest_first: Vec<&Arc<CompiledIngress>> = ingresses.values().collect();
         oldest_first.sort_by(|one, other| (&one.created, &one.key).cmp(&(&other.created, &other.key)));
         let (canaries, others): (Vec<_>, Vec<_>) =
@@ -63,14 +101,33 @@ impl<'a> HostTable<'a> {
         others.iter().for_each(|ingress| table.add_aliases(ingress));
         others.iter().for_each(|ingress| table.add_default(ingress));
         others.iter().for_each(|ingress| table.add_redirects(ingress));
-        others.iter().for_each(|ingress| table.add_certificates(ingress));
+        others.iter().for_each(|ingress| table.note_foreign_root(ingress));
+        others.iter().for_each(|ingress| table.add_certificates(ingress, default));
         canaries.iter().for_each(|ingress| table.add_canary(ingress));
         table.hosts.values_mut().for_each(HostPlan::arrange);
         table
     }
 
-    pub(super) fn note(&mut self, ingress: &CompiledIngress, refuses: bool, message: String) {
-        self.problems.push((ingress.key.clone(), IngressProblem::new("", refuses, message)));
+    fn note(&mut self, ingress: &CompiledIngress, weight: ProblemWeight, message: String) {
+        let (ingress, problem) = (ingress.key.clone(), IngressProblem::new("", false, message));
+        self.problems.push(TableProblem { ingress, problem, weight });
+    }
+
+    /// Notes why an Ingress is not served.
+    pub(super) fn note_refused(&mut self, ingress: &CompiledIngress, annotation: &str, message: &str) {
+        let annotation =
+            if annotation.is_empty() { String::new() } else { format!("{NGINX_PREFIX}{annotation}") };
+        let problem = IngressProblem::new(&annotation, true, message);
+        self.problems.push(TableProblem {
+            ingress: ingress.key.clone(),
+            problem,
+            weight: ProblemWeight::Unserved,
+        });
+    }
+
+    /// Notes that this process serves no Ingress on a port.
+    pub(super) fn note_port(&mut self, ingress: &CompiledIngress, message: String) {
+        self.note(ingress, ProblemWeight::Unserved, message);
     }
 
     /// Whose each host is, and whether its paths are regular expressions.
@@ -81,15 +138,15 @@ impl<'a> HostTable<'a> {
             if !wants_regex {
                 continue;
             }
-            if plan.owner == &*ingress.key.namespace {
+            if plan.is_of(ingress) {
                 plan.is_regex = true;
-            } else if !plan.is_regex {
+            } else {
                 let message = format!(
-                    "host `{host}` belongs to the namespace `{}`, whose paths would become regular expressions",
+                    "host `{host}` belongs to the namespace `{}`: Ingresses of others have no regular expressions there",
                     plan.owner
                 );
                 self.refused.insert(&ingress.key);
-                self.note(ingress, true, message);
+                self.note_refused(ingress, "", &message);
             }
         }
     }
@@ -104,19 +161,16 @@ impl<'a> HostTable<'a> {
     fn add(&mut self, host: &str, ingress: &'a Arc<CompiledIngress>, path: &'a CompiledPath) {
         let Some(plan) = self.hosts.get_mut(host) else { return };
         // One that would change what the paths of another namespace do has none there.
-        if self.refused.contains(&ingress.key) && plan.owner != &*ingress.key.namespace {
+        if self.refused.contains(&ingress.key) && !plan.is_of(ingress) {
             return;
         }
-        let made = match plan.is_regex {
-            true => path.regex(ingress.draft.paths.rewrite_target.as_deref()).map(drop),
-            false => path.plain().map(drop),
-        };
-        if let Err(why) = made {
+        let reading = plan.reading(ingress);
+        if let Err(why) = path.read(reading, ingress.draft.paths.rewrite_target.as_deref()) {
             let message = format!("path {host}{}: {why}", excerpt(&path.text));
-            self.note(ingress, false, message);
+            self.note(ingress, ProblemWeight::Unserved, message);
             return;
         }
-        let identity = path.identity(plan.is_regex);
+        let identity = path.identity(reading);
         if let Some(place) = plan.places.get(&identity) {
             let other = &plan.entries[*place].ingress.key;
             if *other != ingress.key {
@@ -124,7 +178,7 @@ impl<'a> HostTable<'a> {
                     "path {host}{} belongs to the Ingress {other}, which is older",
                     excerpt(&path.text)
                 );
-                self.note(ingress, false, message);
+                self.note(ingress, ProblemWeight::Unserved, message);
             }
             return;
         }
@@ -137,14 +191,16 @@ impl<'a> HostTable<'a> {
             if self.hosts.contains_key(&**alias) {
                 self.note(
                     ingress,
-                    false,
+                    ProblemWeight::Part,
                     format!("server-alias: `{alias}` is a host of another Ingress or alias"),
                 );
                 continue;
             }
             let mut plan = HostPlan::of(&ingress.key.namespace);
-            plan.is_regex = ingress.hosts().iter().any(|host| self.hosts[*host].is_regex);
-            self.hosts.insert((&**alias).into(), plan);
+            let is_regex =
+                |host: &&str| self.hosts.get(*host).is_some_and(|plan| plan.is_regex && plan.is_of(ingress));
+            plan.is_regex = ingress.hosts().iter().any(is_regex);
+            self.hosts.insert(alias.clone(), plan);
             ingress.paths.iter().for_each(|path| self.add(alias, ingress, path));
         }
     }
@@ -173,6 +229,9 @@ impl<'a> HostTable<'a> {
             if host.is_empty() || host.starts_with('*') {
                 continue;
             }
+            if self.note_foreign(ingress, host, "from-to-www-redirect") {
+                continue;
+            }
             let other: SharedText = match host.strip_prefix("www.") {
                 Some(bare) => bare.into(),
                 None => format!("www.{host}").into(),
@@ -183,28 +242,65 @@ impl<'a> HostTable<'a> {
         }
     }
 
-    fn add_certificates(&mut self, ingress: &'a Arc<CompiledIngress>) {
+    /// Notes that an annotation does not hold for the host of another namespace; whether it is one.
+    fn note_foreign(&mut self, ingress: &CompiledIngress, host: &str, annotation: &str) -> bool {
+        let Some(plan) = self.hosts.get(host).filter(|plan| !plan.is_of(ingress)) else { return false };
+        let message = format!("host `{}` belongs to the namespace `{}`", shown(host), plan.owner);
+        let annotation = format!("{NGINX_PREFIX}{annotation}");
+        let (ingress, problem) = (ingress.key.clone(), IngressProblem::new(&annotation, false, message));
+        self.problems.push(TableProblem { ingress, problem, weight: ProblemWeight::Part });
+        true
+    }
+
+    fn note_foreign_root(&mut self, ingress: &CompiledIngress) {
+        if ingress.draft.paths.app_root.is_some() {
+            for host in ingress.hosts() {
+                self.note_foreign(ingress, host, "app-root");
+            }
+        }
+    }
+
+    fn add_certificates(&mut self, ingress: &'a Arc<CompiledIngress>, default: &DefaultCertificate) {
         let aliases = ingress.draft.paths.aliases.iter().map(|alias| &**alias);
         let hosts: BTreeSet<&str> = ingress.hosts().into_iter().chain(aliases).collect();
         for host in hosts {
             let Some(found) = ingress.certificate_for(host) else { continue };
             let Some(plan) = self.hosts.get_mut(host) else { continue };
-            if plan.owner != &*ingress.key.namespace {
-                let message = format!("tls: host `{host}` belongs to the namespace `{}`", plan.owner);
-                self.note(ingress, false, message);
-                continue;
-            }
-            let Ok(certificate) = &found.certificate else { continue };
-            if plan.has_certificate || host.is_empty() {
-                continue;
-            }
-            if !certificate.names.iter().any(|name| is_covered(name, host)) {
+            if !plan.is_of(ingress) {
                 let message =
-                    format!("tls: the certificate of the Secret {} is not for `{host}`", found.secret);
-                self.note(ingress, false, message);
+                    format!("tls: host `{}` belongs to the namespace `{}`", shown(host), plan.owner);
+                self.note(ingress, ProblemWeight::Part, message);
                 continue;
             }
-            plan.has_certificate = true;
+            if plan.certificate == HostCertificate::Own || (host.is_empty() && found.secret.is_some()) {
+                continue;
+            }
+            let is_for = |certificate: &&Arc<LoadedCertificate>| {
+                certificate.names.iter().any(|name| is_covered(name, host))
+            };
+            let (certificate, why) = match (&found.certificate, &found.secret) {
+                (Ok(certificate), _) if is_for(&certificate) => (Some(certificate), String::new()),
+                (Ok(_), Some(secret)) => {
+                    (None, format!("the certificate of the Secret {secret} is not for `{}`", shown(host)))
+                }
+                (Ok(_), None) => continue,
+                (Err(why), _) => (None, why.clone()),
+            };
+            let Some(certificate) = certificate else {
+                if default.loaded.is_ok() {
+                    plan.certificate = HostCertificate::Default;
+                }
+                // No Secret at all asks for the default certificate.
+                if found.secret.is_some() || default.loaded.is_err() {
+                    self.note(
+                        ingress,
+                        ProblemWeight::Certificate,
+                        format!("tls: {why}; host `{}` {}", shown(host), default.sentence()),
+                    );
+                }
+                continue;
+            };
+            plan.certificate = HostCertificate::Own;
             match self.certificates.iter_mut().find(|(known, _)| known == certificate) {
                 Some((_, names)) => drop(names.insert(host.into())),
                 None => self.certificates.push((Arc::clone(certificate), [host.into()].into())),
@@ -212,12 +308,28 @@ impl<'a> HostTable<'a> {
         }
     }
 
+    /// Hosts without a certificate of their own for which a wildcard certificate of another namespace would be shown.
+    pub(super) fn hosts_of_default(&self) -> BTreeSet<&str> {
+        let owner_of_wildcard = |host: &str| {
+            let (_, parent) = host.split_once('.')?;
+            let plan = self.hosts.get(format!("*.{parent}").as_str())?;
+            (plan.certificate == HostCertificate::Own).then_some(plan.owner)
+        };
+        let without = self.hosts.iter().filter(|(_, plan)| plan.certificate != HostCertificate::Own);
+        let redirected = self.redirected.iter().map(|(host, (_, ingress))| (host, &*ingress.key.namespace));
+        let all = without.map(|(host, plan)| (host, plan.owner)).chain(redirected);
+        all.filter(|(host, _)| !host.starts_with('*'))
+            .filter(|(host, owner)| owner_of_wildcard(host).is_some_and(|of_wildcard| of_wildcard != *owner))
+            .map(|(host, _)| &**host)
+            .collect()
+    }
+
     fn add_canary(&mut self, ingress: &'a Arc<CompiledIngress>) {
         for path in &ingress.paths {
             let place = format!("path {}{}", path.host, excerpt(&path.text));
             let plan = self.hosts.get_mut(&path.host);
             let entry = plan.and_then(|plan| {
-                let place = *plan.places.get(&path.identity(plan.is_regex))?;
+                let place = *plan.places.get(&path.identity(plan.reading(ingress)))?;
                 Some(&mut plan.entries[place])
             });
             let message = match entry {
@@ -234,7 +346,7 @@ impl<'a> HostTable<'a> {
                     continue;
                 }
             };
-            self.note(ingress, false, message);
+            self.note(ingress, ProblemWeight::Unserved, message);
         }
     }
 
@@ -245,22 +357,40 @@ impl<'a> HostTable<'a> {
             let (_, parent) = host.split_once('.')?;
             self.hosts.get(format!("*.{parent}").as_str())
         });
-        let matches = |entry: &&HostEntry<'a>| {
-            let of_entry = match plan.is_some_and(|plan| plan.is_regex) {
-                true => {
-                    entry.path.regex(entry.ingress.draft.paths.rewrite_target.as_deref()).map(|made| &made.0)
-                }
-                false => entry.path.plain(),
-            };
-            of_entry.is_ok_and(|of_entry| of_entry.matches(path.as_bytes()))
-        };
-        plan?.entries.iter().find(matches)
+        let plan = plan?;
+        plan.entries
+            .iter()
+            .find(|entry| plan.read(entry).is_ok_and(|(of_entry, _)| of_entry.matches(path.as_bytes())))
     }
 }
 
 impl<'a> HostPlan<'a> {
     fn of(owner: &'a str) -> Self {
-        Self { owner, is_regex: false, has_certificate: false, entries: Vec::new(), places: HashMap::new() }
+        let (entries, places) = (Vec::new(), HashMap::new());
+        Self { owner, is_regex: false, certificate: HostCertificate::Unasked, entries, places }
+    }
+
+    /// Whether it belongs to the namespace of an Ingress.
+    pub(super) fn is_of(&self, ingress: &CompiledIngress) -> bool {
+        self.owner == &*ingress.key.namespace
+    }
+
+    /// How it reads the paths of an Ingress: only those of its owner are regular expressions.
+    fn reading(&self, ingress: &CompiledIngress) -> PathReading {
+        match self.is_regex {
+            true if self.is_of(ingress) => PathReading::Regex,
+            true => PathReading::Literal,
+            false => PathReading::Plain,
+        }
+    }
+
+    /// What one of its paths matches, and what becomes of it.
+    pub(super) fn read<'e>(
+        &self,
+        entry: &HostEntry<'e>,
+    ) -> Result<&'e (PathMatch, Option<Rewrite>), &'e str> {
+        let target = entry.ingress.draft.paths.rewrite_target.as_deref();
+        entry.path.read(self.reading(entry.ingress), target)
     }
 
     /// The order in which paths are tried: exact ones, then the longest, then those of the oldest Ingress.
@@ -269,4 +399,9 @@ impl<'a> HostPlan<'a> {
         self.places.clear();
         self.entries.sort_by_key(|entry| (!is_regex && !entry.path.is_exact, Reverse(entry.path.text.len())));
     }
+}
+
+/// A host as it is shown.
+pub(super) fn shown(host: &str) -> &str {
+    if host.is_empty() { "*" } else { host }
 }

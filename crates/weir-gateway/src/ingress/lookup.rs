@@ -82,6 +82,12 @@ fn service_of(host: &str) -> Option<ObjectKey> {
     (labels.next() == Some("svc")).then(|| ObjectKey::new(namespace, name))
 }
 
+/// The Service that a URL names, and its port.
+pub(super) fn service_of_url(url: &str) -> Option<(ObjectKey, u16)> {
+    let parts = parts(url).ok()?;
+    Some((service_of(parts.host)?, parts.port.unwrap_or(80)))
+}
+
 impl Compilation<'_> {
     pub(super) fn auth(&mut self) -> Option<AuthPlan> {
         let url = self.draft.access.forward.as_deref()?;

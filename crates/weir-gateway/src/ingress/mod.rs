@@ -5,6 +5,7 @@
 
 mod state;
 mod check;
+mod check_together;
 mod page;
 
 // Listeners and routes of all Ingresses.
@@ -16,13 +17,14 @@ mod compile;
 mod route_settings;
 mod lookup;
 mod compilation;
+mod default_certificate;
 mod servers;
 mod networks;
 mod classes;
 mod annotations;
 
 pub use annotations::{AnnotationHandling, IngressAnnotation, IngressProblem, WITHOUT_ANNOTATION};
-pub use check::{AnnotationLevel, IngressFinding, ManifestError, ManifestFindings, check_manifest};
+pub use check::{AnnotationLevel, IngressFinding, ManifestError, ManifestFindings, check_manifests};
 pub use page::annotations_markdown;
 pub use state::IngressReport;
 

@@ -3,20 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use weir_config::{LoadedCertificate, UpstreamIndex};
+use weir_config::UpstreamIndex;
 
 use super::annotations::IngressProblem;
 use super::assembly::{self, IngressAssembly, IngressParts};
 use super::classes::is_ours;
 use super::compile::{CompiledIngress, compile};
-use super::hosts::HostTable;
-use super::servers::{IngressScope, certificate};
+use super::default_certificate::DefaultCertificate;
+use super::hosts::{HostTable, ProblemWeight};
 use crate::api::{
     GatewayStatusAddress, Ingress, IngressAddresses, IngressStatus, LoadBalancerPoint, SharedText,
 };
 use crate::backends::Backend;
 use crate::settings::{GatewaySettings, IngressSettings};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
+
+/// The annotations with URLs, which lead to other objects.
+const URLS: [&str; 2] = ["/auth-url", "/mirror-target"];
 
 /// What the author of an Ingress has to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub struct IngressReport {
 pub(crate) struct IngressState {
     compiled: BTreeMap<ObjectKey, Arc<CompiledIngress>>,
     assembly: IngressAssembly,
-    default_certificate: Option<Arc<LoadedCertificate>>,
+    default_certificate: DefaultCertificate,
     pending: BTreeSet<ObjectKey>,
     all_pending: bool,
     certificate_pending: bool,
@@ -47,7 +50,7 @@ pub(crate) struct IngressState {
 pub(crate) struct IngressInput<'a> {
     table: HostTable<'a>,
     assembly: &'a mut IngressAssembly,
-    default_certificate: Option<Arc<LoadedCertificate>>,
+    default_certificate: &'a DefaultCertificate,
     settings: (&'a GatewaySettings, &'a IngressSettings),
     compiled: &'a BTreeMap<ObjectKey, Arc<CompiledIngress>>,
 }
@@ -103,7 +106,7 @@ impl IngressState {
         let Some(ours) = &settings.ingress else { return false };
         let mut has_changed = false;
         if certificate_pending {
-            let loaded = load_default(store, settings, ours);
+            let loaded = DefaultCertificate::load(store, settings, ours);
             has_changed |= loaded != self.default_certificate;
             self.default_certificate = loaded;
         }
@@ -123,24 +126,29 @@ impl IngressState {
     /// The Ingresses for a configuration; nothing where this process serves none.
     pub(crate) fn input<'a>(&'a mut self, settings: &'a GatewaySettings) -> Option<IngressInput<'a>> {
         let ours = settings.ingress.as_ref()?;
-        let mut table = HostTable::new(&self.compiled);
+        let mut table = HostTable::new(&self.compiled, &self.default_certificate);
         for ingress in self.compiled.values() {
             let is_asked = ingress.draft.access.forward.is_some() && !ingress.is_refused;
             if is_asked && assembly::auth_backend(&table, ingress).is_none() {
-                table.note(
+                table.note_refused(
                     ingress,
-                    true,
-                    "auth-url: it leads to no server of an Ingress that may be asked".to_owned(),
+                    "auth-url",
+                    "it leads to no server of an Ingress that may be asked",
                 );
             }
         }
         Some(IngressInput {
             table,
             assembly: &mut self.assembly,
-            default_certificate: self.default_certificate.clone(),
+            default_certificate: &self.default_certificate,
             settings: (settings, ours),
             compiled: &self.compiled,
         })
+    }
+
+    /// Why the default certificate cannot be used, if there is to be one.
+    pub(crate) fn default_certificate_problem(&self) -> Option<&str> {
+        self.default_certificate.problem()
     }
 
     /// What is wrong with each.
@@ -210,18 +218,29 @@ impl IngressInput<'_> {
         taken: impl Fn(u16) -> Option<ObjectKey>,
         index: &dyn Fn(&Backend) -> UpstreamIndex,
     ) -> IngressParts {
-        let mut parts =
-            self.assembly.assemble(&self.table, self.default_certificate.clone(), self.settings, index);
+        let mut parts = self.assembly.assemble(&self.table, self.default_certificate, self.settings, index);
         let (_, ours) = self.settings;
         for (name, port) in [("ingress-http", ours.http_port), ("ingress-https", ours.https_port)] {
             let Some(gateway) = taken(port) else { continue };
             parts.listeners.retain(|listener| *listener.name != *name);
             for ingress in self.compiled.values() {
                 let message = format!("port {port} belongs to the Gateway {gateway} of the same process");
-                self.table.note(ingress, false, message);
+                self.table.note_port(ingress, message);
             }
         }
         parts
+    }
+
+    /// What only several Ingresses show: what of it is not served, or less than it asks for.
+    pub(super) fn problems_of_several(&self) -> impl Iterator<Item = (&ObjectKey, &IngressProblem, bool)> {
+        let several = self.table.problems.iter().filter(|one| one.weight != ProblemWeight::Certificate);
+        let of_table = several.map(|one| (&one.ingress, &one.problem, one.weight == ProblemWeight::Unserved));
+        let of_url = self.compiled.iter().flat_map(|(key, ingress)| {
+            let about_urls =
+                |problem: &&IngressProblem| URLS.iter().any(|name| problem.annotation.ends_with(name));
+            ingress.problems.iter().filter(about_urls).map(move |problem| (key, problem, problem.refuses))
+        });
+        of_table.chain(of_url)
     }
 
     /// What is wrong with each Ingress.
@@ -230,7 +249,8 @@ impl IngressInput<'_> {
         let own = self.compiled.iter().flat_map(|(key, ingress)| {
             ingress.problems.iter().map(move |problem| (key.clone(), problem.clone()))
         });
-        for (key, problem) in own.chain(self.table.problems.iter().cloned()) {
+        let of_table = self.table.problems.iter().map(|one| (one.ingress.clone(), one.problem.clone()));
+        for (key, problem) in own.chain(of_table) {
             problems.entry(key).or_default().push(problem);
         }
         for list in problems.values_mut() {
@@ -239,16 +259,4 @@ impl IngressInput<'_> {
         }
         problems
     }
-}
-
-/// The certificate for hosts without one.
-fn load_default(
-    store: &ObjectStore,
-    settings: &GatewaySettings,
-    ours: &IngressSettings,
-) -> Option<Arc<LoadedCertificate>> {
-    let key = ours.default_certificate.as_ref()?;
-    let scope = IngressScope { store, settings, key };
-    let value = |name: &str| scope.secret_value(key, name).ok().flatten();
-    certificate(key, &value("tls.crt")?, &value("tls.key")?).ok()
 }

@@ -71,7 +71,7 @@ fn ingress(name: &str, annotations: &str, service: &str, paths: &[(&str, &str)])
 /// Where a request goes: an upstream, or the status of an answer.
 fn goes(config: &Config, path: &str, headers: &[(&str, &str)]) -> String {
     let listener = &config.listeners[0];
-    let found = listener.route_table().lookup(&Asked { path, headers });
+    let found = listener.route_table().unwrap().lookup(&Asked { path, headers });
     match &listener.routes[found.expect("each host has a last route").index()].action {
         RouteAction::Upstream(index) => config.upstream(*index).name.to_string(),
         RouteAction::Respond(fixed) => fixed.status.to_string(),

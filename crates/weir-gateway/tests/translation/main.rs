@@ -6,6 +6,7 @@ mod golden;
 mod hostile;
 mod incremental;
 mod ingress;
+mod ingress_tenants;
 mod leaving;
 mod objects;
 mod rendering;

@@ -31,7 +31,7 @@ pub(crate) fn render(translation: &Translation) -> String {
 
 fn render_listener(text: &mut String, config: &Config, listener: &Listener) {
     // A table that can be built: no two routes are tied.
-    let _table = listener.route_table();
+    let _table = listener.route_table().unwrap();
     let addresses: Vec<String> = listener.addresses.iter().map(ToString::to_string).collect();
     write!(text, "listener {} at {}", listener.name, addresses.join(", ")).unwrap();
     if listener.protocol == ListenerProtocol::Tcp {

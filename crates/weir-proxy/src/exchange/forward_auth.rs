@@ -26,7 +26,7 @@ use crate::upstream::stream::Servers;
 
 /// Fields of a client's request that the question never has, beside those of the connection: about the body, conditions that would change the
 /// status, and names by which servers are told of the request.
-const LEFT_OUT: [&str; 16] = [
+const LEFT_OUT: [&str; 17] = [
     "expect",
     "grpc-timeout",
     "if-match",
@@ -36,6 +36,7 @@ const LEFT_OUT: [&str; 16] = [
     "if-unmodified-since",
     "range",
     "trailer",
+    "x-auth-request-redirect",
     "x-forwarded-method",
     "x-forwarded-uri",
     "x-http-method-override",

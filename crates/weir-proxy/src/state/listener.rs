@@ -24,7 +24,7 @@ use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::method_set::MethodSet;
 use super::mirror::MirrorState;
 use super::page_store::PageStore;
-use super::plan_inputs::{PlanInputs, TlsError, is_same};
+use super::plan_inputs::{PlanError, PlanInputs, TlsError, is_same};
 use super::static_files::FilesPlan;
 use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
@@ -221,14 +221,14 @@ impl ListenerPlan {
     /// of before.
     ///
     /// # Errors
-    /// When TLS cannot be offered.
+    /// When TLS cannot be offered, or two routes are tied.
     pub(super) fn new(
         config: &Arc<Listener>,
         inputs: &PlanInputs,
         certificate_headers: &[Box<str>],
         named: NamedPlans<'_>,
         before: Option<&ListenerPlan>,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, PlanError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
         let mut stripped = certificate_headers.to_vec();
         stripped.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
@@ -275,7 +275,7 @@ impl ListenerPlan {
             route_plans: route_plans(config, inputs, named, before),
             page_routes: page_routes(config, inputs),
             pages: PageStore::new(config),
-            routes: config.route_table(),
+            routes: config.route_table()?,
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),

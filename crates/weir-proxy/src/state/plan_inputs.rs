@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_config::TiedRoutes;
+
 use crate::net::clock::Instant;
 use crate::net::tls::issued::Issuers;
 use crate::net::tls::server_config::TlsConfigError;
@@ -14,6 +16,17 @@ pub struct TlsError {
     /// The table of the config, such as ``listener `web` ``.
     pub(super) place: String,
     pub(super) error: TlsConfigError,
+}
+
+/// Why a config cannot be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// TLS of a listener or an upstream.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Routes of a listener, in a config that is not from a text.
+    #[error(transparent)]
+    Routes(#[from] TiedRoutes),
 }
 
 /// The inputs of plans that do not depend on the config.

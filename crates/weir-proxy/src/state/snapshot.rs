@@ -22,7 +22,7 @@ pub(crate) use super::listener::RequestRules;
 pub(crate) use super::listener::SplitPlan;
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, MirrorPlan, RoutePlan};
-use super::plan_inputs::{PlanInputs, TlsError, is_same};
+use super::plan_inputs::{PlanError, PlanInputs, TlsError, is_same};
 use super::shared_list::SharedList;
 pub use super::traces::TracePlan;
 pub use super::upstream::{LiveServer, LiveSource, SourceStatement, UpstreamPlan};
@@ -135,8 +135,8 @@ impl Snapshot {
     /// Makes a checked config ready that nothing went before.
     ///
     /// # Errors
-    /// The listener or upstream whose TLS cannot be made ready.
-    pub fn new(config: &Config, inputs: &PlanInputs) -> Result<Self, TlsError> {
+    /// The listener or upstream whose TLS cannot be made ready, or the listener whose routes are tied.
+    pub fn new(config: &Config, inputs: &PlanInputs) -> Result<Self, PlanError> {
         Self::make(config, inputs, None)
     }
 
@@ -145,11 +145,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::new`].
-    pub fn succeeded_by(&self, config: &Config, inputs: &PlanInputs) -> Result<Self, TlsError> {
+    pub fn succeeded_by(&self, config: &Config, inputs: &PlanInputs) -> Result<Self, PlanError> {
         Self::make(config, inputs, Some(self))
     }
 
-    fn make(config: &Config, inputs: &PlanInputs, before: Option<&Self>) -> Result<Self, TlsError> {
+    fn make(config: &Config, inputs: &PlanInputs, before: Option<&Self>) -> Result<Self, PlanError> {
         let certificate_headers = config.client_certificate_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let limits = limits(config, inputs, before);
@@ -176,7 +176,7 @@ impl Snapshot {
         let parts = SnapshotParts {
             process: config.process.clone(),
             dns: config.dns.clone(),
-            listeners: listeners.collect::<Result<_, _>>()?,
+            listeners: listeners.collect::<Result<_, PlanError>>()?,
             stores: limit_store::plans(&limits, before.map_or(&[], |before| &before.stores)),
             limits,
             caches,
@@ -198,7 +198,7 @@ impl Snapshot {
         Ok(Self {
             generation: before.map_or(1, |before| before.generation + 1),
             revision: before.map_or(1, |before| before.revision + 1),
-            upstreams: upstreams.collect::<Result<_, _>>()?,
+            upstreams: upstreams.collect::<Result<_, TlsError>>()?,
             traces: None,
             parts: Arc::new(parts),
             alive: SnapshotCount::new(&count),

@@ -159,7 +159,8 @@ fn refused_at_request(config: &Config, request: &ExplainedRequest) -> Option<Fai
 }
 
 fn considered<'a>(listener: &'a Listener, request: &ExplainedRequest) -> Vec<(&'a Route, RouteOutcome)> {
-    let all = listener.route_table().explain(request).into_iter();
+    let table = listener.route_table().expect("the config check has found every tie");
+    let all = table.explain(request).into_iter();
     all.map(|Considered { route, outcome }| (&*listener.routes[route.index()], outcome)).collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use weir_config::{CheckedConfig, Config, Diagnostics};
-use weir_control::{Proxy, ServerChanges, StartError};
+use weir_control::{Proxy, ServerChanges};
 use weir_kubernetes::{
     ChangeRefusal, ClusterReport, ElectionSettings, GatewaySettings, IngressSettings, KubernetesChange,
     KubernetesSource, KubernetesUpdate, ObjectKey, SourceSettings, UpdateSender,
@@ -218,10 +218,7 @@ fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), ChangeRefusal>
         Err(error) => {
             let help = start::help(&error, Origin::Kubernetes).map(|help| format!(" ({help})"));
             let why = format!("{error}{}", help.unwrap_or_default());
-            let listener = match &error {
-                StartError::Bind { listener, .. } => Some(listener.clone()),
-                _ => None,
-            };
+            let listener = error.listener().map(Into::into);
             tracing::debug!(why, "a configuration of Kubernetes was refused");
             Err(ChangeRefusal { why, listener })
         }

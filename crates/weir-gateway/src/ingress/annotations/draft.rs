@@ -1,10 +1,13 @@
 //! What the annotations of one Ingress ask for, before its rules and the objects that it refers to are looked at.
 
+use std::collections::BTreeSet;
+
 use ipnet::IpNet;
 use weir_config::{HeaderName, RouteSettings, Size, Template, UpstreamSettings};
 use weir_traffic::affinity::SameSite;
 use weir_traffic::route::ValueMatch;
 
+use crate::api::SharedText;
 use crate::store::ObjectKey;
 
 /// What annotations ask for.
@@ -34,7 +37,7 @@ pub(crate) struct PathDraft {
     pub(crate) permanent_code: u16,
     pub(crate) temporal: Option<Template>,
     pub(crate) temporal_code: u16,
-    pub(crate) aliases: Vec<Box<str>>,
+    pub(crate) aliases: BTreeSet<SharedText>,
     pub(crate) www_redirect: bool,
     /// Whether hosts with a certificate are served over TLS only.
     pub(crate) tls_redirect: bool,
@@ -148,7 +151,7 @@ impl IngressDraft {
                 permanent_code: 301,
                 temporal: None,
                 temporal_code: 302,
-                aliases: Vec::new(),
+                aliases: BTreeSet::new(),
                 www_redirect: false,
                 tls_redirect: true,
                 tls_redirect_forced: false,

@@ -1,9 +1,8 @@
 //! Annotations about paths, hosts and redirects.
 
-use weir_traffic::route::HostPattern;
-
 use super::values::{Parsed, boolean, items, number, url_template};
 use super::{IngressAnnotation, IngressDraft};
+use crate::hosts::canonical;
 use crate::refusal::excerpt;
 
 pub(super) const ROWS: &[IngressAnnotation] = &[
@@ -109,11 +108,12 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
     IngressAnnotation::translated(
         "server-alias",
         "further hosts with the same paths",
-        "further `host`s of the routes; a host that an Ingress has a rule for stays with that. Regular expressions are not \
-         supported",
+        "further `host`s of the routes; a host that an Ingress has a rule for stays with that. Regular expressions and `*` alone \
+         are not supported",
         |draft, value| {
-            let alias = |name: &str| match HostPattern::parse(name) {
-                Ok(_) => Ok(name.to_ascii_lowercase().into()),
+            let alias = |name: &str| match canonical(Some(name)) {
+                Ok(host) if host.is_empty() => Err("`*` is every host, and not the name of one".to_owned()),
+                Ok(host) => Ok(host),
                 Err(error) => Err(format!("`{}`: {error}", excerpt(name))),
             };
             draft.paths.aliases = items(value).map(alias).collect::<Parsed<_>>()?;

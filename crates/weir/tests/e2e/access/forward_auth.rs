@@ -106,6 +106,7 @@ fn a_client_cannot_mislead_the_server_that_decides() {
     let (origin, judge) = (Origin::serving("served"), judge());
     let weir = start(&origin, &judge.entry(), "");
     let forged = "X-Forwarded-Uri: /public\r\nX-Forwarded-Method: GET\r\nX-Original-URL: http://a.test/public\r\nX-Original-URI: /public\r\n\
+         X-Auth-Request-Redirect: http://evil.test/\r\n\
          X_Forwarded_Uri: /public\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: b.test\r\nIf-None-Match: *\r\nRange: bytes=0-1\r\n\
          Expect: 100-continue\r\nContent-Type: a/b\r\nContent-Length: 2\r\n";
     send(&weir, "PUT /public/%2e%2e/secret", &format!("{LET_IN}{forged}\r\nhi"));
@@ -117,6 +118,7 @@ fn a_client_cannot_mislead_the_server_that_decides() {
         ("x-forwarded-host", vec!["a.test"]),
         ("x-original-url", vec![]),
         ("x-original-uri", vec![]),
+        ("x-auth-request-redirect", vec![]),
         ("x_forwarded_uri", vec![]),
         ("if-none-match", vec![]),
         ("range", vec![]),
