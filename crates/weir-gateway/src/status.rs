@@ -178,9 +178,10 @@ pub(crate) fn of_class(
 ) -> Option<GatewayClassStatus> {
     let present = class.status.as_deref().cloned().unwrap_or_default();
     let mut conditions = Conditions::new(&present.conditions, class.metadata.generation, now);
-    match &class.spec.parameters_ref {
-        None => conditions.push("Accepted", true, "Accepted", ""),
-        Some(_) => conditions.push(
+    match (Refusal::unreadable(&class.metadata, "Unsupported"), &class.spec.parameters_ref) {
+        (Err(refusal), _) => conditions.verdict("Accepted", Err(&refusal)),
+        (Ok(()), None) => conditions.push("Accepted", true, "Accepted", ""),
+        (Ok(()), Some(_)) => conditions.push(
             "Accepted",
             false,
             "InvalidParameters",

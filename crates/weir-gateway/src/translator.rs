@@ -20,6 +20,7 @@ use crate::ingress::{IngressReport, IngressState};
 use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
+use crate::refusal::Refusal;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
@@ -97,6 +98,9 @@ impl Translator {
 
     /// Takes the latest form of an object.
     pub fn upsert(&mut self, object: &KubernetesObject) {
+        if object.metadata().unreadable.is_some() && !object.kind().is_taken_in_part() {
+            return;
+        }
         let before = self.store.upsert(object);
         if let Some(KubernetesObject::EndpointSlice(slice)) = &before {
             self.slices.remove(slice);
@@ -276,12 +280,22 @@ impl Translator {
 
     fn compile(&self, RouteKey { kind, key }: &RouteKey) -> Option<CompiledRoute> {
         let (store, settings) = (&self.store, &self.settings);
-        Some(match kind {
-            RouteKind::Http => compile::compile_http(store.http_routes.get(key)?, store, settings),
-            RouteKind::Grpc => compile::compile_grpc(store.grpc_routes.get(key)?, store, settings),
-            RouteKind::Tls => compile::compile_tls(store.tls_routes.get(key)?, store, settings),
-            RouteKind::Tcp => compile::compile_tcp(store.tcp_routes.get(key)?, store, settings),
-        })
+        macro_rules! compiled {
+            ($compile:ident of $table:ident) => {{
+                let route = store.$table.get(key)?;
+                (&route.metadata, compile::$compile(route, store, settings))
+            }};
+        }
+        let (meta, mut compiled) = match kind {
+            RouteKind::Http => compiled!(compile_http of http_routes),
+            RouteKind::Grpc => compiled!(compile_grpc of grpc_routes),
+            RouteKind::Tls => compiled!(compile_tls of tls_routes),
+            RouteKind::Tcp => compiled!(compile_tcp of tcp_routes),
+        };
+        if let Err(refusal) = Refusal::unreadable(meta, "UnsupportedValue") {
+            (compiled.rules, compiled.accepted) = (Vec::new(), Err(refusal));
+        }
+        Some(compiled)
     }
 
     fn collect_servers(&mut self, services: &BTreeSet<ObjectKey>) -> Vec<UpstreamServers> {

@@ -212,6 +212,7 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewayS
 
 /// What a Gateway wants as a whole and Weir cannot do.
 fn check_gateway(gateway: &Gateway, store: &ObjectStore, settings: &GatewaySettings) -> Result<(), Refusal> {
+    Refusal::unreadable(&gateway.metadata, "Invalid")?;
     check_parameters(gateway, store, settings)
         .map_err(|message| Refusal::new("InvalidParameters", message))?;
     if !matches!(gateway.spec.default_scope.as_deref(), None | Some("None")) {
