@@ -21,6 +21,7 @@ use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
 use crate::refusal::Refusal;
+use crate::rivals;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
@@ -226,12 +227,18 @@ impl Translator {
         if pending.gateways {
             self.plans = listeners::plan(&self.store, &self.settings);
             for (key, state) in &mut self.routes {
-                let attachments = attach(&state.compiled, &self.plans, &self.store);
+                let mut attachments = attach(&state.compiled, &self.plans, &self.store);
+                for (one, before) in attachments.iter_mut().zip(&state.attachments) {
+                    one.rival.clone_from(&before.rival);
+                }
                 if attachments != state.attachments {
                     state.attachments = attachments;
                     changed_statuses.insert(key.clone());
                 }
             }
+        }
+        if pending.gateways || !pending.routes.is_empty() {
+            changed_statuses.extend(rivals::judge(&mut self.routes));
         }
         let has_ingress_changed = self.ingress.retranslate(&self.store, &self.settings);
         let has_changed = pending.gateways || !pending.routes.is_empty() || has_ingress_changed;
@@ -334,7 +341,7 @@ impl Translator {
         let mut attached: Vec<Vec<i32>> =
             self.plans.iter().map(|plan| vec![0; plan.listeners.len()]).collect();
         for attachment in self.routes.values().flat_map(|state| &state.attachments) {
-            for one in attachment.verdict.iter().flatten() {
+            for one in attachment.listeners() {
                 attached[attachment.gateway][one.listener] += 1;
             }
         }

@@ -166,8 +166,10 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
         let mut plan = plan_gateway(gateway, store, settings);
         // Gateways that one process serves share its ports.
         for listener in &mut plan.listeners {
+            // One that is not accepted opens none.
             let has_it = |other: &&GatewayPlan| {
-                other.listeners.iter().any(|known| known.is_open() && known.port == listener.port)
+                other.accepted.is_ok()
+                    && other.listeners.iter().any(|known| known.is_open() && known.port == listener.port)
             };
             if let Some(other) = plans.iter().find(has_it) {
                 let message = format!(

@@ -8,4 +8,5 @@ mod incremental;
 mod ingress;
 mod leaving;
 mod objects;
+mod precedence;
 mod rendering;
