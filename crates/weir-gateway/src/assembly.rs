@@ -467,8 +467,7 @@ fn ports<'a>(
     }
     for (key, state) in routes {
         for attachment in &state.attachments {
-            let Ok(attached) = &attachment.verdict else { continue };
-            for one in attached {
+            for one in attachment.listeners() {
                 let listener = &plans[attachment.gateway].listeners[one.listener];
                 let place = places.get(&(attachment.gateway, listener.port));
                 let Some(place) = place.filter(|_| listener.is_open()) else { continue };

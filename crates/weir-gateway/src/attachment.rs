@@ -16,6 +16,22 @@ pub(crate) struct Attachment {
     /// The Gateway, by its place among ours.
     pub(crate) gateway: usize,
     pub(crate) verdict: Result<Vec<AttachedListener>, Refusal>,
+    /// Why a route of another kind is preferred to it.
+    pub(crate) rival: Option<Refusal>,
+}
+
+impl Attachment {
+    /// The listeners that take the route; none if it is refused.
+    pub(crate) fn listeners(&self) -> &[AttachedListener] {
+        let listeners = self.verdict.as_deref().unwrap_or_default();
+        if self.rival.is_some() { &[] } else { listeners }
+    }
+
+    /// Whether the route is accepted.
+    pub(crate) fn accepted(&self) -> Result<(), &Refusal> {
+        self.verdict.as_ref().map(|_| ())?;
+        self.rival.as_ref().map_or(Ok(()), Err)
+    }
 }
 
 /// A listener that takes a route, and the hosts that both have.
@@ -67,7 +83,7 @@ pub(crate) fn attach(route: &CompiledRoute, plans: &[GatewayPlan], store: &Objec
             Ok(()) => attach_one(route, reference, (&plans[gateway], set), store),
             Err(refusal) => Err(refusal.clone()),
         };
-        attachments.push(Attachment { parent, gateway, verdict });
+        attachments.push(Attachment { parent, gateway, verdict, rival: None });
     }
     // Kept for each route.
     attachments.shrink_to_fit();

@@ -14,6 +14,7 @@ mod status;
 
 // Listeners, routes and upstreams of a configuration.
 mod assembly;
+mod rivals;
 mod attachment;
 mod listeners;
 

@@ -57,7 +57,8 @@ pub(crate) fn read(
 ) -> PolicyVerdict {
     let validation = &policy.spec.validation;
     let (authorities, resolved) = authorities(policy, store, settings);
-    let tls = authorities.and_then(|authorities| {
+    let is_readable = Refusal::unreadable(&policy.metadata, "Invalid");
+    let tls = is_readable.and(authorities).and_then(|authorities| {
         if !policy.spec.options.is_empty() {
             return Err(Refusal::new("Invalid", "options: Weir has none for this policy"));
         }

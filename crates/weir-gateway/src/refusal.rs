@@ -1,5 +1,7 @@
 //! Why an object, or a part of one, is not applied: the reason for programs and the message for people.
 
+use crate::api::ObjectMeta;
+
 /// A reason of the API and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -10,6 +12,12 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: shortened(&message.into()) }
+    }
+
+    /// Of an object of which a part cannot be read.
+    pub(crate) fn unreadable(meta: &ObjectMeta, reason: &'static str) -> Result<(), Self> {
+        let refusal = |why: &str| Self::new(reason, format!("the object cannot be read: {why}"));
+        meta.unreadable.as_deref().map_or(Ok(()), |why| Err(refusal(why)))
     }
 
     /// A value that this version of Weir cannot apply: it is never ignored.

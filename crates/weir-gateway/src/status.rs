@@ -69,6 +69,20 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "TLSRouteModeTerminate",
 ];
 
+/// The types of conditions that are Weir's.
+const OWN_CONDITIONS: &[&str] = &[
+    "Accepted",
+    "Conflicted",
+    "InsecureFrontendValidationMode",
+    "OverlappingTLSConfig",
+    "Programmed",
+    "ResolvedRefs",
+    "SupportedVersion",
+];
+
+/// How many conditions the API server takes in one place.
+const CONDITIONS_MAX: usize = 8;
+
 /// The feature that Gateways of one process do not have.
 const OF_OWN_PODS: &str = "GatewayInfrastructure";
 
@@ -166,8 +180,17 @@ impl<'a> Conditions<'a> {
         }
     }
 
+    /// Conditions of other writers stay, as many as there is room for.
     fn finish(self) -> Box<[Condition]> {
-        self.decided.into()
+        let mut room = CONDITIONS_MAX.saturating_sub(self.decided.len());
+        let is_ours = |one: &Condition| OWN_CONDITIONS.contains(&&*one.r#type);
+        let mut has_room = |one: &Condition| {
+            let stays = is_ours(one) || room > 0;
+            room -= usize::from(stays && !is_ours(one));
+            stays
+        };
+        let present: Vec<Condition> = self.present.iter().filter(|one| has_room(one)).cloned().collect();
+        in_their_places(&present, self.decided, is_ours, |one, other| one.r#type == other.r#type)
     }
 }
 
@@ -178,9 +201,10 @@ pub(crate) fn of_class(
 ) -> Option<GatewayClassStatus> {
     let present = class.status.as_deref().cloned().unwrap_or_default();
     let mut conditions = Conditions::new(&present.conditions, class.metadata.generation, now);
-    match &class.spec.parameters_ref {
-        None => conditions.push("Accepted", true, "Accepted", ""),
-        Some(_) => conditions.push(
+    match (Refusal::unreadable(&class.metadata, "Unsupported"), &class.spec.parameters_ref) {
+        (Err(refusal), _) => conditions.verdict("Accepted", Err(&refusal)),
+        (Ok(()), None) => conditions.push("Accepted", true, "Accepted", ""),
+        (Ok(()), Some(_)) => conditions.push(
             "Accepted",
             false,
             "InvalidParameters",
@@ -441,7 +465,7 @@ pub(crate) fn of_route(
         let before = present.parents.iter().find(|entry| is_ours(entry) && entry.parent_ref == *reference);
         let before = before.map_or(&[][..], |entry| &entry.conditions);
         let mut conditions = Conditions::new(before, state.compiled.generation, now);
-        conditions.verdict("Accepted", attachment.verdict.as_ref().map(|_| ()));
+        conditions.verdict("Accepted", attachment.accepted());
         conditions.verdict("ResolvedRefs", state.compiled.resolved.as_ref().map(|_| ()));
         decided.push(RouteParentStatus {
             conditions: conditions.finish(),

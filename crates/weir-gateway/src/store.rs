@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::api::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
     IngressClass, ListenerSet, Namespace, ObjectMeta, OpaqueSecret, ReferenceGrant, ResourceVersion,
-    SecretObject, Service, SharedText, TcpRoute, TlsRoute,
+    SecretObject, Service, SharedText, TcpRoute, TlsRoute, read_parts,
 };
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.
@@ -78,12 +78,19 @@ macro_rules! kinds {
                 match self { $(Self::$kind(object) => &object.metadata,)+ }
             }
 
-            /// Reads one of this kind.
+            /// Reads one of this kind, as far as it can be read.
             ///
             /// # Errors
-            /// When the text is not such an object.
+            /// When the text is not an object.
             pub fn from_json(kind: ObjectKind, text: &[u8]) -> Result<Self, serde_json::Error> {
-                Ok(match kind { $(ObjectKind::$kind => Self::$kind(Arc::new(serde_json::from_slice(text)?)),)+ })
+                let value = serde_json::from_slice(text)?;
+                Ok(match kind {
+                    $(ObjectKind::$kind => {
+                        let (mut object, unreadable) = read_parts::<$type>(value)?;
+                        object.metadata.unreadable = unreadable;
+                        Self::$kind(Arc::new(object))
+                    })+
+                })
             }
         }
 
@@ -144,6 +151,32 @@ kinds! {
     Ingress: Ingress ingresses,
     IngressClass: IngressClass ingress_classes,
     OpaqueSecret: OpaqueSecret opaque_secrets,
+}
+
+impl ObjectKind {
+    /// Whether an object of which a part cannot be read takes effect in a way that harms none: it is refused, or grants less. Of other kinds the
+    /// form before stays in use.
+    pub(crate) fn is_taken_in_part(self) -> bool {
+        match self {
+            Self::GatewayClass
+            | Self::Gateway
+            | Self::ListenerSet
+            | Self::HttpRoute
+            | Self::GrpcRoute
+            | Self::TlsRoute
+            | Self::TcpRoute
+            | Self::BackendTlsPolicy
+            | Self::ReferenceGrant
+            | Self::Namespace => true,
+            Self::Service
+            | Self::EndpointSlice
+            | Self::Secret
+            | Self::ConfigMap
+            | Self::Ingress
+            | Self::IngressClass
+            | Self::OpaqueSecret => false,
+        }
+    }
 }
 
 /// The objects of a namespace.

@@ -20,6 +20,8 @@ use crate::ingress::{IngressReport, IngressState};
 use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
+use crate::refusal::Refusal;
+use crate::rivals;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
@@ -99,6 +101,9 @@ impl Translator {
 
     /// Takes the latest form of an object.
     pub fn upsert(&mut self, object: &KubernetesObject) {
+        if object.metadata().unreadable.is_some() && !object.kind().is_taken_in_part() {
+            return;
+        }
         let before = self.store.upsert(object);
         if let Some(KubernetesObject::EndpointSlice(slice)) = &before {
             self.slices.remove(slice);
@@ -224,12 +229,18 @@ impl Translator {
         if pending.gateways {
             self.plans = listeners::plan(&self.store, &self.settings);
             for (key, state) in &mut self.routes {
-                let attachments = attach(&state.compiled, &self.plans, &self.store);
+                let mut attachments = attach(&state.compiled, &self.plans, &self.store);
+                for (one, before) in attachments.iter_mut().zip(&state.attachments) {
+                    one.rival.clone_from(&before.rival);
+                }
                 if attachments != state.attachments {
                     state.attachments = attachments;
                     changed_statuses.insert(key.clone());
                 }
             }
+        }
+        if pending.gateways || !pending.routes.is_empty() {
+            changed_statuses.extend(rivals::judge(&mut self.routes));
         }
         let has_ingress_changed = self.ingress.retranslate(&self.store, &self.settings);
         let has_changed = pending.gateways || !pending.routes.is_empty() || has_ingress_changed;
@@ -286,12 +297,22 @@ impl Translator {
 
     fn compile(&self, RouteKey { kind, key }: &RouteKey) -> Option<CompiledRoute> {
         let (store, settings) = (&self.store, &self.settings);
-        Some(match kind {
-            RouteKind::Http => compile::compile_http(store.http_routes.get(key)?, store, settings),
-            RouteKind::Grpc => compile::compile_grpc(store.grpc_routes.get(key)?, store, settings),
-            RouteKind::Tls => compile::compile_tls(store.tls_routes.get(key)?, store, settings),
-            RouteKind::Tcp => compile::compile_tcp(store.tcp_routes.get(key)?, store, settings),
-        })
+        macro_rules! compiled {
+            ($compile:ident of $table:ident) => {{
+                let route = store.$table.get(key)?;
+                (&route.metadata, compile::$compile(route, store, settings))
+            }};
+        }
+        let (meta, mut compiled) = match kind {
+            RouteKind::Http => compiled!(compile_http of http_routes),
+            RouteKind::Grpc => compiled!(compile_grpc of grpc_routes),
+            RouteKind::Tls => compiled!(compile_tls of tls_routes),
+            RouteKind::Tcp => compiled!(compile_tcp of tcp_routes),
+        };
+        if let Err(refusal) = Refusal::unreadable(meta, "UnsupportedValue") {
+            (compiled.rules, compiled.accepted) = (Vec::new(), Err(refusal));
+        }
+        Some(compiled)
     }
 
     fn collect_servers(&mut self, services: &BTreeSet<ObjectKey>) -> Vec<UpstreamServers> {
@@ -330,7 +351,7 @@ impl Translator {
         let mut attached: Vec<Vec<i32>> =
             self.plans.iter().map(|plan| vec![0; plan.listeners.len()]).collect();
         for attachment in self.routes.values().flat_map(|state| &state.attachments) {
-            for one in attachment.verdict.iter().flatten() {
+            for one in attachment.listeners() {
                 attached[attachment.gateway][one.listener] += 1;
             }
         }

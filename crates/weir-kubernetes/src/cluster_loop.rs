@@ -16,6 +16,7 @@ use crate::cluster_state::{ClusterState, SourceProgress};
 use crate::completed_upstreams::CompletedUpstreams;
 use crate::ingress_events::{IngressLog, events};
 use crate::status_writer::StatusMessage;
+use crate::unreadable::UnreadableObjects;
 use crate::update::{KubernetesChange, UpdateSender};
 use crate::watched::names_of;
 use crate::watching::{ObjectMessage, ObjectWatches, WatchSettings};
@@ -43,6 +44,7 @@ pub(crate) struct ClusterLoop {
     statuses: UnboundedSender<StatusMessage>,
     leads: watch::Receiver<bool>,
     ingress_log: IngressLog,
+    unreadable: UnreadableObjects,
     /// Until when changes are gathered, since one has just taken effect.
     gather_until: Option<Instant>,
     /// When Events are written again.
@@ -75,6 +77,7 @@ impl ClusterLoop {
             statuses,
             leads,
             ingress_log: IngressLog::default(),
+            unreadable: UnreadableObjects::default(),
             gather_until: None,
             events_at: Instant::now() + EVENTS_PAUSE,
             bases,
@@ -162,10 +165,12 @@ impl ClusterLoop {
         match message {
             ObjectMessage::Upsert(object) => {
                 self.progress.heard();
+                self.unreadable.note(&object);
                 self.translator.upsert(&object);
             }
             ObjectMessage::Delete(kind, key) => {
                 self.progress.heard();
+                self.unreadable.forget(kind, &key);
                 self.translator.delete(kind, &key);
             }
             ObjectMessage::Listed(watch, listed) => {

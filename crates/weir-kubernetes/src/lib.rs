@@ -16,6 +16,7 @@ mod election;
 mod status_writer;
 mod ingress_events;
 mod cluster_state;
+mod unreadable;
 mod watching;
 mod watched;
 mod backoff;

@@ -3,12 +3,13 @@
 //! What is not needed (annotations, most managed fields and labels) is passed over while an object is read, so that it takes no memory.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use kube::Resource;
 use kube::core::{DynamicResourceScope, ObjectMeta as ClientMeta};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use weir_gateway::api;
 use weir_gateway::{KubernetesObject, ObjectKind};
 
@@ -47,15 +48,16 @@ pub(crate) struct Watched<T> {
 
 impl<'de, T: WatchedKind> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = T::deserialize(deserializer)?;
+        let has_owners =
+            matches!(T::KIND, ObjectKind::Gateway | ObjectKind::ListenerSet | ObjectKind::Ingress);
+        // By a detour: an error would end the whole list, and the client of Kubernetes would write all of it into the log.
+        let parts = deserializer.deserialize_map(PartsVisitor { has_owners })?;
+        let (mut object, unreadable) = api::read_parts::<T>(parts).map_err(D::Error::custom)?;
         // Namespaces are selected by labels, and a slice has its service there.
         if !matches!(T::KIND, ObjectKind::Namespace | ObjectKind::EndpointSlice) {
             object.metadata_mut().labels.clear();
         }
-        // Others have entries that name their controller.
-        if !matches!(T::KIND, ObjectKind::Gateway | ObjectKind::ListenerSet | ObjectKind::Ingress) {
-            object.metadata_mut().status_owners = api::StatusOwners::default();
-        }
+        object.metadata_mut().unreadable = unreadable;
         let known = object.metadata();
         let meta = ClientMeta {
             name: Some(known.name.to_string()),
@@ -64,6 +66,62 @@ impl<'de, T: WatchedKind> Deserialize<'de> for Watched<T> {
             ..ClientMeta::default()
         };
         Ok(Self { meta, object })
+    }
+}
+
+/// The parts of an object. Managed fields, often half of it, are passed over unless they say who has written its status: objects of other kinds
+/// have entries that name their controller.
+struct PartsVisitor {
+    has_owners: bool,
+}
+
+impl<'de> Visitor<'de> for PartsVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let mut parts = Map::new();
+        while let Some(name) = object.next_key::<String>()? {
+            let part = match &*name {
+                "metadata" if !self.has_owners => object.next_value_seed(UnmanagedMeta)?,
+                _ => object.next_value()?,
+            };
+            parts.insert(name, part);
+        }
+        Ok(Value::Object(parts))
+    }
+}
+
+/// Metadata without managed fields.
+struct UnmanagedMeta;
+
+impl<'de> DeserializeSeed<'de> for UnmanagedMeta {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for UnmanagedMeta {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut meta: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = meta.next_key::<String>()? {
+            match &*name {
+                "managedFields" => drop(meta.next_value::<IgnoredAny>()?),
+                _ => drop(fields.insert(name, meta.next_value()?)),
+            }
+        }
+        Ok(Value::Object(fields))
     }
 }
 

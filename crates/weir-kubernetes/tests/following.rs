@@ -173,6 +173,40 @@ fn nothing_is_applied_before_every_kind_was_listed() {
     assert_eq!(report.problem, None);
 }
 
+/// Neither a list nor a watch ends with an object that cannot be read: it alone is told that, and is well when it can be.
+#[test]
+fn an_object_that_cannot_be_read_stops_no_other() {
+    let unreadable = |name: &str| {
+        let mut bad = route(name);
+        bad["spec"]["rules"][0]["retry"] = json!({ "attempts": 5_000_000_000_i64 });
+        bad
+    };
+    let is_refused = |route: &Value| {
+        let accepted = condition(&route["status"]["parents"][0]["conditions"], "Accepted");
+        accepted["status"] == "False"
+            && accepted["message"].as_str().is_some_and(|why| why.contains("spec.rules"))
+    };
+    let server = cluster();
+    server.apply("httproutes", unreadable("listed"));
+    let mut bad_slice = slice(&["10.0.0.9"]);
+    bad_slice["metadata"]["name"] = json!("app-2");
+    bad_slice["ports"][0]["port"] = json!(5_000_000_000_i64);
+    server.apply("endpointslices", bad_slice);
+    let following = follow(&server, "one");
+    let config = following.apply_until(|config| has_route(config, "one"));
+    assert!(!has_route(&config, "listed"));
+    let upstream = config.upstreams.iter().find(|it| &*it.name == "infra.app.80").expect("it is there");
+    assert_eq!(upstream.servers.len(), 1);
+    server.wait_for("httproutes", "infra", "listed", is_refused);
+    server.apply("httproutes", unreadable("one"));
+    server.apply("httproutes", route("two"));
+    following.apply_until(|config| has_route(config, "two") && !has_route(config, "one"));
+    server.wait_for("httproutes", "infra", "one", is_refused);
+    assert_eq!(following.source.state().report().problem, None);
+    server.apply("httproutes", route("one"));
+    following.apply_until(|config| has_route(config, "one"));
+}
+
 #[test]
 fn endpoints_change_servers_and_no_route() {
     let server = cluster();

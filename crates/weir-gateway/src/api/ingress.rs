@@ -228,6 +228,7 @@ impl WrittenMeta {
             labels,
             resource_version,
             status_owners,
+            unreadable: None,
         };
         (meta, annotations.unwrap_or_default())
     }

@@ -31,6 +31,9 @@ pub struct ObjectMeta {
     /// Who has written its status.
     #[serde(rename = "managedFields", skip_serializing)]
     pub status_owners: StatusOwners,
+    /// Why a part of the object cannot be read; that part has its default.
+    #[serde(skip)]
+    pub unreadable: Option<Box<str>>,
 }
 
 /// Which fields of the status of an object belong to which writer, by its managed fields. It is no part of what the object says.

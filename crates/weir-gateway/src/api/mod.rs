@@ -16,6 +16,7 @@ mod shared;
 mod ingress;
 mod kubernetes;
 mod meta;
+mod reading;
 mod shared_text;
 
 pub use backend_tls_policy::*;
@@ -31,6 +32,7 @@ pub use kubernetes::{
 };
 pub use listener_set::*;
 pub use meta::{ObjectMeta, ResourceVersion, StatusOwners};
+pub use reading::read_parts;
 pub use reference_grant::*;
 pub use shared::*;
 pub use shared_text::SharedText;

@@ -168,8 +168,10 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
         let mut plan = plan_gateway(gateway, store, settings);
         // Gateways that one process serves share its ports.
         for listener in &mut plan.listeners {
+            // One that is not accepted opens none.
             let has_it = |other: &&GatewayPlan| {
-                other.listeners.iter().any(|known| known.is_open() && known.port == listener.port)
+                other.accepted.is_ok()
+                    && other.listeners.iter().any(|known| known.is_open() && known.port == listener.port)
             };
             if let Some(other) = plans.iter().find(has_it) {
                 let message = format!(
@@ -214,6 +216,7 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewayS
 
 /// What a Gateway wants as a whole and Weir cannot do.
 fn check_gateway(gateway: &Gateway, store: &ObjectStore, settings: &GatewaySettings) -> Result<(), Refusal> {
+    Refusal::unreadable(&gateway.metadata, "Invalid")?;
     check_parameters(gateway, store, settings)
         .map_err(|message| Refusal::new("InvalidParameters", message))?;
     if !matches!(gateway.spec.default_scope.as_deref(), None | Some("None")) {

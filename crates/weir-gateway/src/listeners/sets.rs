@@ -57,7 +57,7 @@ fn check(gateway: &Gateway, set: &ListenerSet, store: &ObjectStore) -> Result<()
         _ => false,
     };
     match is_allowed {
-        true => Ok(()),
+        true => Refusal::unreadable(&set.metadata, "Invalid"),
         false => Err(Refusal::new(
             "NotAllowed",
             format!("`allowedListeners` of the Gateway does not select the namespace `{namespace}`"),

@@ -53,6 +53,48 @@ fn large_regular_expressions_are_refused_before_they_are_compiled() {
     }
 }
 
+/// A number beyond all bounds, which the definitions of some fields let pass: the object alone is refused, as far as it can be read.
+#[test]
+fn an_object_that_cannot_be_read_is_refused_alone() {
+    let huge = "5000000000";
+    for (what, object, told) in [
+        (
+            "a route",
+            format!("kind: HTTPRoute\nmetadata: {{namespace: app, name: hostile}}\nspec: {{parentRefs: [{{name: edge}}], rules: [{{retry: {{attempts: {huge}}}}}]}}\n"),
+            Some(["Accepted", "False", "UnsupportedValue"]),
+        ),
+        (
+            "a Gateway",
+            format!("kind: Gateway\nmetadata: {{namespace: app, name: hostile}}\nspec: {{gatewayClassName: weir, listeners: [{{name: one, port: {huge}, protocol: HTTP}}]}}\n"),
+            Some(["Accepted", "False", "Invalid"]),
+        ),
+        (
+            "a policy",
+            "kind: BackendTLSPolicy\nmetadata: {namespace: app, name: hostile}\nspec: {targetRefs: [{group: '', kind: Service, name: web}], validation: 1}\n".to_owned(),
+            Some(["Accepted", "False", "Invalid"]),
+        ),
+        (
+            "a Service, which stays as it was",
+            format!("kind: Service\nmetadata: {{namespace: app, name: web}}\nspec: {{ports: [{{port: {huge}}}]}}\n"),
+            None,
+        ),
+    ] {
+        let (mut translator, before) = translated(APP);
+        crate::objects::read(&object).iter().for_each(|object| translator.upsert(object));
+        let translation = translator.translate(NOW);
+        let of_it = translation.statuses.iter().filter(|update| *update.key.name == *"hostile");
+        let found: Vec<_> = of_it.flat_map(|update| conditions(&update.status)).collect();
+        match told {
+            Some(told) => assert!(found.contains(&told.map(str::to_owned).into()), "{what}: {found:?}"),
+            None => assert!(found.is_empty(), "{what}: {found:?}"),
+        }
+        if what != "a policy" {
+            let before = before.config.unwrap();
+            assert_eq!(translation.config.unwrap_or_else(|| before.clone()).listeners, before.listeners, "{what}");
+        }
+    }
+}
+
 /// What others have, with a certificate, users and a host of theirs.
 const OTHERS: &str = "---
 kind: Namespace

@@ -9,4 +9,5 @@ mod ingress;
 mod ingress_tenants;
 mod leaving;
 mod objects;
+mod precedence;
 mod rendering;
