@@ -49,6 +49,7 @@ pub(super) fn check(
         lists,
         limited_by,
         isolated_names: Vec::new(),
+        forwards_encoded_slashes: false,
         response_headers: headers.response,
         error_pages: headers.error_pages,
         routes: routes.into_iter().map(Arc::new).collect(),

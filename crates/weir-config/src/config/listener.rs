@@ -70,6 +70,9 @@ pub struct Listener {
     /// Hosts that each count as a listener of their own, the most specific first: a request on a TLS connection whose server name belongs to
     /// another one than its host is answered 421. Empty: no host does. The text has no key for it: there, listeners of one port are one.
     pub isolated_names: Vec<HostPattern>,
+    /// Whether servers get `%2F` in a path as it came although `paths.encoded_slash` has it decoded for rules, as nginx does. The text has no
+    /// key for it: a cache would store by the decoded path.
+    pub forwards_encoded_slashes: bool,
     /// Changes to the headers of responses that have no route; those of routes have them already.
     pub response_headers: HeaderChanges,
     /// Pages of failures without a route; those of routes have them already.
@@ -392,7 +395,10 @@ choice! {
 
 #[cfg(test)]
 mod tests {
+    use weir_traffic::route::RouteMatch;
+
     use super::*;
+    use crate::config::UpstreamIndex;
 
     /// The cases of the conformance suite of the Gateway API.
     #[test]
@@ -415,5 +421,20 @@ mod tests {
             let found = listener.is_misdirected(server_name.as_bytes(), host.as_bytes());
             assert_eq!(found, is_misdirected, "{host} on a connection for {server_name}");
         }
+    }
+
+    #[test]
+    fn tied_routes_are_named() {
+        let route = |name: &str, host: &str| {
+            let mut route = Route::to_upstream(name, UpstreamIndex(0));
+            let hosts = vec![HostPattern::parse(host).unwrap()];
+            route.matches = Arc::new(RouteMatch { hosts, ..RouteMatch::default() });
+            route
+        };
+        let routes = vec![route("one", "a.test"), route("two", "b.test"), route("three", "A.test.")];
+        let listener = Listener::new("web", Vec::new(), routes);
+        let tied = listener.route_table().unwrap_err();
+        let named = (&*tied.listener, &*tied.first, &*tied.second);
+        assert_eq!(named, ("web", "one", "three"));
     }
 }

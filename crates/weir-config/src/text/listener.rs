@@ -126,6 +126,7 @@ impl ListenerText {
             request_id: self.request_id.value,
             response_headers: HeaderChanges::default(),
             isolated_names: Vec::new(),
+            forwards_encoded_slashes: false,
             error_pages: Vec::new(),
             access_log: self.access_log.map_or(access_log, |own| own.value),
             routes: Vec::new(),

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_config::{
-    Access, AccessList, FixedResponse, ForwardAuth, KeyLimit, ListenAddress, Listener, ListenerTls,
-    LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route, RouteAction, RouteSettings, ShareFraction,
-    Size, SplitAction, SplitTarget, UpstreamIndex,
+    Access, AccessList, EncodedSlashAction, FixedResponse, ForwardAuth, KeyLimit, ListenAddress, Listener,
+    ListenerTls, LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route, RouteAction, RouteSettings,
+    ShareFraction, Size, SplitAction, SplitTarget, UpstreamIndex,
 };
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueMatch};
@@ -183,6 +183,9 @@ fn listener(
         Some(ip) => ListenAddress::Tcp(SocketAddr::new(ip, port)),
     };
     let mut listener = Listener::new(name, vec![address], Vec::new());
+    // As nginx: a path that a server decodes must not pass the rules for what it comes to.
+    listener.paths.encoded_slash = EncodedSlashAction::Decode;
+    listener.forwards_encoded_slashes = true;
     match certificates {
         // Clients of gRPC begin with HTTP/2 where there is no TLS to agree on it.
         None => listener.http2.prior_knowledge = PriorKnowledge::Allowed,

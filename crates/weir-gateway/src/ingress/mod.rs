@@ -3,9 +3,9 @@
 //! One Ingress is compiled when it, or an object that it refers to, changes. The hosts of all are put together anew at each change, since
 //! each Ingress may have paths of any host.
 
-mod state;
 mod check;
 mod check_together;
+mod state;
 mod page;
 
 // Listeners and routes of all Ingresses.

@@ -236,7 +236,7 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
     let path = exchange.request.normal_path(text);
     let query = exchange.request.query().map(|query| query.of(text));
     let Some(rewrite) = &route.rewrite else {
-        exchange.rewritten.extend_from_slice(path);
+        fields::write_path(&mut exchange.rewritten, &exchange.request, text, &listener.config);
         if let Some(query) = query {
             exchange.rewritten.push(b'?');
             exchange.rewritten.extend_from_slice(query);

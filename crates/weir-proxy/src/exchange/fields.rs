@@ -3,10 +3,10 @@
 //! Decided once, for every protocol: what is about framing and the connection is the matter of the stream that writes the
 //! head. Runs of fields that pass are copied as they are. Must not read or write a socket.
 
-use weir_config::{ForwardHost, HeaderChanges};
+use weir_config::{ForwardHost, HeaderChanges, Listener};
 use weir_http::{
-    BodyLength, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Method, TargetForm,
-    Version,
+    BodyLength, EncodedSlashRule, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields,
+    Method, RequestHead, TargetForm, Version, write_normal_path,
 };
 
 use weir_traffic::ServerId;
@@ -91,6 +91,14 @@ pub(super) fn is_path_apart(exchange: &Exchange) -> bool {
     let request = &exchange.request;
     request.target_form() == TargetForm::Absolute
         && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
+}
+
+/// Writes the path as servers get it, without a rewrite.
+pub(super) fn write_path(out: &mut Vec<u8>, request: &RequestHead, text: &[u8], listener: &Listener) {
+    match listener.forwards_encoded_slashes && !request.is_path_normal() {
+        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
+        false => out.extend_from_slice(request.normal_path(text)),
+    }
 }
 
 /// `OPTIONS http://host`: a question about the server, not about its root.

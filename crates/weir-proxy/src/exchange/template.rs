@@ -17,7 +17,7 @@ use weir_traffic::route::query_value;
 use super::client::Client;
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, forwarded, granted};
+use super::{Exchange, fields, forwarded, granted};
 use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
@@ -154,7 +154,7 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
             TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
             TemplateValue::Path => match self.path_rewrite {
-                None => out.extend_from_slice(request.normal_path(text)),
+                None => fields::write_path(out, request, text, &listener.config),
                 Some(rewrite) => _ = rewrite.apply(request.normal_path(text), None, out),
             },
             TemplateValue::Query => {

@@ -299,6 +299,8 @@ fn ingresses_are_served_as_by_ingress_nginx() {
         ingress("canary", "b.test", ("/", "new"), &canary),
         ingress("auth", "c.test", ("/", "app"), &auth),
         ingress("limits", "d.test", ("/", "app"), &limits),
+        ingress("closed", "e.test", ("/admin", "app"), &[("denylist-source-range", "127.0.0.0/8")]),
+        ingress("open", "e.test", ("/", "app"), &[("server-alias", "e.test., A.test.")]),
     ] {
         api.apply("ingresses", ingress);
     }
@@ -342,6 +344,15 @@ fn ingresses_are_served_as_by_ingress_nginx() {
     let statuses: Vec<u16> = (0..40).map(|_| response_to(web, "d.test", "/", "").status).collect();
     assert!(statuses.contains(&429) && statuses[0] == 200, "{statuses:?}");
     assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+
+    // Rules see a slash where the server may see one; it gets what came.
+    for target in ["/admin/x", "/admin%2fx", "/x%2F..%2fadmin", "/ADMIN/../admin"] {
+        assert_eq!(response_to(web, "e.test", target, "").status, 403, "{target}");
+    }
+    for (target, forwarded) in [("/group%2fproject?a%2fb", "/group%2Fproject?a%2fb"), ("/x/../y", "/y")] {
+        assert_eq!(response_to(web, "e.test", target, "").status, 200, "{target}");
+        assert_eq!(app.last_request().target(), forwarded);
+    }
 
     // What changes takes effect, and what is gone is not served.
     api.apply("ingresses", ingress("main", "b.test", ("/", "new"), &[]));
