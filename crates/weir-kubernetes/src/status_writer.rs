@@ -181,9 +181,12 @@ impl StatusWriter {
                 }
                 () = tokio::time::sleep_until(paused_until.unwrap_or(self.next_write)), if paused_until.is_some() => {
                     let now = Instant::now();
-                    let due = self.paused.extract_if(.., |_, (until, _)| *until <= now);
-                    for (place, (_, update)) in due {
-                        self.queue.entry(place).or_insert(update);
+                    for (place, (until, update)) in std::mem::take(&mut self.paused) {
+                        if until > now {
+                            self.paused.insert(place, (until, update));
+                        } else {
+                            self.queue.entry(place).or_insert(update);
+                        }
                     }
                 }
                 () = tokio::time::sleep_until(self.refused.retry_at), if !self.refused.statuses.is_empty() => {

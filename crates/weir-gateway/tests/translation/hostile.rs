@@ -345,7 +345,7 @@ fn a_set_of_listeners_holds_back_its_port_alone() {
         ["app.edge.8080", "app.edge.8081", "app.edge.81"]
     );
     let held = ListenerOwner::of_name("app.edge.81");
-    let refusals = Refusals { whole: None, held_back: BTreeMap::from([(held.clone(), "taken".into())]) };
+    let refusals = Refusals { whole: None, held_back: BTreeMap::from([(held, "taken".into())]) };
     assert!(translator.set_refusals(refusals));
     let statuses = translator.translate(NOW).statuses;
     let programmed = |status: &ObjectStatus| -> Vec<String> {
