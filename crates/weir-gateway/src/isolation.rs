@@ -1,9 +1,9 @@
 //! A configuration that cannot be applied for the sake of one owner: its listeners stay as they were last, and those of all others go on.
 //!
-//! One process may serve the Gateways of many tenants. What one of them writes must not keep the changes of the others from taking effect, so a
-//! refusal is told to its cause alone.
+//! One process may serve the Gateways of many tenants, and one Gateway the sets of listeners of many. What one of them writes must not keep the
+//! changes of the others from taking effect, so a refusal is told to its cause alone: one port of one Gateway.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::store::ObjectKey;
 /// What the listeners of a configuration belong to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListenerOwner {
-    /// One Gateway, with its sets of listeners.
-    Gateway(ObjectKey),
+    /// One port of a Gateway, with its own listeners there and those of its sets.
+    GatewayPort(ObjectKey, u16),
     /// All Ingresses, which share their listeners.
     Ingresses,
 }
@@ -26,10 +26,17 @@ impl ListenerOwner {
     /// The owner of a listener with this name: `NAMESPACE.GATEWAY.PORT`, where a namespace has no dot, or that of Ingresses.
     pub fn of_name(listener: &str) -> Self {
         let gateway = listener.split_once('.').and_then(|(namespace, rest)| {
-            let (name, _port) = rest.rsplit_once('.')?;
-            Some(ObjectKey::new(namespace, name))
+            let (name, port) = rest.rsplit_once('.')?;
+            Some(Self::GatewayPort(ObjectKey::new(namespace, name), port.parse().ok()?))
         });
-        gateway.map_or(Self::Ingresses, Self::Gateway)
+        gateway.unwrap_or(Self::Ingresses)
+    }
+
+    fn gateway(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::GatewayPort(gateway, _) => Some(gateway),
+            Self::Ingresses => None,
+        }
     }
 
     fn of(listener: &Listener) -> Self {
@@ -40,7 +47,7 @@ impl ListenerOwner {
 impl fmt::Display for ListenerOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gateway(key) => write!(f, "Gateway {key}"),
+            Self::GatewayPort(key, port) => write!(f, "Gateway {key}, port {port}"),
             Self::Ingresses => f.write_str("Ingresses"),
         }
     }
@@ -56,9 +63,9 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// That of a Gateway.
-    pub(crate) fn of_gateway(&self, gateway: &ObjectKey) -> Option<&str> {
-        let own = || self.held_back.get(&ListenerOwner::Gateway(gateway.clone()));
+    /// That of a port of a Gateway.
+    pub(crate) fn of_port(&self, gateway: &ObjectKey, port: u16) -> Option<&str> {
+        let own = || self.held_back.get(&ListenerOwner::GatewayPort(gateway.clone(), port));
         match &self.whole {
             Some(whole) => Some(whole),
             None if self.held_back.is_empty() => None,
@@ -94,14 +101,30 @@ pub fn has_same_listeners(owner: &ListenerOwner, one: &Config, other: &Config) -
 /// A configuration in which the listeners of some owners are those of the last one; without a last one, they have none.
 ///
 /// The upstreams keep their places; behind them are those that only the last configuration has. An upstream of both is the new one, since it
-/// belongs to a Service and not to the owner that is held back.
-pub fn hold_back(config: &Config, last: Option<&Config>, is_held: impl Fn(&ListenerOwner) -> bool) -> Config {
+/// belongs to a Service and not to the owner that is held back. While a new port of a Gateway is held back, ports that it gives up stay: it may
+/// have moved. A port `of_sets`, which has listeners of sets alone, keeps none of others.
+pub fn hold_back(
+    config: &Config,
+    last: Option<&Config>,
+    of_sets: &BTreeSet<Box<str>>,
+    is_held: impl Fn(&ListenerOwner) -> bool,
+) -> Config {
     let is_held = |listener: &Listener| is_held(&ListenerOwner::of(listener));
     let mut made = config.clone();
     made.listeners.retain(|listener| !is_held(listener));
     let Some(last) = last else { return made };
     let mut places = UpstreamPlaces::new(std::mem::take(&mut made.upstreams), &last.upstreams);
-    for listener in last.listeners.iter().filter(|listener| is_held(listener)) {
+    let has = |config: &Config, name: &str| config.listeners.iter().any(|known| *known.name == *name);
+    let moving: Vec<ListenerOwner> = (config.listeners.iter())
+        .filter(|new| is_held(new) && !of_sets.contains(&new.name) && !has(last, &new.name))
+        .map(|new| ListenerOwner::of(new))
+        .collect();
+    let stays = |listener: &Listener| {
+        let owner = ListenerOwner::of(listener);
+        let moves = || owner.gateway().is_some() && moving.iter().any(|one| one.gateway() == owner.gateway());
+        is_held(listener) || moves() && !has(config, &listener.name)
+    };
+    for listener in last.listeners.iter().filter(|listener| stays(listener)) {
         made.listeners.push(places.moved_listener(listener));
         if ListenerOwner::of(listener) == ListenerOwner::Ingresses {
             made.lists.clone_from(&last.lists);

@@ -13,8 +13,8 @@ mod withdrawal;
 mod status;
 
 // Listeners, routes and upstreams of a configuration.
-mod assembly;
 mod rivals;
+mod assembly;
 mod attachment;
 mod listeners;
 

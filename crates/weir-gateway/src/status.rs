@@ -264,9 +264,10 @@ pub(crate) fn of_gateway(
         .filter(|address| wanted.is_empty() || wanted.contains(&&*address.value))
         .cloned()
         .collect();
+    let refusal = refusal_of((plan, None), settings);
     if !plan.listeners.iter().any(is_open) {
         conditions.push("Programmed", false, "Invalid", "no listener is open");
-    } else if let Some(refusal) = settings.refusals.of_gateway(&plan.key) {
+    } else if let Some(refusal) = refusal {
         conditions.push("Programmed", false, "Pending", &not_applied(refusal));
     } else if let Some(unusable) = unusable {
         conditions.push(
@@ -301,12 +302,12 @@ fn of_listeners(
     settings: &GatewaySettings,
     (generation, now): (Option<i64>, &str),
 ) -> Box<[GatewayStatusListener]> {
-    let refused = settings.refusals.of_gateway(&plan.key);
     let status = |(place, listener): (usize, &GatewayListenerPlan)| {
         let before = present.iter().find(|known| known.name == listener.name);
         let before = before.map_or(&[][..], |known| &known.conditions);
         let is_open = plan.accepted.is_ok() && listener.is_open();
         let conditions = Conditions::new(before, generation, now);
+        let refused = settings.refusals.of_port(&plan.key, listener.port);
         of_listener(listener, attached[place], is_open, refused, conditions)
     };
     plan.listeners_of(set).map(status).collect()
@@ -352,7 +353,7 @@ pub(crate) fn of_listener_set(
                 true => conditions.push("Accepted", true, "Accepted", ""),
                 false => conditions.push("Accepted", true, "ListenersNotValid", message),
             }
-            if let Some(refusal) = settings.refusals.of_gateway(&plan.key) {
+            if let Some(refusal) = refusal_of((plan, Some(place)), settings) {
                 conditions.push("Programmed", false, "Pending", &not_applied(refusal));
             } else if addresses.is_empty() {
                 conditions.push("Programmed", false, "ParentNotProgrammed", "no address is known yet");
@@ -365,6 +366,16 @@ pub(crate) fn of_listener_set(
         of_listeners((plan, Some(place)), attached, &present.listeners, settings, (generation, now));
     let status = ListenerSetStatus { conditions: conditions.finish(), listeners };
     (status != present).then_some(status)
+}
+
+/// Why one of the listeners of a Gateway itself, or of one of its sets, is not applied.
+fn refusal_of<'a>(
+    (plan, set): (&GatewayPlan, Option<usize>),
+    settings: &'a GatewaySettings,
+) -> Option<&'a str> {
+    let mut open = plan.listeners_of(set).filter(|(_, listener)| listener.is_open());
+    let whole = settings.refusals.whole.as_deref();
+    whole.or_else(|| open.find_map(|(_, listener)| settings.refusals.of_port(&plan.key, listener.port)))
 }
 
 fn not_applied(refusal: &str) -> String {

@@ -152,6 +152,11 @@ impl Translator {
         self.ingress.renew_reports();
     }
 
+    /// The names of listeners of the last configuration that belong to sets of Gateways alone.
+    pub fn listeners_of_sets(&self) -> BTreeSet<Box<str>> {
+        listeners::names_of_sets(&self.plans)
+    }
+
     /// Says what of the last translation could not be applied, and why. Whether that is new: then statuses that were returned with it are
     /// outdated, and the next translation has others.
     pub fn set_refusals(&mut self, refusals: Refusals) -> bool {

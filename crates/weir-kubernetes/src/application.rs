@@ -1,6 +1,7 @@
 //! Has a configuration applied; where that fails, all of it that can be: what one owner of listeners has written holds back only that owner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use crate::update::{ChangeRefusal, KubernetesChange, UpdateSender};
 /// When what was refused is tried again: a port may be free by then.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
+/// How many owners that are held back are tried again at a time: each costs the application of a configuration.
+const RETRIES_MAX: usize = 8;
+
 /// What was applied, and what was not.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigApplication {
@@ -21,7 +25,11 @@ pub(crate) struct ConfigApplication {
     in_use: Option<Config>,
     /// What was declared last; forgotten when what is beside its listeners and upstreams changes.
     declared: Option<Config>,
+    /// The listeners of it that belong to sets of Gateways alone.
+    of_sets: BTreeSet<Box<str>>,
     refusals: Refusals,
+    /// The last one that was tried again.
+    retried: Option<ListenerOwner>,
     /// When it is tried again, if some of it was refused.
     retry_at: Option<Instant>,
 }
@@ -53,10 +61,11 @@ impl ConfigApplication {
     /// Has it applied as far as that can be; what is refused, and why. `None`: there is no owner of the proxy any more.
     pub(crate) async fn apply(
         &mut self,
-        declared: Config,
+        (declared, of_sets): (Config, BTreeSet<Box<str>>),
         servers: &mut CompletedUpstreams,
         updates: &UpdateSender,
     ) -> Option<Refusals> {
+        self.of_sets = of_sets;
         let mut held = self.still_held(&declared);
         let whole = loop {
             let Err(refusal) = self.attempt(&declared, &held, servers, updates).await? else { break None };
@@ -89,13 +98,20 @@ impl ConfigApplication {
         Some(self.refusals.clone())
     }
 
-    /// Owners that were held back and declare the same as then: they are not tried with every change of others.
-    fn still_held(&self, declared: &Config) -> Held {
-        let (Some(before), Some(_later)) = (&self.declared, self.retry_at) else { return Held::new() };
+    /// Owners that were held back and declare the same as then: they are not tried with every change of others, and some of them when it is time.
+    fn still_held(&mut self, declared: &Config) -> Held {
+        let Some(before) = &self.declared else { return Held::new() };
         let held = self.refusals.held_back.iter();
-        held.filter(|(owner, _)| has_same_listeners(owner, before, declared))
+        let mut held: Held = held
+            .filter(|(owner, _)| has_same_listeners(owner, before, declared))
             .map(|(owner, why)| (owner.clone(), why.clone()))
-            .collect()
+            .collect();
+        if self.retry_at.is_none() {
+            let retried = next_retries(&held, self.retried.as_ref());
+            retried.iter().for_each(|owner| drop(held.remove(owner)));
+            self.retried = retried.last().cloned();
+        }
+        held
     }
 
     /// Applies what is left when some are held back. A configuration that is in use already is not applied again.
@@ -108,7 +124,9 @@ impl ConfigApplication {
     ) -> Option<Result<(), ChangeRefusal>> {
         let left = match held.is_empty() {
             true => declared.clone(),
-            false => hold_back(declared, self.in_use.as_ref(), |owner| held.contains_key(owner)),
+            false => {
+                hold_back(declared, self.in_use.as_ref(), &self.of_sets, |owner| held.contains_key(owner))
+            }
         };
         let is_in_use = self.in_use.as_ref().is_some_and(|known| are_same(known, &left));
         if is_in_use && !held.is_empty() && self.declared.is_some() {
@@ -170,4 +188,35 @@ fn are_same(one: &Config, other: &Config) -> bool {
 
 fn are_all_same<T>(some: &[Arc<T>], others: &[Arc<T>]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other))
+}
+
+/// Those that are tried next, in turn.
+fn next_retries(held: &Held, last: Option<&ListenerOwner>) -> Vec<ListenerOwner> {
+    let behind = last.map_or(Bound::Unbounded, Bound::Excluded);
+    let later = held.range((behind, Bound::Unbounded));
+    let all = later.chain(held).map(|(owner, _)| owner.clone());
+    all.take(RETRIES_MAX.min(held.len())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_are_held_back_are_tried_in_turn() {
+        let owners: Vec<_> = (1..=20).map(|port| ListenerOwner::of_name(&format!("a.b.{port}"))).collect();
+        let held: Held = owners.iter().map(|owner| (owner.clone(), "taken".into())).collect();
+        let mut last = None;
+        let mut tried = Vec::new();
+        for _ in 0..5 {
+            let next = next_retries(&held, last.as_ref());
+            assert_eq!(next.len(), RETRIES_MAX);
+            last = next.last().cloned();
+            tried.extend(next);
+        }
+        assert_eq!(tried, [&owners[..], &owners[..]].concat());
+        let few: Held = held.into_iter().take(2).collect();
+        assert_eq!(next_retries(&few, owners.first()), [owners[1].clone(), owners[0].clone()]);
+        assert!(next_retries(&Held::new(), None).is_empty());
+    }
 }

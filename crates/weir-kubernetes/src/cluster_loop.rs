@@ -215,7 +215,8 @@ impl ClusterLoop {
         let mut are_outdated = false;
         match self.applying.next(config) {
             Some(config) => {
-                let refusals = self.applying.apply(config, &mut self.servers, &self.updates).await?;
+                let declared = (config, self.translator.listeners_of_sets());
+                let refusals = self.applying.apply(declared, &mut self.servers, &self.updates).await?;
                 self.has_taken_effect(began);
                 self.progress.applied(&refusals);
                 are_outdated = self.translator.set_refusals(refusals);

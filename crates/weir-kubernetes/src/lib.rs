@@ -14,6 +14,7 @@ mod completed_upstreams;
 mod update;
 mod election;
 mod status_writer;
+mod status_fights;
 mod ingress_events;
 mod cluster_state;
 mod unreadable;

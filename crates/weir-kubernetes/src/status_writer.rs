@@ -21,6 +21,7 @@ use weir_tasks::RestartPauses;
 
 use crate::backoff::WatchBackoff;
 use crate::ingress_events::IngressEvent;
+use crate::status_fights::StatusFights;
 use crate::watched::names_of;
 
 /// Writes that are under way at once.
@@ -59,8 +60,12 @@ type StatusQueue = BTreeMap<(ObjectKind, ObjectKey), StatusUpdate>;
 
 /// How a write went.
 enum WriteOutcome {
-    /// Nothing is to be done any more.
-    Done,
+    /// The object has it.
+    Written(StatusUpdate),
+    /// The object has changed or is gone: a watch says so.
+    Moot(StatusUpdate),
+    /// An Event, written or not.
+    Told,
     /// The API server did not answer, or is busy.
     Later(StatusUpdate, String),
     /// The API server does not permit or take it.
@@ -73,20 +78,23 @@ enum WriteOutcome {
 #[derive(Debug)]
 struct RefusedStatuses {
     statuses: StatusQueue,
-    told: BTreeSet<ObjectKind>,
+    /// All that were refused when they were tried last, also those that are tried just now.
+    places: BTreeSet<(ObjectKind, ObjectKey)>,
     retry_at: Instant,
 }
 
 impl Default for RefusedStatuses {
     fn default() -> Self {
-        Self { statuses: StatusQueue::new(), told: BTreeSet::new(), retry_at: Instant::now() }
+        Self { statuses: StatusQueue::new(), places: BTreeSet::new(), retry_at: Instant::now() }
     }
 }
 
 impl RefusedStatuses {
     fn take(&mut self, update: StatusUpdate, why: &str) {
         let [_, _, kind, plural] = names_of(update.kind);
-        if self.told.insert(update.kind) {
+        let is_told = self.places.iter().any(|(kind, _)| *kind == update.kind);
+        self.places.insert((update.kind, update.key.clone()));
+        if !is_told {
             tracing::error!(
                 kind,
                 object = %update.key,
@@ -115,6 +123,9 @@ pub(crate) struct StatusWriter {
     writes: JoinSet<WriteOutcome>,
     backoff: WatchBackoff,
     refused: RefusedStatuses,
+    fights: StatusFights,
+    /// Statuses that wait since others change them again and again, and until when.
+    paused: BTreeMap<(ObjectKind, ObjectKey), (Instant, StatusUpdate)>,
     next_write: Instant,
     pauses: RestartPauses,
 }
@@ -129,6 +140,8 @@ impl StatusWriter {
             writes: JoinSet::new(),
             backoff: WatchBackoff::default(),
             refused: RefusedStatuses::default(),
+            fights: StatusFights::default(),
+            paused: BTreeMap::new(),
             next_write: Instant::now(),
             pauses: RestartPauses::default(),
         }
@@ -142,6 +155,7 @@ impl StatusWriter {
 
     async fn run(&mut self) {
         loop {
+            let paused_until = self.paused.values().map(|(until, _)| *until).min();
             let has_work = !(self.queue.is_empty() && self.events.is_empty());
             tokio::select! {
                 biased;
@@ -155,11 +169,24 @@ impl StatusWriter {
                 },
                 () = tokio::time::sleep_until(self.next_write), if has_work && self.writes.len() < WRITES_MAX => {
                     self.next_write = self.next_write.max(Instant::now() - WRITE_DELAY_MAX) + WRITE_PAUSE;
-                    if let Some((_, update)) = self.queue.pop_first() {
-                        self.refused.statuses.remove(&(update.kind, update.key.clone()));
-                        self.writes.spawn(write(self.client.clone(), update));
+                    if let Some((place, update)) = self.queue.pop_first() {
+                        self.refused.statuses.remove(&place);
+                        match self.fights.pause(&update, Instant::now()) {
+                            Some(until) => drop(self.paused.insert(place, (until, update))),
+                            None => drop(self.writes.spawn(write(self.client.clone(), update))),
+                        }
                     } else if let Some(event) = self.events.pop_front() {
                         self.writes.spawn(tell(self.client.clone(), event));
+                    }
+                }
+                () = tokio::time::sleep_until(paused_until.unwrap_or(self.next_write)), if paused_until.is_some() => {
+                    let now = Instant::now();
+                    for (place, (until, update)) in std::mem::take(&mut self.paused) {
+                        if until > now {
+                            self.paused.insert(place, (until, update));
+                        } else {
+                            self.queue.entry(place).or_insert(update);
+                        }
                     }
                 }
                 () = tokio::time::sleep_until(self.refused.retry_at), if !self.refused.statuses.is_empty() => {
@@ -174,6 +201,9 @@ impl StatusWriter {
     fn take(&mut self, message: StatusMessage) {
         match message {
             StatusMessage::Write(updates) => {
+                updates
+                    .iter()
+                    .for_each(|update| drop(self.paused.remove(&(update.kind, update.key.clone()))));
                 self.queue
                     .extend(updates.into_iter().map(|update| ((update.kind, update.key.clone()), update)));
             }
@@ -184,6 +214,8 @@ impl StatusWriter {
             StatusMessage::Forget => {
                 self.queue.clear();
                 self.refused.statuses.clear();
+                self.refused.places.clear();
+                self.paused.clear();
                 self.events.clear();
             }
         }
@@ -201,12 +233,16 @@ impl StatusWriter {
                 let pause = weir_tasks::note_restart(WRITE_TASK, &mut self.pauses);
                 self.refused.put_off(update, pause);
             }
-            WriteOutcome::Done => {
+            WriteOutcome::Written(update) => {
                 self.backoff = WatchBackoff::default();
-                if self.refused.statuses.is_empty() {
-                    self.refused.told.clear();
-                }
+                self.fights.note(&update, Instant::now());
+                self.refused.places.remove(&(update.kind, update.key));
             }
+            WriteOutcome::Moot(update) => {
+                self.backoff = WatchBackoff::default();
+                self.refused.places.remove(&(update.kind, update.key));
+            }
+            WriteOutcome::Told => self.backoff = WatchBackoff::default(),
         }
     }
 }
@@ -225,15 +261,14 @@ async fn tell(client: Client, event: IngressEvent) -> WriteOutcome {
     if let Err(error) = api.patch(&event.key.name, &parameters, &Patch::Apply(&event.body)).await {
         tracing::warn!(event = %event.key, why = %error, "an Event about an Ingress could not be written: does the role of Weir permit `create` and `patch` of `events`?");
     }
-    WriteOutcome::Done
+    WriteOutcome::Told
 }
 
 async fn write(client: Client, update: StatusUpdate) -> WriteOutcome {
     let attempt = AssertUnwindSafe(attempt(client, &update)).catch_unwind().await;
     match attempt {
-        Ok(Ok(_)) => WriteOutcome::Done,
-        // It has changed, or is gone: a watch says so.
-        Ok(Err(ClientError::Api(status))) if matches!(status.code, 404 | 409) => WriteOutcome::Done,
+        Ok(Ok(_)) => WriteOutcome::Written(update),
+        Ok(Err(ClientError::Api(status))) if matches!(status.code, 404 | 409) => WriteOutcome::Moot(update),
         Ok(Err(ClientError::Api(status))) if matches!(status.code, 400..=428 | 430..=499) => {
             WriteOutcome::Refused(update, status.message)
         }

@@ -327,7 +327,7 @@ fn a_configuration_that_is_refused_is_not_programmed() {
     });
     let report = following.source.state().report();
     let held: Vec<_> = report.held_back.iter().map(|(owner, why)| (&**owner, &**why)).collect();
-    assert_eq!((held, report.refusal), (vec![("Gateway infra/web", "port 8000 is taken")], None));
+    assert_eq!((held, report.refusal), (vec![("Gateway infra/web, port 8000", "port 8000 is taken")], None));
     // It is tried again by itself.
     following.apply_until(|config| !config.listeners.is_empty());
     server.wait_for("gateways", "infra", "web", is_programmed);
@@ -388,7 +388,7 @@ fn a_gateway_that_is_refused_holds_back_no_other() {
         let config = apply_until(&|config| has_route(config, "more"));
         assert!(has_listener(&config, "infra.other.8001"), "{names_cause}");
         following.wait_for_report(
-            |report| matches!(&report.held_back[..], [(owner, _)] if **owner == *"Gateway infra/other"),
+            |report| matches!(&report.held_back[..], [(owner, _)] if **owner == *"Gateway infra/other, port 8002"),
         );
         // While it is held back, others go on without being tried twice.
         server.apply("httproutes", route("last"));

@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
-use crate::kubernetes::{LeaseChoice, parse_lease};
+use crate::kubernetes::{LeaseChoice, parse_controller, parse_lease};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,7 @@ pub(crate) struct ControllerArguments {
     #[arg(long, value_name = "NAME")]
     image_pull_secret: Vec<String>,
     /// GatewayClasses with this `controllerName` are served.
-    #[arg(long, value_name = "NAME", default_value = "weir.dev/gateway")]
+    #[arg(long, value_name = "NAME", default_value = "weir.dev/gateway", value_parser = parse_controller)]
     controller_name: String,
     /// The ClusterRole that the account of a Gateway has in its own namespace: Secrets and Leases.
     #[arg(long, value_name = "NAME", default_value = "weir-gateway-namespace")]

@@ -5,6 +5,7 @@ mod tls;
 mod sets;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -409,6 +410,22 @@ pub(crate) fn passes_tls(plans: &[&GatewayListenerPlan], host: &str) -> bool {
     is_mixed && owner.is_some_and(|plan| plan.role == Some(ListenerRole::TlsPassthrough))
 }
 
+/// The name of the listener of Weir for a port of a Gateway.
+fn listener_name(gateway: &ObjectKey, port: u16) -> String {
+    format!("{}.{}.{port}", gateway.namespace, gateway.name)
+}
+
+/// The names of the listeners of Weir for ports of which Gateways themselves have none.
+pub(crate) fn names_of_sets(plans: &[GatewayPlan]) -> BTreeSet<Box<str>> {
+    let mut names = BTreeSet::new();
+    for plan in plans {
+        let own: BTreeSet<u16> = plan.listeners_of(None).map(|(_, listener)| listener.port).collect();
+        let of_sets = plan.listeners.iter().map(|listener| listener.port).filter(|port| !own.contains(port));
+        names.extend(of_sets.map(|port| listener_name(&plan.key, port).into()));
+    }
+    names
+}
+
 /// The listener of Weir for some of a Gateway, all of one port; without routes yet.
 pub(crate) fn listener(
     gateway: &ObjectKey,
@@ -421,7 +438,7 @@ pub(crate) fn listener(
         None => ListenAddress::AllTcp { port: first.port },
         Some(ip) => ListenAddress::Tcp(SocketAddr::new(ip, first.port)),
     };
-    let name = format!("{}.{}.{}", gateway.namespace, gateway.name, first.port);
+    let name = listener_name(gateway, first.port);
     let mut listener = Listener::new(&name, vec![address], Vec::new());
     if !role.is_http() {
         listener.protocol = ListenerProtocol::Tcp;

@@ -1,6 +1,8 @@
 //! What a tenant writes to hurt others is refused by the status of its object, and nothing else changes.
 
-use weir_gateway::{KubernetesObject, ListenerOwner, ObjectKind, ObjectStatus, hold_back};
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_gateway::{KubernetesObject, ListenerOwner, ObjectKind, ObjectStatus, Refusals, hold_back};
 
 use crate::objects::{NOW, translated};
 
@@ -301,17 +303,75 @@ fn what_is_held_back_goes_where_it_went() {
     };
     let (one, two) = ("app.one.x.80", "app.two.x.81");
     for held in ["one.x", "two.x"] {
-        let held = ListenerOwner::Gateway(weir_gateway::ObjectKey::new("app", held));
-        assert_eq!(ListenerOwner::of_name(if held.to_string().contains("one") { one } else { two }), held);
-        let made = hold_back(&after, Some(&before), |owner| *owner == held);
+        let port = if held == "one.x" { 80 } else { 81 };
+        let held = ListenerOwner::GatewayPort(weir_gateway::ObjectKey::new("app", held), port);
+        assert_eq!(ListenerOwner::of_name(if port == 80 { one } else { two }), held);
+        let made = hold_back(&after, Some(&before), &BTreeSet::new(), |owner| *owner == held);
         assert_eq!(leads(&made, two), ["app.of-two.80"], "{held}");
-        let of_one: &[&str] = if held.to_string().contains("one") { &["app.of-one.80"] } else { &[] };
+        let of_one: &[&str] = if port == 80 { &["app.of-one.80"] } else { &[] };
         assert_eq!(leads(&made, one), of_one, "{held}");
     }
     // One that was never applied has no listeners.
     let held = ListenerOwner::of_name(one);
-    let made = hold_back(&after, None, |owner| *owner == held);
+    let made = hold_back(&after, None, &BTreeSet::new(), |owner| *owner == held);
     assert_eq!(made.listeners.len(), 1);
     assert_eq!(leads(&made, two), ["app.of-two.80"]);
     assert_eq!(ListenerOwner::of_name("ingress-https"), ListenerOwner::Ingresses);
+}
+
+/// A set of listeners with a port that cannot be had, on a Gateway with one of its own and another set: that port alone is held back.
+#[test]
+fn a_set_of_listeners_holds_back_its_port_alone() {
+    let set = |namespace: &str, name: &str, ports: &[u16]| {
+        let listeners = ports.iter().map(|port| format!("{{name: p{port}, port: {port}, protocol: HTTP}}"));
+        let listeners = listeners.collect::<Vec<_>>().join(", ");
+        format!(
+            "kind: ListenerSet\nmetadata: {{namespace: {namespace}, name: {name}}}\n\
+             spec: {{parentRef: {{name: edge, namespace: app}}, listeners: [{listeners}]}}\n"
+        )
+    };
+    let app =
+        APP.replace("{gatewayClassName", "{allowedListeners: {namespaces: {from: All}}, gatewayClassName");
+    let (good, bad) = (set("app", "good", &[8080]), set("evil", "bad", &[81, 8081]));
+    let (mut translator, before) = translated(&format!("{app}---\n{good}---\n{bad}"));
+    let before = before.config.unwrap();
+    let names = |config: &weir_config::Config| -> Vec<String> {
+        config.listeners.iter().map(|listener| listener.name.to_string()).collect()
+    };
+    assert_eq!(names(&before), ["app.edge.80", "app.edge.8080", "app.edge.8081", "app.edge.81"]);
+    let of_sets = translator.listeners_of_sets();
+    assert_eq!(
+        of_sets.iter().map(|name| &**name).collect::<Vec<_>>(),
+        ["app.edge.8080", "app.edge.8081", "app.edge.81"]
+    );
+    let held = ListenerOwner::of_name("app.edge.81");
+    let refusals = Refusals { whole: None, held_back: BTreeMap::from([(held, "taken".into())]) };
+    assert!(translator.set_refusals(refusals));
+    let statuses = translator.translate(NOW).statuses;
+    let programmed = |status: &ObjectStatus| -> Vec<String> {
+        let all = conditions(status).into_iter().filter(|(kind, ..)| kind == "Programmed");
+        all.map(|(_, status, reason)| format!("{status} {reason}")).collect()
+    };
+    let pending = "False Pending";
+    for (name, wanted) in [
+        ("edge", &["True Programmed"; 2][..]),
+        ("good", &["True Programmed"; 2]),
+        ("bad", &[pending, pending, "True Programmed"]),
+    ] {
+        let update = statuses.iter().find(|update| *update.key.name == *name).unwrap();
+        assert_eq!(programmed(&update.status), wanted, "{name}");
+    }
+    // The Gateway gives up its port for another one. As long as that cannot be had, the port of before stays; a port of a set keeps none.
+    let edge = app.split("\n---\n").nth(1).unwrap().replace("port: 80,", "port: 82,");
+    crate::objects::read(&edge).iter().for_each(|object| translator.upsert(object));
+    let after = translator.translate(NOW).config.unwrap();
+    for (held, stays) in [("app.edge.82", true), ("app.edge.81", false)] {
+        let last = hold_back(&before, None, &of_sets, |owner| *owner == ListenerOwner::of_name(held));
+        let made = hold_back(&after, Some(&last), &translator.listeners_of_sets(), |owner| {
+            *owner == ListenerOwner::of_name(held)
+        });
+        let made = names(&made);
+        assert_eq!(made.contains(&"app.edge.80".to_owned()), stays, "{held}: {made:?}");
+        assert!(!made.contains(&held.to_owned()), "{made:?}");
+    }
 }

@@ -16,6 +16,7 @@ pub(crate) struct AbsentRoutes(Infallible);
 impl AbsentRoutes {
     /// Nothing without `--kubernetes`, else an error.
     pub(crate) fn prepare(arguments: &KubernetesArguments) -> Result<Option<Self>, CommandError> {
+        arguments.check()?;
         match arguments.kubernetes {
             None => Ok(None),
             Some(_) => Err(CommandError::without_feature("`--kubernetes`", KUBERNETES)),

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::error::CommandError;
+
 #[cfg(not(feature = "kubernetes"))]
 pub(crate) use left_out::AbsentRoutes as KubernetesRoutes;
 #[cfg(feature = "kubernetes")]
@@ -45,21 +47,22 @@ pub(crate) struct KubernetesArguments {
         long,
         value_name = "NAME",
         default_value = "weir.dev/gateway",
+        value_parser = parse_controller,
         requires = "kubernetes",
         help_heading = "Kubernetes"
     )]
     pub(crate) controller_name: String,
     /// Watch this namespace only. Can be given several times.
-    #[arg(long, value_name = "NAMESPACE", requires = "kubernetes", help_heading = "Kubernetes")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace, requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) watch_namespace: Vec<String>,
     /// An address or name by which clients reach the Gateways, for their status. Can be given several times.
-    #[arg(long, value_name = "ADDRESS", requires = "kubernetes", help_heading = "Kubernetes")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address, requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) gateway_address: Vec<String>,
     /// The Service in front of this process: its addresses are those of the Gateways, for their status.
     #[arg(long, value_name = "NAMESPACE/SERVICE", requires = "kubernetes", value_parser = parse_key, help_heading = "Kubernetes")]
     pub(crate) publish_service: Option<(String, String)>,
     /// Read Secrets of this namespace only. Can be given several times.
-    #[arg(long, value_name = "NAMESPACE", requires = "kubernetes", help_heading = "Kubernetes")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace, requires = "kubernetes", help_heading = "Kubernetes")]
     pub(crate) secrets_namespace: Vec<String>,
     /// The address at which the listeners of Gateways accept connections; without it, all of the machine.
     #[arg(long, value_name = "IP", requires = "kubernetes", help_heading = "Kubernetes")]
@@ -69,6 +72,7 @@ pub(crate) struct KubernetesArguments {
         long,
         value_name = "NAME",
         default_value = "weir.dev/ingress",
+        value_parser = parse_ingress_controller,
         requires = "kubernetes",
         help_heading = "Kubernetes"
     )]
@@ -86,6 +90,41 @@ pub(crate) struct KubernetesArguments {
     #[arg(long, value_name = "NAMESPACE/NAME", requires = "kubernetes", value_parser = parse_lease, help_heading = "Kubernetes")]
     pub(crate) lease: Option<LeaseChoice>,
 }
+
+impl KubernetesArguments {
+    /// What the options together cannot mean, and what to do.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        let refused =
+            |what: String, help: &str| Err(CommandError::Usage { what, help: Some(help.to_owned()) });
+        let has_ingresses = match &self.kubernetes {
+            None => return Ok(()),
+            Some(ServedObjects::Ingresses) if self.ingress_controller == NO_CONTROLLER => {
+                let what = "`--kubernetes=ingress` with `--ingress-controller off` serves nothing";
+                let help = "name the controller of the IngressClasses, or leave the option out";
+                return refused(what.to_owned(), help);
+            }
+            Some(ServedObjects::Gateway(namespace, _)) => {
+                if !(self.watch_namespace.is_empty() || self.watch_namespace.contains(namespace)) {
+                    let what = format!(
+                        "`--watch-namespace` leaves out `{namespace}`, where the Gateway of `--kubernetes` is"
+                    );
+                    return refused(what, "add `--watch-namespace` for the namespace of the Gateway");
+                }
+                false
+            }
+            Some(ServedObjects::All | ServedObjects::Ingresses) => self.ingress_controller != NO_CONTROLLER,
+        };
+        if has_ingresses && self.ingress_http_port == self.ingress_https_port {
+            let port = self.ingress_http_port;
+            let what = format!("`--ingress-http-port` and `--ingress-https-port` are both {port}");
+            return refused(what, "give each a port of its own");
+        }
+        Ok(())
+    }
+}
+
+/// Stands for no controller of Ingresses.
+const NO_CONTROLLER: &str = "off";
 
 /// What is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +161,53 @@ pub(crate) fn parse_lease(text: &str) -> Result<LeaseChoice, String> {
     parse_key(text).map(|(namespace, name)| LeaseChoice::At(namespace, name))
 }
 
+/// The name of a controller as classes have it: a domain and a path.
+pub(crate) fn parse_controller(text: &str) -> Result<String, String> {
+    let is_name = |(domain, path): (&str, &str)| {
+        is_dns_name(domain) && !path.is_empty() && path.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    match text.split_once('/').filter(|parts| is_name(*parts)) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("it must be a domain and a path, such as `weir.dev/gateway`".to_owned()),
+    }
+}
+
+fn parse_ingress_controller(text: &str) -> Result<String, String> {
+    match text {
+        NO_CONTROLLER => Ok(text.to_owned()),
+        text => parse_controller(text),
+    }
+}
+
+fn parse_namespace(text: &str) -> Result<String, String> {
+    match is_dns_name(text) && text.len() <= 63 && !text.contains('.') {
+        true => Ok(text.to_owned()),
+        false => Err("it must be the name of a namespace, such as `default`".to_owned()),
+    }
+}
+
+/// An address or a name as the status of a Gateway can have it.
+fn parse_address(text: &str) -> Result<String, String> {
+    // What has digits and dots alone is an address, or a mistake.
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match text.parse::<IpAddr>().is_ok() || is_dns_name(text) && !is_number {
+        true => Ok(text.to_owned()),
+        false => Err("it must be an IP address or a name in lower case, without a port".to_owned()),
+    }
+}
+
+/// Whether it is a name of DNS in lower case.
+fn is_dns_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        (1..=63).contains(&label.len())
+            && label.bytes().all(is_allowed)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 fn parse_key(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
         let is_allowed =
@@ -138,6 +224,8 @@ fn parse_key(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches as _;
+
     use super::*;
 
     #[test]
@@ -151,5 +239,44 @@ mod tests {
         }
         assert_eq!(parse_lease("off"), Ok(LeaseChoice::Off));
         assert_eq!(parse_lease("infra/weir"), Ok(LeaseChoice::At("infra".to_owned(), "weir".to_owned())));
+    }
+
+    fn parsed(arguments: &[&str]) -> Result<KubernetesArguments, String> {
+        let command = KubernetesArguments::augment_args(clap::Command::new("serve"));
+        let others = ["listen", "to"].map(|name| clap::Arg::new(name).long(name));
+        let command = command.args(others);
+        let matches = command.try_get_matches_from(["serve"].iter().chain(arguments));
+        let matches = matches.map_err(|error| error.to_string())?;
+        let parsed = KubernetesArguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        parsed.check().map_err(|error| error.line())?;
+        Ok(parsed)
+    }
+
+    #[test]
+    fn options_that_cannot_be_meant_are_refused() {
+        for (arguments, cause) in [
+            (&["--kubernetes=ingress", "--ingress-controller=off"][..], "serves nothing"),
+            (&["--kubernetes=infra/gw", "--watch-namespace=alice"], "leaves out `infra`"),
+            (&["--kubernetes", "--ingress-http-port=80", "--ingress-https-port=80"], "are both 80"),
+            (&["--kubernetes", "--controller-name="], "a domain and a path"),
+            (&["--kubernetes", "--controller-name=weir"], "a domain and a path"),
+            (&["--kubernetes", "--ingress-controller="], "a domain and a path"),
+            (&["--kubernetes", "--watch-namespace="], "name of a namespace"),
+            (&["--kubernetes", "--secrets-namespace=a/b"], "name of a namespace"),
+            (&["--kubernetes", "--gateway-address=1.2.3"], "an IP address"),
+            (&["--kubernetes", "--gateway-address=192.0.2.1:80"], "an IP address"),
+            (&["--kubernetes", "--gateway-address=http://a.test"], "an IP address"),
+        ] {
+            let error = parsed(arguments).map(drop).expect_err("it is refused");
+            assert!(error.contains(cause), "{arguments:?}: {error}");
+        }
+        for arguments in [
+            &["--kubernetes=infra/gw", "--watch-namespace=alice", "--watch-namespace=infra"][..],
+            &["--kubernetes", "--ingress-controller=off", "--ingress-http-port=443"],
+            &["--kubernetes=ingress", "--ingress-controller=k8s.io/ingress-nginx"],
+            &["--kubernetes", "--gateway-address=2001:db8::1", "--gateway-address=lb.example.net"],
+        ] {
+            assert!(parsed(arguments).is_ok(), "{arguments:?}: {:?}", parsed(arguments).err());
+        }
     }
 }

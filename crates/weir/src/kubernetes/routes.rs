@@ -46,6 +46,7 @@ pub(crate) struct KubernetesRoutes {
 impl KubernetesRoutes {
     /// Nothing without `--kubernetes`.
     pub(crate) fn prepare(arguments: &KubernetesArguments) -> Result<Option<Self>, CommandError> {
+        arguments.check()?;
         let served = arguments.kubernetes.clone();
         Ok(served.map(|served| Self { arguments: arguments.clone(), served, source: None }))
     }

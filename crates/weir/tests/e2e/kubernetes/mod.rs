@@ -218,7 +218,8 @@ fn a_gateway_that_cannot_be_opened_holds_back_no_other() {
     api.wait_for("gateways", "infra", "web", |gateway| gateway["status"].is_object() && !refused(gateway));
     eventually("reports say so", || {
         let source = &overview(admin.address())["routes_from"][0];
-        source["refused"][0]["key"] == "Gateway infra/other" && source["name"] == "kubernetes"
+        source["refused"][0]["key"] == format!("Gateway infra/other, port {port}")
+            && source["name"] == "kubernetes"
     });
     weir.line(&["routes of Kubernetes are held back", "Gateway infra/other", "cannot use"]);
     // The others change meanwhile.
