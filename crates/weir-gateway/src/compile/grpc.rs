@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use weir_traffic::route::BoundedRegexes;
+
 use super::matches;
 use super::rule::{self, RuleParts, WeightedBackend};
 use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames};
@@ -18,9 +20,9 @@ pub(crate) fn compile(route: &GrpcRoute, store: &ObjectStore, settings: &Gateway
     let meta = &route.metadata;
     let kind = RouteKind::Grpc.name();
     let scope = BackendScope { store, settings, kind, namespace: &meta.namespace, payload: Payload::Grpc };
-    let mut resolved = Ok(());
+    let (mut resolved, mut regexes) = (Ok(()), BoundedRegexes::default());
     let rules: Result<Vec<CompiledRule>, Refusal> = (route.spec.rules.iter().enumerate())
-        .map(|(number, written)| compile_rule(&scope, number, written, &mut resolved))
+        .map(|(number, written)| compile_rule(&scope, number, written, &mut regexes, &mut resolved))
         .collect();
     let mut services = BTreeSet::new();
     for rule in &route.spec.rules {
@@ -53,6 +55,7 @@ fn compile_rule(
     scope: &BackendScope<'_>,
     number: usize,
     written: &GrpcRouteRule,
+    regexes: &mut BoundedRegexes,
     resolved: &mut Result<(), Refusal>,
 ) -> Result<CompiledRule, Refusal> {
     let every = [GrpcRouteRuleMatch::default()];
@@ -74,7 +77,10 @@ fn compile_rule(
     });
     let parts = RuleParts {
         name: written.name.clone().unwrap_or_else(|| SharedText::recent(&number.to_string())),
-        matches: written_matches.iter().map(matches::of_grpc).collect::<Result<_, _>>()?,
+        matches: written_matches
+            .iter()
+            .map(|one| matches::of_grpc(one, regexes))
+            .collect::<Result<_, _>>()?,
         prefixes: vec![None; written_matches.len()],
         filters: &filters,
         backends: backends.collect(),

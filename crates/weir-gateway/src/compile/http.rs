@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use weir_traffic::route::BoundedRegexes;
+
 use super::duration::limit;
 use super::matches;
 use super::retry;
@@ -17,9 +19,9 @@ pub(crate) fn compile(route: &HttpRoute, store: &ObjectStore, settings: &Gateway
     let meta = &route.metadata;
     let kind = RouteKind::Http.name();
     let scope = BackendScope { store, settings, kind, namespace: &meta.namespace, payload: Payload::Http };
-    let mut resolved = Ok(());
+    let (mut resolved, mut regexes) = (Ok(()), BoundedRegexes::default());
     let rules: Result<Vec<CompiledRule>, Refusal> = (route.spec.rules.iter().enumerate())
-        .map(|(number, written)| compile_rule(&scope, number, written, &mut resolved))
+        .map(|(number, written)| compile_rule(&scope, number, written, &mut regexes, &mut resolved))
         .collect();
     let mut services = BTreeSet::new();
     for rule in &route.spec.rules {
@@ -52,6 +54,7 @@ fn compile_rule(
     scope: &BackendScope<'_>,
     number: usize,
     written: &HttpRouteRule,
+    regexes: &mut BoundedRegexes,
     resolved: &mut Result<(), Refusal>,
 ) -> Result<CompiledRule, Refusal> {
     let every = [HttpRouteRuleMatch::default()];
@@ -73,7 +76,10 @@ fn compile_rule(
     });
     let parts = RuleParts {
         name: written.name.clone().unwrap_or_else(|| SharedText::recent(&number.to_string())),
-        matches: written_matches.iter().map(matches::of_http).collect::<Result<_, _>>()?,
+        matches: written_matches
+            .iter()
+            .map(|one| matches::of_http(one, regexes))
+            .collect::<Result<_, _>>()?,
         prefixes: written_matches.iter().map(prefix_of).collect(),
         filters: &written.filters,
         backends: backends.collect(),

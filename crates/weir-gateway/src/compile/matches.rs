@@ -1,7 +1,9 @@
 //! What a rule matches: paths, methods, headers, query parameters, calls of gRPC.
 
 use weir_config::is_normal_path;
-use weir_traffic::route::{FieldMatch, MethodMatch, PathMatch, QueryMatch, RouteMatch, ValueMatch};
+use weir_traffic::route::{
+    BoundedRegexes, FieldMatch, MethodMatch, PathMatch, QueryMatch, RouteMatch, ValueMatch,
+};
 
 use crate::api::{GrpcRouteRuleMatch, HttpRouteRuleMatch, NamedValueMatch, TypedValue};
 use crate::refusal::{Refusal, excerpt};
@@ -9,25 +11,32 @@ use crate::refusal::{Refusal, excerpt};
 /// The longest regular expression that is compiled. The API allows 4 096 characters in values of headers, 1 024 elsewhere.
 const REGEX_BYTES_MAX: usize = 4096;
 
-pub(super) fn of_http(rule: &HttpRouteRuleMatch) -> Result<RouteMatch, Refusal> {
+pub(super) fn of_http(
+    rule: &HttpRouteRuleMatch,
+    regexes: &mut BoundedRegexes,
+) -> Result<RouteMatch, Refusal> {
     let method = rule.method.as_deref().map(MethodMatch::parse).transpose();
     let method = method.map_err(|error| Refusal::unsupported(format!("matches.method: {error}")))?;
     let query = distinct(
         &rule.query_params,
         |name| name.to_owned(),
         "matches.queryParams",
+        regexes,
         |name, value| QueryMatch::new(name, value).map_err(|error| error.to_string()),
     )?;
     Ok(RouteMatch {
-        path: path(rule.path.as_deref())?,
+        path: path(rule.path.as_deref(), regexes)?,
         methods: method.into_iter().collect(),
-        headers: headers(&rule.headers)?,
+        headers: headers(&rule.headers, regexes)?,
         query,
         ..RouteMatch::default()
     })
 }
 
-pub(super) fn of_grpc(rule: &GrpcRouteRuleMatch) -> Result<RouteMatch, Refusal> {
+pub(super) fn of_grpc(
+    rule: &GrpcRouteRuleMatch,
+    regexes: &mut BoundedRegexes,
+) -> Result<RouteMatch, Refusal> {
     let path = match rule.method.as_deref() {
         None => PathMatch::ANY,
         Some(call) => {
@@ -41,13 +50,19 @@ pub(super) fn of_grpc(rule: &GrpcRouteRuleMatch) -> Result<RouteMatch, Refusal> 
                 is_regex,
                 service.filter(|name| !name.is_empty()),
                 method.filter(|name| !name.is_empty()),
+                regexes,
             )?
         }
     };
-    Ok(RouteMatch { path, headers: headers(&rule.headers)?, ..RouteMatch::default() })
+    Ok(RouteMatch { path, headers: headers(&rule.headers, regexes)?, ..RouteMatch::default() })
 }
 
-fn call_path(is_regex: bool, service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Refusal> {
+fn call_path(
+    is_regex: bool,
+    service: Option<&str>,
+    method: Option<&str>,
+    regexes: &mut BoundedRegexes,
+) -> Result<PathMatch, Refusal> {
     let bad = |error: &dyn std::fmt::Display| Refusal::unsupported(format!("matches.method: {error}"));
     match (service, method) {
         (None, None) => Ok(PathMatch::ANY),
@@ -66,13 +81,13 @@ fn call_path(is_regex: bool, service: Option<&str>, method: Option<&str>) -> Res
                 }
             };
             let pattern = format!("^/{}/{}$", part(service)?, part(method)?);
-            PathMatch::regex(&pattern).map_err(|error| bad(&error))
+            regexes.compile(&pattern).map(PathMatch::of_pattern).map_err(|error| bad(&error))
         }
     }
 }
 
 /// A path without `type` and `value` is the prefix `/`, as the API server completes it.
-fn path(written: Option<&TypedValue>) -> Result<PathMatch, Refusal> {
+fn path(written: Option<&TypedValue>, regexes: &mut BoundedRegexes) -> Result<PathMatch, Refusal> {
     let value = written.and_then(|path| path.value.as_deref()).unwrap_or("/");
     let bad = |error: &dyn std::fmt::Display| {
         Refusal::unsupported(format!("matches.path: `{}`: {error}", excerpt(value)))
@@ -86,7 +101,7 @@ fn path(written: Option<&TypedValue>) -> Result<PathMatch, Refusal> {
         "PathPrefix" => PathMatch::prefix(prefix(value)).map_err(|error| bad(&error)),
         "RegularExpression" => {
             let pattern = format!("^{}$", whole(value, "matches.path")?);
-            PathMatch::regex(&pattern).map_err(|error| bad(&error))
+            regexes.compile(&pattern).map(PathMatch::of_pattern).map_err(|error| bad(&error))
         }
         other => Err(unknown_type("matches.path", other)),
     }
@@ -100,8 +115,8 @@ pub(super) fn prefix(value: &str) -> &str {
     }
 }
 
-fn headers(written: &[NamedValueMatch]) -> Result<Vec<FieldMatch>, Refusal> {
-    distinct(written, str::to_ascii_lowercase, "matches.headers", |name, value| {
+fn headers(written: &[NamedValueMatch], regexes: &mut BoundedRegexes) -> Result<Vec<FieldMatch>, Refusal> {
+    distinct(written, str::to_ascii_lowercase, "matches.headers", regexes, |name, value| {
         FieldMatch::new(name, value).map_err(|error| error.to_string())
     })
 }
@@ -111,6 +126,7 @@ fn distinct<T>(
     written: &[NamedValueMatch],
     same: impl Fn(&str) -> String,
     field: &str,
+    regexes: &mut BoundedRegexes,
     rule: impl Fn(&str, ValueMatch) -> Result<T, String>,
 ) -> Result<Vec<T>, Refusal> {
     let mut names = Vec::new();
@@ -125,8 +141,9 @@ fn distinct<T>(
             None | Some("Exact") => ValueMatch::exact(&one.value),
             Some("RegularExpression") => {
                 let pattern = format!("^{}$", whole(&one.value, field)?);
-                ValueMatch::regex(&pattern)
-                    .map_err(|error| Refusal::unsupported(format!("{field}: {error}")))?
+                let bad =
+                    |error| Refusal::unsupported(format!("{field}: `{}`: {error}", excerpt(&one.value)));
+                ValueMatch::Regex(regexes.compile(&pattern).map_err(bad)?)
             }
             Some(other) => return Err(unknown_type(field, other)),
         };
@@ -136,7 +153,7 @@ fn distinct<T>(
     Ok(rules)
 }
 
-/// A regular expression as a group of its own, after it was compiled alone: parentheses in it cannot end the group.
+/// A regular expression as a group of its own, whose syntax is judged alone: parentheses in it cannot end the group.
 fn whole(pattern: &str, field: &str) -> Result<String, Refusal> {
     if pattern.len() > REGEX_BYTES_MAX {
         let message = format!(
@@ -145,8 +162,8 @@ fn whole(pattern: &str, field: &str) -> Result<String, Refusal> {
         );
         return Err(Refusal::unsupported(message));
     }
-    match PathMatch::regex(pattern) {
-        Ok(_) => Ok(format!("(?:{pattern})")),
+    match BoundedRegexes::check_part(pattern) {
+        Ok(()) => Ok(format!("(?:{pattern})")),
         Err(error) => Err(Refusal::unsupported(format!("{field}: `{}`: {error}", excerpt(pattern)))),
     }
 }

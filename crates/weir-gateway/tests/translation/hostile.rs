@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_gateway::{KubernetesObject, ListenerOwner, ObjectKind, ObjectStatus, Refusals, hold_back};
 
 use crate::objects::{NOW, translated};
+use crate::rendering::render;
 
 const APP: &str = "kind: GatewayClass
 metadata: {name: weir}
@@ -29,9 +30,9 @@ fn large_regular_expressions_are_refused_before_they_are_compiled() {
     let megabyte = "a|".repeat(512 * 1024);
     for (value, cause) in [
         (megabyte.as_str(), "4096"),
-        ("(a{1000}){1000}", "size"),
-        (r"(\\w{1000}){1000}", "size"),
-        ("((((a{50}){50}){50}){50}){50}", "size"),
+        ("(a{1000}){1000}", "too large"),
+        (r"(\\w{1000}){1000}", "too large"),
+        ("((((a{50}){50}){50}){50}){50}", "too large"),
     ] {
         let (mut translator, before) = translated(APP);
         let route = format!(
@@ -94,6 +95,51 @@ fn an_object_that_cannot_be_read_is_refused_alone() {
             let before = before.config.unwrap();
             assert_eq!(translation.config.unwrap_or_else(|| before.clone()).listeners, before.listeners, "{what}");
         }
+    }
+}
+
+/// Expressions of a few bytes that are large when they are compiled, and many that are so together: the route is refused, others are not.
+#[test]
+fn regular_expressions_of_a_route_are_bounded_together() {
+    let route = |name: &str, value: &dyn Fn(usize) -> String| {
+        let one = |number: usize| {
+            format!(
+                "{{path: {{value: /{number}}}, headers: [{{name: x-a, type: RegularExpression, value: '{}'}}]}}",
+                value(number)
+            )
+        };
+        let matches: Vec<String> = (0..64).map(one).collect();
+        format!(
+            "---\nkind: HTTPRoute\nmetadata: {{namespace: app, name: {name}}}\nspec:\n  parentRefs: [{{name: web}}]\n  rules: [{{matches: [{}], filters: [{{type: RequestRedirect, requestRedirect: {{hostname: a.test}}}}]}}]\n",
+            matches.join(", ")
+        )
+    };
+    let text = [
+        "kind: GatewayClass\nmetadata: {name: weir}\nspec: {controllerName: weir.dev/gateway}\n---\n\
+         kind: Gateway\nmetadata: {namespace: app, name: web}\nspec: {gatewayClassName: weir, listeners: [{name: http, port: 80, protocol: HTTP}]}\n"
+            .to_owned(),
+        route("large", &|number| format!("(\\w{{100}}){{60}}{number}")),
+        route("many", &|number| format!("{number}(a|b)*a(a|b){{18}}")),
+        route("alike", &|_| "(a|b)*a(a|b){18}".to_owned()),
+        route("usual", &|number| format!("user-{number}-[a-z0-9-]{{1,40}}")),
+    ]
+    .concat();
+    let (_, translation) = translated(&text);
+    let message = |name: &str| {
+        let rendered = render(&translation);
+        let of_route =
+            rendered.split("status of ").find(|part| part.starts_with(&format!("HttpRoute app/{name}\n")));
+        of_route.unwrap_or_else(|| panic!("no status of {name} in {rendered}")).to_owned()
+    };
+    assert!(
+        message("large").contains("Accepted False UnsupportedValue: matches.headers"),
+        "{}",
+        message("large")
+    );
+    assert!(message("large").contains("takes more than 128 KiB"), "{}", message("large"));
+    assert!(message("many").contains("take more than 4 MiB together"), "{}", message("many"));
+    for name in ["alike", "usual"] {
+        assert!(message(name).contains("Accepted True"), "{}", message(name));
     }
 }
 

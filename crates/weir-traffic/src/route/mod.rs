@@ -28,10 +28,12 @@ mod literal;
 mod host;
 mod path;
 mod field;
+mod bounded;
 mod pattern;
 mod text_map;
 mod request;
 
+pub use bounded::{BoundedRegexError, BoundedRegexes};
 pub use explain::{Considered, RouteOutcome};
 pub use field::{FieldError, FieldMatch, QueryMatch, ValueMatch};
 pub use host::{HostError, HostPattern};

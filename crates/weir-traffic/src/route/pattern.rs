@@ -18,7 +18,7 @@ use regex_automata::{Anchored, Input};
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// The largest automaton that is built, in bytes: `^/[a-z0-9-]{1,200}$` takes a hundredth of it.
-const AUTOMATON_BYTES_MAX: usize = 1 << 18;
+pub(super) const AUTOMATON_BYTES_MAX: usize = 1 << 18;
 
 /// The largest automaton for a batch of expressions, in bytes.
 const BATCH_BYTES_MAX: usize = 1 << 18;
@@ -40,14 +40,20 @@ pub(super) type Dense = DFA<Vec<u32>>;
 impl RouteRegex {
     /// Compiles a regular expression over bytes with ASCII classes, bounded in size.
     pub(crate) fn build(text: &str) -> Result<RouteRegex, regex::Error> {
+        Self::build_within(text, REGEX_BYTES_MAX)
+    }
+
+    /// The same with a program of so many bytes at most, where there is no automaton.
+    pub(super) fn build_within(text: &str, bytes_max: usize) -> Result<RouteRegex, regex::Error> {
         let automaton = build_automaton(&[text], AUTOMATON_BYTES_MAX);
-        let regex = if automaton.is_none() { Some(build_regex(text)?) } else { None };
+        let regex = if automaton.is_none() { Some(build_regex(text, bytes_max)?) } else { None };
         Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))
     }
 
     /// The same with groups.
     pub(crate) fn build_with_groups(text: &str) -> Result<RouteRegex, regex::Error> {
-        let (regex, automaton) = (Some(build_regex(text)?), build_automaton(&[text], AUTOMATON_BYTES_MAX));
+        let (regex, automaton) =
+            (Some(build_regex(text, REGEX_BYTES_MAX)?), build_automaton(&[text], AUTOMATON_BYTES_MAX));
         Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))
     }
 
@@ -96,8 +102,8 @@ impl RouteRegex {
     }
 }
 
-fn build_regex(text: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build()
+fn build_regex(text: &str, bytes_max: usize) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).unicode(false).size_limit(bytes_max).build()
 }
 
 /// An automaton that finds any of these expressions; `None` when it would be too large.
@@ -182,7 +188,7 @@ mod tests {
         ) {
             let pattern = RouteRegex::build(&pattern).unwrap();
             prop_assert!(pattern.automaton().is_some());
-            let regex = build_regex(pattern.as_str()).unwrap();
+            let regex = build_regex(pattern.as_str(), REGEX_BYTES_MAX).unwrap();
             prop_assert_eq!(pattern.is_match(&text), regex.is_match(&text));
         }
     }
