@@ -42,8 +42,9 @@ fn names_of(certificate: &LoadedCertificate, plan: &GatewayListenerPlan, hosts: 
         let others_are = plan.certificates.iter().any(|one| is_for(one));
         return if is_for(certificate) || !others_are { vec![own.into()] } else { Vec::new() };
     }
-    let belongs = |name: &&Box<str>| !name.starts_with('.') && owner_of(name, hosts) == Some(own);
-    let mut names: Vec<Box<str>> = certificate.names.iter().filter(belongs).cloned().collect();
+    let belongs = |name: &&str| !name.starts_with('.') && owner_of(name, hosts) == Some(own);
+    let mut names: Vec<Box<str>> =
+        certificate.names.iter().map(|name| &**name).filter(belongs).map(Into::into).collect();
     if is_domain {
         names.push(own[1..].into());
     }
