@@ -16,7 +16,7 @@ pub(super) fn of_listener(
     files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    if text.is_missing("format") && !text.is_missing("output") {
+    if text.is_sound && text.is_missing("format") && !text.is_missing("output") {
         let message = "`output` has no effect without `format`: the access log is off";
         let diagnostic = Diagnostic::new(DiagnosticKind::Unused, text.key_at("output"), message);
         diagnostics.push(diagnostic.help("write `format = \"combined\"` beside it"));
