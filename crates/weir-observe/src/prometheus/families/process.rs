@@ -98,7 +98,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, stats| samples.value(stats.reload.snapshots);
     "weir_config_fragments" Gauge Process, "Keys of stores (`routes_from`) that are part of the config in use.",
         |samples, stats| samples.value(stats.reload.fragments);
-    "weir_config_fragments_refused" Gauge Process, "Keys of stores (`routes_from`) with a mistake, and Gateways of Kubernetes that are held back, which change nothing.",
+    "weir_config_fragments_refused" Gauge Process, "Keys of stores (`routes_from`) with a mistake, and ports of Gateways of Kubernetes that are held back, which change nothing.",
         |samples, stats| samples.value(stats.reload.fragments_refused);
     "weir_config_route_stores_stale" Gauge Process, "Sources of routes (`routes_from`, the API server of Kubernetes) that do not answer, so that the last known routes are in use; an empty answer that is not believed yet does not count.",
         |samples, stats| samples.value(stats.reload.route_stores_stale);
