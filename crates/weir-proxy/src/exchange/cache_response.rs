@@ -42,6 +42,13 @@ pub(super) enum Answering<T> {
     BrokenOff(AttemptFailure),
 }
 
+impl<T> Answering<T> {
+    /// Before anything has become of it.
+    pub(super) fn of(attempted: Result<RespondingServer<T>, AttemptFailure>) -> Self {
+        attempted.map_or_else(Self::BrokenOff, Self::Passes)
+    }
+}
+
 /// What is fetched, to be stored.
 struct Fetching {
     ticket: FetchTicket,

@@ -212,30 +212,30 @@ fn carry(
             let location = slot.location();
             let plans = plans.on(&location.0, location.1);
             // Connect, Send, Response: one attempt on that server.
-            let attempted = {
-                let attempt = pin!(attempt::run(client, stream, servers, exchange, &plans, slot, &history));
-                attempt.await
-            };
-            let failed = match attempted {
-                Ok(serving) if goes_again(client, exchange, plans, &mut history, &serving) => {
-                    exchange.record.sent_to_server += serving.server.sent();
-                    servers.drop_stream(serving.server);
-                    drop(serving.slot);
-                    continue;
-                }
-                Ok(serving) if !route.holds_responses || exchange.switches_protocols() => {
-                    break (location, serving);
-                }
-                Ok(serving) => {
-                    match Box::pin(hold_response(client, stream, servers, exchange, plans, serving)).await? {
-                        Answering::Done(end) => return Ok(end),
-                        Answering::Passes(serving) => break (location, serving),
-                        Answering::BrokenOff(failed) => failed,
+            let answering = {
+                let attempted = {
+                    let attempt =
+                        pin!(attempt::run(client, stream, servers, exchange, &plans, slot, &history));
+                    attempt.await
+                };
+                match attempted {
+                    Ok(serving) if goes_again(client, exchange, plans, &mut history, &serving) => {
+                        exchange.record.sent_to_server += serving.server.sent();
+                        servers.drop_stream(serving.server);
+                        continue;
                     }
+                    attempted => Answering::of(attempted),
                 }
-                Err(failed) => failed,
             };
-            kept = retry::again(client, exchange, plans, &mut history, failed)?;
+            let answering = match route.holds_responses && !exchange.switches_protocols() {
+                true => Box::pin(hold_response(client, stream, servers, exchange, plans, answering)).await?,
+                false => answering,
+            };
+            kept = match answering {
+                Answering::Done(end) => return Ok(end),
+                Answering::Passes(serving) => break (location, serving),
+                Answering::BrokenOff(failed) => retry::again(client, exchange, plans, &mut history, failed)?,
+            };
         };
         let plans = plans.on(&location.0, location.1);
 
@@ -289,8 +289,9 @@ async fn hold_response<S: Servers>(
     servers: &mut S,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    mut serving: RespondingServer<S::Stream>,
+    answering: Answering<S::Stream>,
 ) -> Result<Answering<S::Stream>, Ended> {
+    let Answering::Passes(mut serving) = answering else { return Ok(answering) };
     if exchange.cached.is_some() {
         exchange.mirrored = None;
         match cache_response::take(client, stream, servers, exchange, plans, serving).await? {
