@@ -4,26 +4,21 @@
 //! resolved any more, the last known addresses stay in use. Must not judge servers: a dead address is found by
 //! connecting to it.
 
-use std::io;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::lookup_ip::LookupIp;
 use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::system_conf::parse_resolv_conf;
 use weir_config::{Dns, ServerAddress};
+use weir_discovery::{SYSTEM_FILE, dns_resolver};
 
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::state::plan_inputs::millis_between;
 use weir_proxy::state::snapshot::{LiveServer, UpstreamPlan};
-
-const SYSTEM_FILE: &str = "/etc/resolv.conf";
 
 /// The resolver that the config asks for: made when a name is first asked for, and tried again as long as it cannot be made. The file of the system
 /// may not be there yet.
@@ -38,7 +33,7 @@ pub(super) struct NameResolver {
 /// # Errors
 /// When the file of the system cannot be read, or names no resolver.
 pub(super) fn new_resolver(dns: &Dns) -> Result<TokioResolver, NetError> {
-    NameResolver::new(dns.clone()).make()
+    dns_resolver(dns, Path::new(SYSTEM_FILE), |_| {})
 }
 
 impl NameResolver {
@@ -56,33 +51,10 @@ impl NameResolver {
         match self.made.get() {
             Some(made) => Ok(made),
             None => {
-                let made = self.make()?;
+                let made = dns_resolver(&self.dns, &self.system_file, |_| {})?;
                 Ok(self.made.get_or_init(|| made))
             }
         }
-    }
-
-    fn make(&self) -> Result<TokioResolver, NetError> {
-        let (config, options) = if self.dns.resolvers.is_empty() {
-            let file = self.system_file.display();
-            let named = |error: io::Error| io::Error::new(error.kind(), format!("{file}: {error}"));
-            parse_resolv_conf(std::fs::read(&self.system_file).map_err(named)?)?
-        } else {
-            let servers = self.dns.resolvers.iter().map(|addr| {
-                let mut protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
-                for protocol in &mut protocols {
-                    protocol.port = addr.port();
-                }
-                NameServerConfig::new(addr.ip(), true, protocols.to_vec())
-            });
-            (ResolverConfig::from_parts(None, Vec::new(), servers.collect()), ResolverOpts::default())
-        };
-        let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        *builder.options_mut() = options;
-        builder.options_mut().timeout = self.dns.timeout;
-        // The TTL is kept here, between the limits of the config.
-        builder.options_mut().cache_size = 0;
-        builder.build()
     }
 
     async fn lookup(&self, host: &str) -> Result<LookupIp, NetError> {

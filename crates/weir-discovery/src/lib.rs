@@ -33,6 +33,7 @@ mod server_set;
 mod clock;
 
 pub use believed_store::FragmentSet;
+pub use dns::{SYSTEM_FILE, dns_resolver};
 pub use run::{DiscoveryConfig, DiscoveryOutput, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
 pub use state_file::{StoredServers, stored_servers};

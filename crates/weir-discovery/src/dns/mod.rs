@@ -21,6 +21,7 @@ use hickory_resolver::proto::rr::{RData, RecordType};
 use self::records::{SrvRecord, servers_of_srv};
 use self::resolvers::DnsResolvers;
 pub(crate) use self::resolvers::SharedResolvers;
+pub use self::resolvers::{SYSTEM_FILE, dns_resolver};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::report::Reporter;

@@ -14,7 +14,8 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::system_conf::parse_resolv_conf;
 use weir_config::Dns;
 
-const SYSTEM_FILE: &str = "/etc/resolv.conf";
+/// The file of the system that names its resolvers.
+pub const SYSTEM_FILE: &str = "/etc/resolv.conf";
 
 /// How long a short question may take.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(750);
@@ -54,36 +55,44 @@ impl SharedResolvers {
         if let Some(made) = self.made.get() {
             return Ok(Arc::clone(made));
         }
-        let patient = self.resolver(|options| options.timeout = self.dns.timeout)?;
-        let short = self.resolver(|options| {
+        let patient = dns_resolver(&self.dns, &self.system_file, |_| {})?;
+        let short = dns_resolver(&self.dns, &self.system_file, |options| {
             options.timeout = self.dns.timeout.min(SHORT_TIMEOUT);
             options.attempts = 0;
         })?;
         Ok(Arc::clone(self.made.get_or_init(|| Arc::new(DnsResolvers { patient, short }))))
     }
+}
 
-    fn resolver(&self, change: impl FnOnce(&mut ResolverOpts)) -> Result<TokioResolver, NetError> {
-        let (config, options) = if self.dns.resolvers.is_empty() {
-            let file = self.system_file.display();
-            let named = |error: io::Error| io::Error::new(error.kind(), format!("{file}: {error}"));
-            parse_resolv_conf(std::fs::read(&self.system_file).map_err(named)?)?
-        } else {
-            let servers = self.dns.resolvers.iter().map(|addr| {
-                let mut protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
-                for protocol in &mut protocols {
-                    protocol.port = addr.port();
-                }
-                NameServerConfig::new(addr.ip(), true, protocols.to_vec())
-            });
-            (ResolverConfig::from_parts(None, Vec::new(), servers.collect()), ResolverOpts::default())
-        };
-        let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        *builder.options_mut() = options;
-        // The TTL is kept here, between the limits of the config.
-        builder.options_mut().cache_size = 0;
-        change(builder.options_mut());
-        builder.build()
-    }
+/// A resolver that the config asks for, with options that `change` sets. It keeps no answers: for how long they count is for the caller to say.
+///
+/// # Errors
+/// When `system_file` cannot be read, or names no resolver; it is read only if the config names none.
+pub fn dns_resolver(
+    dns: &Dns,
+    system_file: &Path,
+    change: impl FnOnce(&mut ResolverOpts),
+) -> Result<TokioResolver, NetError> {
+    let (config, options) = if dns.resolvers.is_empty() {
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", system_file.display()));
+        parse_resolv_conf(std::fs::read(system_file).map_err(named)?)?
+    } else {
+        let servers = dns.resolvers.iter().map(|addr| {
+            let mut protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+            for protocol in &mut protocols {
+                protocol.port = addr.port();
+            }
+            NameServerConfig::new(addr.ip(), true, protocols.to_vec())
+        });
+        (ResolverConfig::from_parts(None, Vec::new(), servers.collect()), ResolverOpts::default())
+    };
+    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    *builder.options_mut() = options;
+    builder.options_mut().timeout = dns.timeout;
+    builder.options_mut().cache_size = 0;
+    change(builder.options_mut());
+    builder.build()
 }
 
 #[cfg(test)]
