@@ -13,7 +13,7 @@ mod withdrawal;
 mod status;
 
 // Listeners, routes and upstreams of a configuration.
-mod rivals;
+mod host_conflicts;
 mod assembly;
 mod attachment;
 mod listeners;

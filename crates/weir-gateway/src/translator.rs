@@ -16,12 +16,12 @@ use crate::assembly::{Assembly, RouteKey, RouteState};
 use crate::attachment::attach;
 use crate::backends::Backend;
 use crate::compile::{self, CompiledRoute, RouteKind, SharedParts};
+use crate::host_conflicts;
 use crate::ingress::{IngressReport, IngressState};
 use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
 use crate::refusal::Refusal;
-use crate::rivals;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
@@ -245,7 +245,7 @@ impl Translator {
             }
         }
         if pending.gateways || !pending.routes.is_empty() {
-            changed_statuses.extend(rivals::judge(&mut self.routes));
+            changed_statuses.extend(host_conflicts::judge(&mut self.routes));
         }
         let has_ingress_changed = self.ingress.retranslate(&self.store, &self.settings);
         let has_changed = pending.gateways || !pending.routes.is_empty() || has_ingress_changed;

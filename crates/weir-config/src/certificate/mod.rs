@@ -56,6 +56,20 @@ pub struct LoadedCertificate {
     pub not_after: SystemTime,
 }
 
+impl LoadedCertificate {
+    /// The same certificate for other names.
+    pub fn for_names(&self, names: Vec<Box<str>>) -> Self {
+        Self {
+            files: self.files.clone(),
+            chain: self.chain.clone(),
+            key: self.key.clone_key(),
+            names,
+            not_before: self.not_before,
+            not_after: self.not_after,
+        }
+    }
+}
+
 /// Why files are not a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateError {

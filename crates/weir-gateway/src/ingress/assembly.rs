@@ -135,14 +135,7 @@ impl IngressAssembly {
         default_certificate: &DefaultCertificate,
     ) -> Vec<Arc<LoadedCertificate>> {
         let limited = |certificate: &LoadedCertificate, names: Vec<Box<str>>| {
-            let limited = LoadedCertificate {
-                files: certificate.files.clone(),
-                chain: certificate.chain.clone(),
-                key: certificate.key.clone_key(),
-                names,
-                not_before: certificate.not_before,
-                not_after: certificate.not_after,
-            };
+            let limited = certificate.for_names(names);
             let known = self.certificates.iter().find(|known| ***known == limited);
             known.cloned().unwrap_or_else(|| Arc::new(limited))
         };

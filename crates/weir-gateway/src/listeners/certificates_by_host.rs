@@ -65,12 +65,5 @@ fn limited(certificate: &Arc<LoadedCertificate>, names: Vec<Box<str>>) -> Arc<Lo
     if certificate.names == names {
         return Arc::clone(certificate);
     }
-    Arc::new(LoadedCertificate {
-        files: certificate.files.clone(),
-        chain: certificate.chain.clone(),
-        key: certificate.key.clone_key(),
-        names,
-        not_before: certificate.not_before,
-        not_after: certificate.not_after,
-    })
+    Arc::new(certificate.for_names(names))
 }

@@ -1,6 +1,6 @@
 //! From Gateways to listeners: which of them can be opened, with which certificates, for which routes.
 
-mod shown;
+mod certificates_by_host;
 mod tls;
 mod sets;
 
@@ -25,7 +25,7 @@ use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
-use self::shown::certificates_by_host;
+use self::certificates_by_host::certificates_by_host;
 use self::tls::{load_certificates, require_clients};
 
 pub(crate) use self::sets::ListenerSetPlan;
