@@ -97,7 +97,8 @@ fn a_profile_needs_the_profiler() {
     }
     let expected =
         format!("a profile needs the feature `profiler`, and this weir was built without it: {BUILD}");
-    assert_eq!((response.status, response.text().trim_end()), (501, expected.as_str()));
+    let body: serde_json::Value = serde_json::from_str(&response.text()).expect("errors of the API are JSON");
+    assert_eq!((response.status, body), (501, serde_json::json!({ "errors": [expected] })));
     assert!(done.code == Some(1) && done.stderr.contains(&expected), "{done:?}");
     assert_eq!(weir.admin_post("/api/profile/disk").status, 404);
     let page = Client::get_by_address(weir.address("admin"), "/").text();
