@@ -14,9 +14,10 @@ use weir_tasks::OwnedTask;
 
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{Name, NameResolver};
-use crate::ejection::ReviewedPlans;
+use crate::servers::ejection;
+use crate::servers::ejection::ReviewedPlans;
 use crate::worker_queries::WorkerQueries;
-use crate::{certificates, ejection, limit_exchange};
+use crate::{certificates, limit_exchange};
 use weir_proxy::state::access::{LiveFile, LiveKeys};
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};

@@ -10,21 +10,11 @@ mod admin;
 mod runtime_commands;
 mod operations;
 mod reports;
-mod metrics_source;
-mod overview;
-mod live_rates;
-mod certificate_reports;
 mod figures;
-mod server_modes;
 mod background_tasks;
-mod health;
-mod discovery;
+mod servers;
 mod connections;
-mod announcements;
-mod node_hand_over;
-mod ejection;
-mod slow_start;
-mod outcome_history;
+mod node;
 mod credentials;
 mod limit_exchange;
 mod acme;
@@ -33,13 +23,9 @@ mod dns_names;
 mod trace_export;
 mod memory;
 mod worker_queries;
-mod access_log;
-mod own_log;
-mod listening_sockets;
-mod launcher;
-mod watcher;
-mod handover;
-mod inherited_sockets;
+mod logs;
+mod sockets;
+mod upgrade;
 mod pid_file;
 mod process;
 mod panics;
@@ -62,19 +48,19 @@ pub use commands::{
     UpgradeReport,
 };
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES, XDS};
-pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
-pub use inherited_sockets::InheritedSockets;
 pub use internal_authority::InternalError;
-pub use launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
-pub use listening_sockets::BoundListener;
+pub use logs::own_log::OwnLog;
 pub use memory::MemoryPlan;
-pub use own_log::OwnLog;
+pub use node::watcher::{NodeWatcher, WaitingWatcher};
 pub use panics::watch as watch_panics;
 pub use proxy::{
     OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers, workers_by_default,
 };
+pub use sockets::inherited_sockets::InheritedSockets;
+pub use sockets::listening_sockets::BoundListener;
 pub use start_error::StartError;
-pub use watcher::{NodeWatcher, WaitingWatcher};
+pub use upgrade::handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
+pub use upgrade::launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
 pub use weir_discovery::{FragmentSet, ServerSet};
 
 pub use privileges::{

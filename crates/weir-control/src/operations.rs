@@ -6,9 +6,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admin_access::AdminAccess;
 use crate::commands::{CommandSender, FileConfig};
-use crate::node_hand_over::HandOver;
-use crate::overview::Sources;
-use crate::server_modes::ServerModes;
+use crate::figures::overview::Sources;
+use crate::node::hand_over::HandOver;
+use crate::servers::modes::ServerModes;
 use crate::worker_queries::WorkerQueries;
 
 /// Scrapes that run at once.

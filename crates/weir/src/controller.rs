@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
-use crate::kubernetes::{LeaseChoice, parse_controller, parse_lease};
+use crate::kubernetes_arguments::{LeaseChoice, parse_controller, parse_lease};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, CommandError
         },
         accounts_binding: arguments.accounts_binding.as_str().into(),
         kubeconfig: arguments.kubeconfig.clone(),
-        election: crate::kubernetes::election(arguments.lease.as_ref(), "weir-controller"),
+        election: crate::election::election(arguments.lease.as_ref(), "weir-controller"),
     };
     let failed = |error: anyhow::Error| CommandError::Failed { error, help: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

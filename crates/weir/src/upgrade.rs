@@ -10,7 +10,7 @@ use crate::admin_client::AdminArguments;
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::output;
-use crate::successor;
+use crate::serve::UPGRADE_TIME_MAX;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +24,7 @@ Exit codes:
   2  the command line or the config cannot be used";
 
 /// More than the new process may take to start.
-const TIME_MAX: Duration = successor::START_TIME_MAX.saturating_add(Duration::from_secs(10));
+const TIME_MAX: Duration = UPGRADE_TIME_MAX.saturating_add(Duration::from_secs(10));
 
 /// Replace a running Weir by the program that is installed now, without losing a connection.
 ///

@@ -17,7 +17,7 @@ use crate::commands::{CommandRejected, ServerChange};
 use crate::operations::Operations;
 use crate::runtime_commands::command::{self, LINE_BYTES_MAX};
 use crate::runtime_commands::run::{execute, explain};
-use crate::server_modes::UnknownServer;
+use crate::servers::modes::UnknownServer;
 
 /// The beginning of a server's path: `/api/servers/UPSTREAM/SERVER`.
 pub(super) const SERVERS: &[u8] = b"/api/servers/";

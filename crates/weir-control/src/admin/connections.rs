@@ -14,7 +14,7 @@ use crate::admin_access::AdminPeer;
 use crate::connections::{self, LISTED_MAX};
 use crate::operations::Operations;
 use crate::reports::ReportWriter;
-use crate::server_modes::UnknownServer;
+use crate::servers::modes::UnknownServer;
 use crate::worker_queries::FoundConnections;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 

@@ -10,7 +10,7 @@ use weir_config::parse_duration;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
-use crate::node_hand_over::NodeState;
+use crate::node::hand_over::NodeState;
 use crate::operations::Operations;
 
 /// The longest time for connections to end, as that of `process.hand_over_delay`.

@@ -5,7 +5,7 @@ use weir_traffic::route::query_value;
 use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::node_hand_over::NodeState;
+use crate::node::hand_over::NodeState;
 use crate::operations::Operations;
 
 /// 200 while it should, 503 until the first routes are there where they come from elsewhere, and once the process is about to stop or has handed over to another node; with `?upstream=NAME` also while that upstream has no usable server.

@@ -16,11 +16,11 @@ use super::{
     api, connections, exchanges, guard, hand_over, maintenance, profile, purge, ready, server_modes,
 };
 use crate::admin_access::AdminPeer;
-use crate::certificate_reports::certificates;
 use crate::features::PROFILER;
+use crate::figures::certificate_reports::certificates;
+use crate::figures::overview::{caches, keys, limits, mirrors};
+use crate::logs::own_log;
 use crate::operations::Operations;
-use crate::overview::{caches, keys, limits, mirrors};
-use crate::own_log;
 
 /// Bytes of the config that the status page shows.
 const CONFIG_SHOWN_MAX: usize = 1 << 18;

@@ -17,7 +17,7 @@ use weir_observe::prometheus::{CONTENT_TYPE, FamilyFilter, PIECE_BYTES, Scrape};
 use super::query::{all_values, only_known};
 use super::request::AdminRequest;
 use super::response::{BufferedResponse, RefusedRequest, head_begins};
-use crate::metrics_source::MetricsReading;
+use crate::figures::metrics_source::MetricsReading;
 use crate::operations::{Operations, SCRAPES_MAX};
 
 /// How long a scrape waits for its turn.

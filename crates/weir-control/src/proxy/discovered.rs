@@ -13,7 +13,7 @@ use weir_proxy::state::snapshot::SourceStatement;
 use weir_traffic::{Mode, ServerTier};
 
 use super::{Proxy, ServerChanges};
-use crate::discovery::DiscoveryThread;
+use crate::servers::discovery::DiscoveryThread;
 
 /// Names in a log line about servers that came or went.
 const NAMES_LOGGED_MAX: usize = 10;

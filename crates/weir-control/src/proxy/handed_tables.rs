@@ -7,7 +7,9 @@ use weir_config::Config;
 use weir_traffic::ServerId;
 use weir_traffic::ejection::EjectedServer;
 
-use crate::handover::{ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets};
+use crate::upgrade::handover::{
+    ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets,
+};
 use weir_proxy::net::clock;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 

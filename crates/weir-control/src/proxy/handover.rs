@@ -10,10 +10,10 @@ use weir_traffic::{Health, Mode};
 
 use super::{Proxy, handed_tables};
 use crate::commands::CommandRejected;
-use crate::handover::{
+use crate::servers::modes::ServerModes;
+use crate::upgrade::handover::{
     AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, Takeover,
 };
-use crate::server_modes::ServerModes;
 use weir_proxy::net::clock;
 use weir_proxy::net::listening::SocketFile;
 use weir_proxy::state::node_hand_over::NodeHandOver;

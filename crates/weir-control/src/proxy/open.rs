@@ -11,17 +11,17 @@ use weir_proxy::net::memory::bound_sockets_by;
 use weir_proxy::net::tls::key_log::KeyLogFile;
 
 use super::handover::HandedAdminSockets;
-use crate::access_log::{self, OpenedLogs};
 use crate::admin;
-use crate::handover::{AddressRole, HandedState, Handover};
-use crate::inherited_sockets::InheritedSockets;
-use crate::listening_sockets::{ListeningSockets, OpenedSockets};
+use crate::logs::access_log::{self, OpenedLogs};
 use crate::memory::MemoryFiles;
 use crate::pid_file::PidFile;
 use crate::privileges;
 use crate::process::raise_open_files;
 use crate::runtime_socket::{self, RuntimeListener};
+use crate::sockets::inherited_sockets::InheritedSockets;
+use crate::sockets::listening_sockets::{ListeningSockets, OpenedSockets};
 use crate::start_error::StartError;
+use crate::upgrade::handover::{AddressRole, HandedState, Handover};
 
 /// What a proxy starts with: addresses that are bound, and files that are open.
 pub struct OpenedProxy {

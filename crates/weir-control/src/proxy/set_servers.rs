@@ -12,7 +12,7 @@ use weir_proxy::worker::apply_config::{ServersUpdate, WorkerChange};
 
 use super::Proxy;
 use super::reload::APPLY_TIME;
-use crate::slow_start;
+use crate::servers::slow_start;
 use crate::start_error::StartError;
 
 /// The servers that an upstream has from now on.

@@ -14,7 +14,7 @@ use crate::commands::{CommandRejected, ServerChange};
 use crate::connections::{self, LISTED_MAX};
 use crate::operations::Operations;
 use crate::reports::ReportWriter;
-use crate::server_modes::UnknownServer;
+use crate::servers::modes::UnknownServer;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 use weir_proxy::state::recorder::RecorderQuery;
 

@@ -18,8 +18,8 @@ use tokio::sync::Semaphore;
 use weir_config::{FileMode, ListenAddress};
 
 use crate::admin_access::AdminPeer;
-use crate::handover::HandedAddress;
 use crate::operations::Operations;
+use crate::upgrade::handover::HandedAddress;
 use weir_proxy::net::listening::{BoundAddress, remove_stale};
 
 /// Connections that are served at once; more wait in the backlog.

@@ -1,0 +1,4 @@
+//! The upgrade of the running program: the process that starts the new one, and what that one is given.
+
+pub(crate) mod launcher;
+pub(crate) mod handover;

@@ -1,0 +1,164 @@
+//! The events of the main thread of `weir serve`: signals, commands of the admin API or the runtime socket, and the outcome of an upgrade,
+//! in the order in which they come.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use weir_control::{AdminCommand, CommandKind, CommandSender, Proxy};
+
+use super::successor::Successor;
+
+/// Has the proxy go over to other routes or servers, and tells the outcome to where they come from; whether it went well.
+pub(crate) type RoutesUpdate = Box<dyn FnOnce(&mut Proxy) -> bool + Send>;
+
+/// An event.
+pub(crate) enum ServeEvent {
+    /// A signal, by its number.
+    Signal(i32),
+    /// Something that is wanted.
+    Command(AdminCommand),
+    /// How the start of the process went that is to replace this one.
+    Upgraded(Result<Successor, String>),
+    /// Routes or servers of Kubernetes have changed.
+    #[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "this build has no such source"))]
+    Routes(RoutesUpdate),
+    /// It is time to answer the watchdog of the supervisor.
+    Watchdog,
+}
+
+/// Everything that comes.
+pub(crate) struct ServeEvents {
+    sender: Sender<ServeEvent>,
+    inbox: Receiver<ServeEvent>,
+    /// Events that came while others were waited for.
+    deferred: RefCell<VecDeque<ServeEvent>>,
+}
+
+/// Signals that are kept until they are handled.
+pub(crate) struct ServeSignals(Signals);
+
+impl ServeSignals {
+    /// Begins to keep these signals.
+    pub(crate) fn register(signals: &[i32]) -> io::Result<Self> {
+        Signals::new(signals).map(Self)
+    }
+}
+
+impl ServeEvents {
+    /// Begins to listen for these signals, on a thread.
+    pub(crate) fn start(ServeSignals(mut signals): ServeSignals) -> io::Result<Self> {
+        let (sender, inbox) = channel();
+        let to_main = sender.clone();
+        std::thread::Builder::new().name("weir-signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                let _ending = to_main.send(ServeEvent::Signal(signal));
+            }
+        })?;
+        Ok(Self { sender, inbox, deferred: RefCell::default() })
+    }
+
+    /// Begins to report, on a thread, that it is time to answer the watchdog.
+    pub(crate) fn watch(&self, interval: Duration) -> io::Result<()> {
+        let to_main = self.sender.clone();
+        std::thread::Builder::new().name("weir-watchdog".into()).spawn(move || {
+            loop {
+                crate::clock::pause(interval);
+                if to_main.send(ServeEvent::Watchdog).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The sender of admin commands.
+    pub(crate) fn commands(&self) -> CommandSender {
+        let sender = self.sender.clone();
+        CommandSender::new(move |command| sender.send(ServeEvent::Command(command)).is_ok())
+    }
+
+    /// Where the outcome of an upgrade is sent.
+    pub(crate) fn upgrade_outcome(&self) -> impl FnOnce(Result<Successor, String>) + Send + 'static {
+        let sender = self.sender.clone();
+        move |outcome| {
+            let _ending = sender.send(ServeEvent::Upgraded(outcome));
+        }
+    }
+
+    /// Waits for what comes next.
+    pub(crate) fn next(&self) -> ServeEvent {
+        let deferred = self.deferred.borrow_mut().pop_front();
+        deferred.unwrap_or_else(|| self.inbox.recv().expect("there is always a sender: this one"))
+    }
+
+    /// Has `take` take what sources of servers and of routes say, until it has enough or the time is over. Other events come later; a signal ends the wait.
+    pub(crate) fn take_sources(&self, time: Duration, mut take: impl FnMut(CommandKind) -> bool) {
+        let end = crate::clock::now() + time;
+        while let Ok(event) = self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())) {
+            match event {
+                ServeEvent::Command(AdminCommand {
+                    kind: kind @ (CommandKind::Servers(..) | CommandKind::Fragments(..)),
+                    ..
+                }) => {
+                    if take(kind) {
+                        return;
+                    }
+                }
+                event => {
+                    let is_signal = matches!(event, ServeEvent::Signal(_));
+                    self.deferred.borrow_mut().push_back(event);
+                    if is_signal {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where updates of routes are sent.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn routes(&self) -> impl Fn(RoutesUpdate) -> bool + Send + Sync + 'static {
+        let sender = self.sender.clone();
+        move |update| sender.send(ServeEvent::Routes(update)).is_ok()
+    }
+
+    /// Has `apply` take updates of routes until one is applied; false when a signal or a defect of the process comes first. Other events come later.
+    pub(crate) fn await_routes(&self, mut apply: impl FnMut(RoutesUpdate) -> bool) -> bool {
+        loop {
+            match self.inbox.recv().expect("there is always a sender: this one") {
+                ServeEvent::Routes(update) => {
+                    if apply(update) {
+                        return true;
+                    }
+                }
+                event => {
+                    let ends = matches!(
+                        event,
+                        ServeEvent::Signal(SIGTERM | SIGINT)
+                            | ServeEvent::Command(AdminCommand { kind: CommandKind::GiveUp(_), .. })
+                    );
+                    self.deferred.borrow_mut().push_back(event);
+                    if ends {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for what comes next, until `end`.
+    pub(crate) fn next_until(&self, end: std::time::Instant) -> Option<ServeEvent> {
+        let deferred = self.deferred.borrow_mut().pop_front();
+        deferred.or_else(|| self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())).ok())
+    }
+
+    /// Events that are not handled yet.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = ServeEvent> + '_ {
+        std::iter::from_fn(|| self.deferred.borrow_mut().pop_front()).chain(self.inbox.try_iter())
+    }
+}
