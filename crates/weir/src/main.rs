@@ -2,8 +2,8 @@
 
 mod command_line;
 
-mod serve;
 mod upgrade;
+mod serve;
 mod controller;
 mod check;
 mod explain;

@@ -37,10 +37,8 @@ const PROTOCOLS: &[Protocol] = &[
             "crates/weir-proxy/src/upstream/http1/",
             "crates/weir-proxy/src/relay/http1.rs",
             "crates/weir-proxy/src/relay/http1/",
-            "crates/weir-proxy/src/control/admin/",
-            "crates/weir-proxy/src/control/health/",
             "crates/weir-control/src/admin/",
-            "crates/weir-control/src/health/",
+            "crates/weir-control/src/servers/health/",
             // Requests to authorities.
             "crates/weir-control/src/acme/requests.rs",
         ],
@@ -53,7 +51,7 @@ const PROTOCOLS: &[Protocol] = &[
             "crates/weir-proxy/src/downstream/http2/",
             "crates/weir-proxy/src/upstream/http2/",
             "crates/weir-proxy/src/relay/http2/",
-            "crates/weir-control/src/health/",
+            "crates/weir-control/src/servers/health/",
         ],
     },
 ];
@@ -146,10 +144,11 @@ mod tests {
             "upstream/http1.rs",
             "upstream/http1/framing.rs",
             "relay/http1.rs",
-            "control/admin/request.rs",
-            "control/health/response.rs",
         ] {
             assert_eq!(lines(&format!("crates/weir-proxy/src/{path}"), text), [0; 0], "{path}");
+        }
+        for path in ["admin/request.rs", "servers/health/response.rs"] {
+            assert_eq!(lines(&format!("crates/weir-control/src/{path}"), text), [0; 0], "{path}");
         }
         for path in ["exchange/respond.rs", "downstream/tcp.rs", "upstream/stream.rs", "control/reload.rs"] {
             assert_eq!(lines(&format!("crates/weir-proxy/src/{path}"), text), [1, 1, 3, 3], "{path}");
