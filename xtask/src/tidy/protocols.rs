@@ -139,12 +139,9 @@ mod tests {
     fn the_codec_is_named_by_files_that_speak_http1() {
         let text = "use weir_http::http1::{FieldLines, write};\nuse weir_http::RequestHead;\n\
                     fn a(out: &mut FieldLines) { weir_http::http1::keeps_alive(1, 2); }\n";
-        for path in [
-            "downstream/http1.rs",
-            "upstream/http1.rs",
-            "upstream/http1/framing.rs",
-            "relay/http1.rs",
-        ] {
+        for path in
+            ["downstream/http1.rs", "upstream/http1.rs", "upstream/http1/framing.rs", "relay/http1.rs"]
+        {
             assert_eq!(lines(&format!("crates/weir-proxy/src/{path}"), text), [0; 0], "{path}");
         }
         for path in ["admin/request.rs", "servers/health/response.rs"] {

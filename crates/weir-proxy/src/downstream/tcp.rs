@@ -11,7 +11,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
 use crate::exchange::client::Client;
-use crate::exchange::stream::ClientEnd;
+use crate::exchange::client_end::ClientEnd;
 use crate::exchange::tcp::TcpClient;
 use crate::exchange::{Ended, Exchange};
 use crate::net::clock;

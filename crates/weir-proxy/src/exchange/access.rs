@@ -9,11 +9,12 @@ use weir_config::{AccessList, ListAction};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::{Ended, Exchange};
 use super::limited::RuleInForce;
 use super::limits::{self, KeyPlace};
-use super::stream::ClientEnd;
 use super::template::TemplateValues;
-use super::{Ended, Exchange, forwarded, pause};
+use super::{forwarded, pause};
 use crate::net::clock;
 use crate::state::snapshot::{ListenerPlan, RequestRules, RoutePlan};
 

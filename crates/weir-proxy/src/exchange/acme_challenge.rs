@@ -11,9 +11,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use weir_observe::{Failure, Phase};
 
+use super::answer;
 use super::client::Client;
+use super::end::End;
+use super::exchange_state::{Ended, Exchange};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, answer};
 use crate::net::clock;
 use crate::net::tls::issued::{Issuers, TokenAnswer};
 use crate::responder::Answer;

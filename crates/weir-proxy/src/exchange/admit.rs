@@ -4,9 +4,10 @@ use weir_http::{Expectation, FieldName, Version, via_names};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::exchange_state::{Ended, Exchange};
+use super::forwarded;
 use super::grpc_call::GrpcCall;
 use super::stream::ClientStream;
-use super::{Ended, Exchange, forwarded};
 use crate::state::snapshot::ListenerPlan;
 
 /// Prepares the exchange for the request it holds.

@@ -6,7 +6,7 @@ use weir_observe::AffinityOutcome;
 use weir_traffic::ServerId;
 use weir_traffic::affinity::{CookieAffinity, RequestAffinity};
 
-use super::Exchange;
+use super::exchange_state::Exchange;
 use super::header_changes::leave;
 use super::plans::Plans;
 use crate::net::clock::Instant;

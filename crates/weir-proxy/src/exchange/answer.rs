@@ -6,17 +6,17 @@ use weir_config::{RouteAction, TemplateValue};
 use weir_http::{BodyLength, FieldName, FieldWriter as _, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
-use super::End;
 use super::body_coding::BodyCoding;
 use super::client::Client;
 use super::compression::{OwnFields, ResponseOutline};
+use super::end::End;
+use super::exchange_state::{Ended, Exchange};
 use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
 use super::{
-    Ended, Exchange, compression, cors, error_pages, fields, forwarded, granted, grpc_fields, header_changes,
-    pacing, trace,
+    compression, cors, error_pages, fields, forwarded, granted, grpc, header_changes, pacing, trace,
 };
 use crate::net::clock;
 use crate::relay::WaitingFor;
@@ -79,7 +79,7 @@ pub(crate) async fn failure(
         }
         Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
             exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
-            failed.into_answer(grpc_fields::own_response_type(exchange))
+            failed.into_answer(grpc::fields::own_response_type(exchange))
         }),
     };
     let Some(mut page) = page else { return End::Closed };

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use weir_cache::CacheTime;
 use weir_cache::rules::{CacheOutcome, ForwardReason, write_cache_status, write_validators};
 use weir_cache::store::{FetchTicket, StoredResponse};
-use weir_cache::{CacheTime, HeadView};
 use weir_http::FieldWriter;
-use weir_observe::CacheResult;
 
-use super::Exchange;
 use super::header_changes::leave;
 use crate::state::snapshot::RoutePlan;
 
@@ -64,27 +62,16 @@ pub(super) fn is_about_versions(name: &[u8]) -> bool {
     ABOUT_VERSIONS.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
-/// The head of the request, as the cache sees it.
-pub(super) fn request_head(exchange: &Exchange) -> HeadView<'_> {
-    HeadView { fields: exchange.request.fields(), text: &exchange.request_text }
-}
-
-/// Notes what the cache did, for counters and log.
-pub(super) fn note(exchange: &mut Exchange, result: CacheResult, detail: Option<&'static str>) {
-    exchange.record.cache = Some(result);
-    exchange.record.cache_detail = detail;
-}
-
 /// Adds what the cache did to a response that passes.
-pub(super) fn write_status(out: &mut impl FieldWriter, exchange: &Exchange, route: &RoutePlan) {
-    let Some(used) = &exchange.cached else { return };
+pub(super) fn write_status(
+    out: &mut impl FieldWriter,
+    used: &CacheUse,
+    detail: Option<&'static str>,
+    route: &RoutePlan,
+) {
     if !leave(&route.config.response_headers, STATUS) {
         return;
     }
-    let outcome = CacheOutcome {
-        forwarded: Some(used.forwarded),
-        detail: exchange.record.cache_detail,
-        ..CacheOutcome::default()
-    };
+    let outcome = CacheOutcome { forwarded: Some(used.forwarded), detail, ..CacheOutcome::default() };
     out.field_with(STATUS, |value| write_cache_status(value, &outcome));
 }

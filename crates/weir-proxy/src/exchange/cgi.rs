@@ -12,33 +12,17 @@ use weir_http::fastcgi::Params;
 use weir_http::{FieldName, TargetForm, Version, digits};
 
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::Exchange;
 use super::plans::Plans;
-use super::stream::ClientEnd;
+use super::script::Script;
 use super::template::TemplateValues;
-use super::{Exchange, fields, forwarded, granted};
+use super::{fields, forwarded};
 use crate::net::peer::Peer;
-use crate::responder::files::path::{FilePath, file_path};
+use crate::responder::files::path::file_path;
 
 /// What programs see as the name of the server's software.
 const SOFTWARE: &[u8] = concat!("weir/", env!("CARGO_PKG_VERSION")).as_bytes();
-
-/// The script that a request names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Script {
-    /// Its path below the folder, decoded, with a slash before it.
-    pub(crate) path: Vec<u8>,
-    /// What follows in the path of the request, decoded, with a slash before it; or nothing.
-    pub(crate) path_info: Vec<u8>,
-}
-
-impl Script {
-    /// The script that is the first `len` bytes of a path.
-    pub(super) fn in_path(path: &FilePath, len: usize) -> Self {
-        let (script, rest) = path.relative.split_at(len);
-        let slash = if path.is_folder { &b"/"[..] } else { b"" };
-        Self { path: [b"/", script].concat(), path_info: [rest, slash].concat() }
-    }
-}
 
 /// The path that the request names, after rewrites.
 pub(super) fn requested_path(exchange: &Exchange) -> &[u8] {
@@ -165,7 +149,7 @@ fn write_request(params: &mut Params, exchange: &Exchange, plans: Plans<'_>) {
     params.set(b"SERVER_SOFTWARE", SOFTWARE);
     // PHP as CGI runs nothing without it.
     params.set(b"REDIRECT_STATUS", b"200");
-    let user = granted::user(exchange);
+    let user = exchange.user();
     if !user.is_empty() {
         params.set(b"REMOTE_USER", user);
     }

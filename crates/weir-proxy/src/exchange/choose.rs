@@ -8,8 +8,9 @@ use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteId, RouteRequest};
 
 use super::client::Client;
+use super::exchange_state::{Ended, Exchange};
 use super::stream::ClientStream;
-use super::{Ended, Exchange, access, cors, fields, forwarded, grpc_web};
+use super::{access, cors, fields, forwarded, grpc};
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
 /// A request as the routes and the hash keys see it.
@@ -95,7 +96,7 @@ pub(crate) fn route<'a>(
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
     if route.config.grpc_web {
-        grpc_web::begin(exchange);
+        grpc::web::begin(exchange);
     }
     Ok(route)
 }

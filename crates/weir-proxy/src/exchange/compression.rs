@@ -9,9 +9,9 @@ use weir_http::{
 };
 use weir_observe::CompressionRefusal;
 
-use super::Exchange;
 use super::body_coding::BodyCoding;
 use super::client::Client;
+use super::exchange_state::Exchange;
 use super::header_changes::{is_changed_away, leave};
 use super::plans::Plans;
 use crate::compression::{CodecLease, CompressionLimits};

@@ -3,7 +3,7 @@
 use weir_config::Cors;
 use weir_http::{FieldName, FieldWriter, Method};
 
-use super::Exchange;
+use super::exchange_state::Exchange;
 use crate::responder::Answer;
 
 /// What each header of the protocol in a response begins with.

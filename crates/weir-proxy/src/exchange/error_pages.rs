@@ -4,9 +4,9 @@ use weir_config::PageText;
 use weir_http::FieldName;
 use weir_observe::{Failure, ReplyFormat, choose_format};
 
-use super::Exchange;
 use super::client::Client;
-use super::stream::ClientEnd;
+use super::client_end::ClientEnd;
+use super::exchange_state::Exchange;
 use super::template::TemplateValues;
 use crate::responder::Answer;
 use crate::responder::error_page::{FetchedPage, PageValues, page_of, render};

@@ -13,11 +13,12 @@ use weir_traffic::ServerId;
 
 use super::body_coding::BodyCoding;
 use super::client::Client;
+use super::client_end::ClientEnd;
 use super::compression::ReceivedFields;
+use super::exchange_state::Exchange;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
-use super::stream::ClientEnd;
-use super::{Exchange, affinity, cache_use, compression, cors, forwarded, granted, grpc_fields, trace};
+use super::{affinity, cache_use, compression, cors, forwarded, granted, grpc, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -175,7 +176,7 @@ fn write_own_request_fields<W: FieldWriter>(
     forwarded::write_certificate(out, stream, plans.listener);
     trace::write(out, exchange, changes);
     if exchange.grpc.is_some() {
-        grpc_fields::write_request(out, exchange, client.now, changes);
+        grpc::fields::write_request(out, exchange, client.now, changes);
     }
     if let Some(left) = exchange.request.max_forwards(&exchange.request_text)
         && leave(changes, b"Max-Forwards")
@@ -186,7 +187,9 @@ fn write_own_request_fields<W: FieldWriter>(
         cached.write_request(out);
     }
     if plans.route.config.access.is_some() {
-        granted::write_fields(out, exchange, changes);
+        if let Some(granted) = &exchange.granted {
+            granted::write_fields(out, granted, changes);
+        }
     }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
@@ -226,7 +229,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
             || (others && request.is_named_by_connection(text, field))
             || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
             || stripped.is_some_and(|stripped| stripped.covers(name))
-            || call.is_some_and(|call| grpc_fields::replaces_in_request(call, name))
+            || call.is_some_and(|call| grpc::fields::replaces_in_request(call, name))
             || is_changed_away(changes, name)
             || access.is_some_and(|access| granted::is_given(access, name))
             || cached.is_some_and(|cached| !cached.passes(name))
@@ -277,7 +280,7 @@ pub(crate) fn write_response(
     let changes = &plans.route.config.response_headers;
     let web_type = match exchange.grpc {
         None => None,
-        Some(_) => grpc_fields::web_response_type(exchange, text),
+        Some(_) => grpc::fields::web_response_type(exchange, text),
     };
     let drop = match web_type {
         None => FieldSet::RESPONSE_HOP,
@@ -302,7 +305,9 @@ pub(crate) fn write_response(
     }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
     if exchange.cached.is_some() {
-        cache_use::write_status(out, exchange, plans.route);
+        if let Some(used) = &exchange.cached {
+            cache_use::write_status(out, used, exchange.record.cache_detail, plans.route);
+        }
     }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }

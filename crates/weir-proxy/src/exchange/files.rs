@@ -11,11 +11,13 @@ use weir_config::{TemplatePart, TemplateValue};
 use weir_http::Method;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::cgi::{Script, requested_path};
+use super::cgi::requested_path;
 use super::client::Client;
+use super::exchange_state::{Ended, Exchange};
+use super::script::Script;
 use super::stream::ClientStream;
 use super::template::TemplateValues;
-use super::{Ended, Exchange, answer, choose};
+use super::{answer, choose};
 use crate::net::file::{DiskWait, OpenError};
 use crate::relay::file::{BodyPiece, FileBody};
 use crate::relay::memory::MemoryBody;

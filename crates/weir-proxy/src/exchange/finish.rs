@@ -4,14 +4,18 @@ use weir_config::ListenerProtocol;
 use weir_observe::{Failure, Phase};
 
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::Exchange;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::record::Record;
-use super::stream::ClientEnd;
-use super::{Exchange, grpc_call, log, recording, trace};
+use super::{log, recording, trace};
 use crate::net::clock;
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::{ServerStream as _, Servers};
+
+/// Bytes of the first line of a head that could not be read, as far as they are kept.
+const FIRST_LINE_MAX: usize = 256;
 
 /// Gives the stream back, whose connection may be used again.
 #[inline(always)]
@@ -55,12 +59,12 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
         exchange.record.update(stream);
     }
     if exchange.request_text.is_empty() {
-        exchange.keep_first_line(client, stream);
+        keep_first_line(client, stream, exchange);
     }
     if exchange.limited.is_asked() {
         exchange.limited.settle(exchange.record.status, client.now);
     }
-    let grpc_status = grpc_call::final_status(exchange);
+    let grpc_status = exchange.grpc_status();
     let record = &mut exchange.record;
     if let Some(failure) = record.failure {
         // The phase in which it ended.
@@ -123,4 +127,17 @@ pub(crate) fn log_connection_failure(client: &Client, connection: &impl ClientEn
     exchange.record.failure = Some(failure);
     let config = exchange.record.begin_config(client);
     log::write(client, connection, &exchange, &config);
+}
+
+/// Keeps the beginning of what the client sent in place of a head, for the recorder.
+#[cold]
+fn keep_first_line(client: &Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
+    // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
+    let is_head = client.protocol == ListenerProtocol::Http
+        && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
+    if is_head {
+        let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
+        let line = line.unwrap_or_default();
+        exchange.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
+    }
 }

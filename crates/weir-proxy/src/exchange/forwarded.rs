@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use weir_config::{AcceptFrom, HeaderChanges};
 use weir_http::{FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for};
 
-use super::Exchange;
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::Exchange;
 use super::header_changes::leave;
 use super::record::REQUEST_ID_LEN;
-use super::stream::ClientEnd;
 use crate::state::snapshot::ListenerPlan;
 
 /// Longest request id that is taken over from a client.

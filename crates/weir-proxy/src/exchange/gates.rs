@@ -2,9 +2,11 @@
 //! whether it is copied for a mirror.
 
 use super::client::Client;
+use super::end::End;
+use super::exchange_state::{Ended, Exchange};
 use super::proof::{self, Asked};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, access, cache_lookup, files, mirror};
+use super::{access, cache, files, subrequests};
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 
@@ -33,10 +35,10 @@ pub(super) async fn pass(
     if route.files.is_some() && Box::pin(files::answer(client, stream, exchange, route)).await? {
         return Ok(Some(End::Done));
     }
-    mirror::begin(client, exchange, way);
+    subrequests::mirror::begin(client, exchange, way);
     match &route.cache {
         None => Ok(None),
         // On the heap, since it is large and most routes have none.
-        Some(_) => Box::pin(cache_lookup::pass(client, stream, servers, exchange, (listener, route))).await,
+        Some(_) => Box::pin(cache::lookup::pass(client, stream, servers, exchange, (listener, route))).await,
     }
 }

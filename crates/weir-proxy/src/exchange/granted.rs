@@ -8,8 +8,6 @@ use weir_http::{FieldName, FieldSet, FieldWriter};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Phase};
 
-use super::Exchange;
-
 /// What is known of a client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Granted {
@@ -30,27 +28,12 @@ pub(super) fn is_given(access: &Access, name: &[u8]) -> bool {
 
 /// Adds the fields that the server that decides about requests has given to this one. What is removed is removed of clients' requests, as on routes
 /// where that server is not asked.
-pub(super) fn write_fields(out: &mut impl FieldWriter, exchange: &Exchange, changes: &HeaderChanges) {
-    let fields = exchange.granted.iter().flat_map(|granted| &granted.fields);
+pub(super) fn write_fields(out: &mut impl FieldWriter, granted: &Granted, changes: &HeaderChanges) {
+    let fields = granted.fields.iter();
     let is_set = |name: &[u8]| changes.set.iter().any(|(set, _)| set.as_bytes().eq_ignore_ascii_case(name));
     for (name, value) in fields.filter(|(name, _)| !is_set(name)) {
         out.field(name, value);
     }
-}
-
-/// What that server has said, for the log.
-pub(super) fn auth(exchange: &Exchange) -> Option<AuthRecord> {
-    exchange.granted.as_ref()?.auth
-}
-
-/// The user that the client has named; empty without one.
-pub(super) fn user(exchange: &Exchange) -> &[u8] {
-    exchange.granted.as_ref().map_or(&[], |granted| &granted.user)
-}
-
-/// A claim of the token of the client.
-pub(super) fn claim<'a>(exchange: &'a Exchange, name: &str) -> Option<&'a [u8]> {
-    exchange.granted.as_ref()?.token.as_ref()?.claims.text(name).map(str::as_bytes)
 }
 
 /// What is asked for with the answer to a request.

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use weir_http::grpc::{GrpcContentType, GrpcProtocol, GrpcStatus};
 use weir_http::{FieldName, Method, RequestHead};
-use weir_observe::Party;
 
-use super::Exchange;
 use crate::net::clock::{self, Instant};
 
 /// What is known of a call.
@@ -88,12 +86,4 @@ impl GrpcCall {
     pub(super) fn begin_attempt(&mut self, now: Instant) {
         (self.status, self.attempt_began, self.pushback) = (None, now, None);
     }
-}
-
-/// How the call of an exchange has ended, as its client sees it; `None` for other requests. One that the client has given up is cancelled, and
-/// one that has broken off (RST_STREAM) an internal error.
-pub(super) fn final_status(exchange: &Exchange) -> Option<GrpcStatus> {
-    let call = exchange.grpc.as_ref()?;
-    let is_cancelled = exchange.record.failure.is_some_and(|failure| failure.party == Party::Client);
-    Some(call.status.unwrap_or(if is_cancelled { GrpcStatus::Cancelled } else { GrpcStatus::Internal }))
 }

@@ -4,12 +4,14 @@
 use weir_config::{PageText, RemotePage};
 
 use super::client::Client;
+use super::end::End;
+use super::exchange_state::{Ended, Exchange};
 use super::intercept::InterceptPage;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
-use super::remote_page::{self, PageScope};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, finish, grpc, intercept, mirror, respond, response_buffering};
+use super::subrequests::remote_page::{self, PageScope};
+use super::{finish, grpc, intercept, respond, response_buffering, subrequests};
 use crate::upstream::stream::{ServerStream, Servers};
 
 /// What happens to a response.
@@ -61,7 +63,7 @@ pub(super) async fn run<U: Servers>(
     (serving, holding): (RespondingServer<U::Stream>, Holding<'_>),
 ) -> Result<End, Ended> {
     if exchange.mirrored.is_some() {
-        mirror::note_head(exchange, plans, serving.server.head());
+        subrequests::mirror::note_head(exchange, plans, serving.server.head());
     }
     let end = match holding {
         Holding::Page(page) => {
@@ -91,7 +93,7 @@ pub(super) async fn run<U: Servers>(
         Holding::Mirrored => relay(client, stream, servers, exchange, plans, serving).await?,
     };
     if exchange.mirrored.is_some() {
-        mirror::send(client, stream, servers, exchange, plans);
+        subrequests::mirror::send(client, stream, servers, exchange, plans);
     }
     Ok(end)
 }
@@ -106,7 +108,7 @@ async fn relay<U: Servers>(
     mut serving: RespondingServer<U::Stream>,
 ) -> Result<End, Ended> {
     respond::begin(client, stream, exchange, plans, &mut serving);
-    mirror::observe_bodies(exchange, plans);
+    subrequests::mirror::observe_bodies(exchange, plans);
     if let Err(ended) = respond::relay(client, stream, exchange, plans, &mut serving).await {
         grpc::break_off(exchange, plans, &serving, ended);
         exchange.record.sent_to_server += serving.server.sent();

@@ -7,11 +7,13 @@ use weir_config::{ErrorPage, PageText};
 use weir_observe::status_text;
 
 use super::client::Client;
+use super::end::End;
 use super::error_pages::{body, format_for};
+use super::exchange_state::{Ended, Exchange};
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, answer, finish, respond};
+use super::{answer, finish, respond};
 use crate::relay::Relay;
 use crate::relay::memory::NullSink;
 use crate::responder::Answer;

@@ -7,8 +7,8 @@ use weir_config::{AccessList, HeaderChanges, LimitRate};
 use weir_http::FieldWriter;
 use weir_traffic::limit::BucketLevel;
 
-use super::MEMORY_KEPT_MAX;
 use super::header_changes::leave;
+use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::net::clock::{self, Instant};
 use crate::responder::Answer;
 use crate::state::limit::{LimitAnswer, LimitHold, LimitPlan};

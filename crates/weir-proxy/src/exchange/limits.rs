@@ -11,10 +11,11 @@ use weir_http::digits;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::{Ended, Exchange};
 use super::limited::RuleInForce;
-use super::stream::ClientEnd;
 use super::template::TemplateValues;
-use super::{Ended, Exchange, forwarded, pause};
+use super::{forwarded, pause};
 use crate::net::clock;
 use crate::relay::pace::BodyPace;
 use crate::state::limit::{LimitAnswer, LimitHold, LimitInUse, LimitPlan};

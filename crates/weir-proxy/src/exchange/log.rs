@@ -10,9 +10,10 @@ use weir_traffic::route::query_value;
 
 use super::body_coding::BodyCoding;
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::Exchange;
+use super::forwarded;
 use super::record::Record;
-use super::stream::ClientEnd;
-use super::{Exchange, forwarded, granted, grpc_call};
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::log_batches::LogBatches;
@@ -88,7 +89,7 @@ impl FieldSource for Heads<'_> {
     }
 
     fn claim(&self, name: &str) -> Option<&[u8]> {
-        granted::claim(self.exchange, name)
+        self.exchange.claim(name)
     }
 
     fn match_group(&self, name: &str) -> Option<&[u8]> {
@@ -142,13 +143,13 @@ fn with_record(
         host: if whole { request.host().of(text) } else { b"" },
         request_id: &record.request_id,
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
-        user: granted::user(exchange),
-        auth: granted::auth(exchange),
+        user: exchange.user(),
+        auth: exchange.granted.as_ref().and_then(|granted| granted.auth),
         cache: record.cache,
         cache_reason: record.cache_detail,
         fields: &Heads { exchange, route },
         status: (record.status != 0).then_some(record.status),
-        grpc_status: grpc_call::final_status(exchange).map(GrpcStatus::name),
+        grpc_status: exchange.grpc_status().map(GrpcStatus::name),
         failure: record.failure,
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,

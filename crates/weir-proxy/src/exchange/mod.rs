@@ -5,44 +5,25 @@
 
 mod report;
 mod admit;
+mod gates;
 mod held;
-mod cache_response;
+mod cache;
 mod intercept;
 mod response_buffering;
-mod cache_fill;
 mod respond;
 mod upgrade;
-mod gates;
-pub(crate) mod mirror;
 mod files;
-mod cache_lookup;
-mod cache_refresh;
-pub(crate) mod key_fetch;
 mod proof;
-mod basic_auth;
-mod jwt_auth;
-mod forward_auth;
-mod remote_page;
-mod background;
-mod subrequest;
+pub(crate) mod subrequests;
 pub(crate) mod tcp;
 mod queue;
 mod request_buffering;
 pub(crate) mod attempt;
-mod unread;
-mod connect;
 mod choose;
 pub(crate) mod retry;
-mod private;
 mod access;
 mod limits;
 mod pause;
-mod cache_files;
-mod cache_send;
-mod grpc;
-mod grpc_web;
-pub(crate) mod tunnelled;
-pub(crate) mod delivery;
 mod acme_challenge;
 mod answer;
 mod pacing;
@@ -53,6 +34,10 @@ pub(crate) mod fields;
 mod cors;
 mod compression;
 mod affinity;
+mod grpc;
+mod end;
+pub(crate) mod tunnelled;
+pub(crate) mod delivery;
 pub(crate) mod finish;
 mod plans;
 mod outcome;
@@ -60,15 +45,18 @@ pub(crate) mod trace;
 mod log;
 pub(crate) mod recording;
 pub(crate) mod forwarded;
-mod record;
 pub(crate) mod stream;
+mod exchange_state;
+mod record;
+pub(crate) mod client_end;
 pub(crate) mod client;
 mod cache_use;
 mod body_coding;
-mod grpc_fields;
 pub(crate) mod granted;
 mod grpc_call;
 mod limited;
+mod mirrored;
+mod script;
 mod header_changes;
 pub(crate) mod waits;
 
@@ -78,39 +66,20 @@ pub(crate) mod simulation;
 use std::future::Future;
 use std::pin::pin;
 
-use weir_config::ListenerProtocol;
-use weir_http::{RequestHead, ResponseHead};
-use weir_observe::{Failure, Phase};
-use weir_traffic::affinity::RequestAffinity;
+use weir_observe::Failure;
 
-use crate::relay::Relay;
-use crate::relay::replay::ReplayBuffer;
 use crate::state::faults::{self, FaultPoint};
-use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::state::snapshot::Snapshot;
 use crate::upstream::stream::{ServerStream, Servers};
-use body_coding::BodyCoding;
-use cache_response::Answering;
-use cache_use::CacheUse;
-use cgi::Script;
+
+pub(crate) use end::End;
+pub(crate) use exchange_state::{Ended, Exchange};
+
+use cache::response::Answering;
 use client::Client;
-use granted::Granted;
-use grpc_call::GrpcCall;
-use header_changes::RenderedHeaders;
-use limited::Limited;
-use mirror::Mirrored;
 use outcome::{AttemptHistory, RespondingServer};
 use plans::Plans;
-use record::Record;
-use stream::{ClientEnd, ClientStream};
-use tunnelled::Tunnelled;
-use waits::Waits;
-
-/// Bytes of the first line of a head that could not be read, as far as they are kept.
-const FIRST_LINE_MAX: usize = 256;
-
-/// Memory that each buffer of an exchange keeps from one request to the next; more goes back to the allocator.
-pub(crate) const MEMORY_KEPT_MAX: usize = 8 * 1024;
+use stream::ClientStream;
 
 /// Runs one exchange: from the request of the client to its response.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for each of its arguments twice")]
@@ -147,12 +116,12 @@ async fn fail(
     exchange: &mut Exchange,
     failure: Failure,
 ) -> End {
-    let failure = match cache_response::instead_of_failure(client, stream, exchange, failure).await {
+    let failure = match cache::response::instead_of_failure(client, stream, exchange, failure).await {
         Some(Ok(end)) => return end,
         Some(Err(failure)) => failure,
         None => failure,
     };
-    let fetched = remote_page::of_failure(client, stream, servers, exchange, failure).await;
+    let fetched = subrequests::remote_page::of_failure(client, stream, servers, exchange, failure).await;
     answer::failure(client, stream, exchange, (failure, fetched)).await
 }
 
@@ -294,7 +263,7 @@ async fn hold_response<S: Servers>(
     let Answering::Passes(mut serving) = answering else { return Ok(answering) };
     if exchange.cached.is_some() {
         exchange.mirrored = None;
-        match cache_response::take(client, stream, servers, exchange, plans, serving).await? {
+        match cache::response::take(client, stream, servers, exchange, plans, serving).await? {
             Answering::Passes(response) => serving = response,
             other => return Ok(other),
         }
@@ -320,8 +289,8 @@ fn goes_again<T: ServerStream>(
     faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Response);
     retry::instead(client, exchange, plans, history, serving)
         || exchange.cached.is_some()
-            && (cache_response::wants_part_instead(client, exchange, plans, serving)
-                || cache_response::confirms_other_version(client, exchange, plans, serving))
+            && (cache::response::wants_part_instead(client, exchange, plans, serving)
+                || cache::response::confirms_other_version(client, exchange, plans, serving))
 }
 
 /// Prepares for attempts on servers of the upstream.
@@ -335,167 +304,4 @@ fn begin_attempts(client: &mut Client, exchange: &mut Exchange, plans: Plans<'_>
     }
     affinity::begin(exchange, upstream, client.now);
     retry::begin(client, exchange, plans);
-}
-
-/// How an exchange ended, for its stream.
-pub(crate) enum End {
-    /// There was no request, or nothing can be answered: the connection closes.
-    Closed,
-    /// The response has been sent whole.
-    Done,
-    /// The response is not whole, and the client has to see that.
-    CutShort,
-    /// The client has failed, or an operator has ended the connection.
-    Aborted,
-    /// Raw bytes follow.
-    Tunnel(Box<Tunnelled>),
-}
-
-/// Why an exchange ended before its response was relayed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Ended {
-    /// There was no request.
-    Quietly,
-    Failed(Failure),
-}
-
-impl From<Failure> for Ended {
-    fn from(failure: Failure) -> Self {
-        Ended::Failed(failure)
-    }
-}
-
-/// The state of one exchange; part of its carrier and reused with it.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    pub(crate) request: RequestHead,
-    /// The bytes that the spans of `request` refer to.
-    pub(crate) request_text: Vec<u8>,
-    /// The server name of the SNI of a TCP listener's client; empty without one.
-    pub(crate) server_name: Vec<u8>,
-    /// The beginning of the first line of a head that could not be read.
-    pub(crate) first_line: Box<[u8]>,
-    /// The path and query that the server gets, when a rewrite changed them.
-    pub(crate) rewritten: Vec<u8>,
-    pub(crate) request_relay: Relay,
-    /// What was taken of the request body, as long as it may have to be sent again.
-    pub(crate) replay_buffer: ReplayBuffer,
-
-    /// Whether Weir has told the client to send the body.
-    pub(crate) body_was_asked_for: bool,
-    /// Interim responses that were passed on, in all attempts.
-    pub(crate) interim: u32,
-    pub(crate) response: ResponseHead,
-    /// The head of the response as received; kept only when the access log asks for its fields.
-    pub(crate) response_text: Vec<u8>,
-    pub(crate) response_relay: Relay,
-    /// What becomes of the body of the response.
-    pub(crate) body_coding: BodyCoding,
-    /// Whether a final response head was staged for the client: no other answer can be given any more.
-    pub(crate) answered: bool,
-    /// The server that the request belongs to by its cookies.
-    pub(crate) affinity: RequestAffinity,
-    /// Values of headers that the route sets and adds, for the head that is written next.
-    pub(crate) rendered_headers: RenderedHeaders,
-    /// The value of `Retry-After`, in seconds.
-    pub(crate) retry_after: Option<u32>,
-    /// What limits by key have to do with it.
-    pub(crate) limited: Limited,
-    /// What the cache has to do with a request that goes to a server.
-    cached: Option<Box<CacheUse>>,
-    /// The gRPC call that the request is.
-    pub(crate) grpc: Option<GrpcCall>,
-    /// The script that it names, for a server of FastCGI.
-    pub(crate) script: Option<Box<Script>>,
-    /// What is known of the client, on a route that asks for that.
-    pub(crate) granted: Option<Box<Granted>>,
-    /// That its request will be copied for a mirror.
-    pub(crate) mirrored: Option<Box<Mirrored>>,
-    /// Whether it waits when all servers are full; only requests of Weir's own may not.
-    pub(crate) waits_for_slot: bool,
-
-    pub(crate) waits: Waits,
-    pub(crate) record: Record,
-    /// Its attempts, for the recorder.
-    pub(crate) attempt_trace: AttemptTrace,
-    /// The beginning of a tunnel that is now over.
-    pub(crate) tunnel_trace: Option<Box<TunnelTrace>>,
-}
-
-impl Exchange {
-    pub(crate) fn new() -> Self {
-        Self {
-            request: RequestHead::new(),
-            request_text: Vec::new(),
-            server_name: Vec::new(),
-            first_line: Box::default(),
-            rewritten: Vec::new(),
-            request_relay: Relay::new(),
-            replay_buffer: ReplayBuffer::default(),
-            body_was_asked_for: false,
-            interim: 0,
-            response: ResponseHead::new(),
-            response_text: Vec::new(),
-            response_relay: Relay::new(),
-            body_coding: BodyCoding::AsItIs,
-            answered: false,
-            affinity: RequestAffinity::default(),
-            rendered_headers: RenderedHeaders::default(),
-            retry_after: None,
-            limited: Limited::default(),
-            cached: None,
-            grpc: None,
-            script: None,
-            granted: None,
-            mirrored: None,
-            waits_for_slot: true,
-            waits: Waits::new(),
-            record: Record::new(),
-            attempt_trace: AttemptTrace::new(),
-            tunnel_trace: None,
-        }
-    }
-
-    /// Forgets the request and the response; keeps the memory.
-    #[inline(always)]
-    pub(crate) fn reset(&mut self) {
-        self.request.reset();
-        self.first_line = Box::default();
-        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
-            text.clear();
-            text.shrink_to(MEMORY_KEPT_MAX);
-        }
-        self.request_relay = Relay::new();
-        self.replay_buffer.reset(MEMORY_KEPT_MAX);
-        self.body_was_asked_for = false;
-        self.interim = 0;
-        self.response.reset();
-        self.response_relay = Relay::new();
-        self.body_coding = BodyCoding::AsItIs;
-        self.answered = false;
-        self.affinity = RequestAffinity::default();
-        self.retry_after = None;
-        self.limited.reset();
-        self.cached = None;
-        self.grpc = None;
-        self.script = None;
-        self.granted = None;
-        self.mirrored = None;
-        self.record.reset();
-        self.attempt_trace.reset();
-        self.tunnel_trace = None;
-    }
-
-    /// Keeps the beginning of what the client sent in place of a head, for the recorder.
-    #[cold]
-    fn keep_first_line(&mut self, client: &Client, stream: &impl ClientEnd) {
-        // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
-        let is_head = client.protocol == ListenerProtocol::Http
-            && self.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
-        if is_head {
-            let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
-            let line = line.unwrap_or_default();
-            self.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
-        }
-    }
 }

@@ -6,7 +6,7 @@ use weir_observe::{Cause, Failure};
 use weir_traffic::balance::Excluded;
 use weir_traffic::{ServerId, retry};
 
-use super::Ended;
+use super::exchange_state::Ended;
 use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::slot::Slot;
 

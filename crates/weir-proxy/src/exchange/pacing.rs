@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use weir_observe::{Failure, Phase};
 
-use super::Exchange;
 use super::client::Client;
+use super::exchange_state::Exchange;
 use super::limited::RuleInForce;
 use super::stream::ClientStream;
 use crate::net::clock;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::{Ended, Exchange};
 use super::outcome::AttemptHistory;
-use super::stream::ClientEnd;
-use super::{Ended, Exchange};
 use crate::net::clock;
 use crate::state::activity::Activity;
 

@@ -15,9 +15,10 @@ use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{QueueClass, Ticket};
 
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::{Ended, Exchange};
+use super::forwarded;
 use super::plans::Plans;
-use super::stream::ClientEnd;
-use super::{Ended, Exchange, forwarded};
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;

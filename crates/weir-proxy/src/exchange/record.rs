@@ -6,7 +6,7 @@ use weir_http::FieldSet;
 use weir_observe::{AffinityOutcome, CacheResult, Failure, Party, Phase, PhaseTimes};
 
 use super::client::Client;
-use super::stream::ClientEnd;
+use super::client_end::ClientEnd;
 use crate::net::clock::{self, Instant};
 use crate::state::snapshot::Snapshot;
 use crate::state::trace_queue::ExchangeSpan;

@@ -4,7 +4,8 @@ use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::client::Client;
-use super::{Exchange, forwarded};
+use super::exchange_state::Exchange;
+use super::forwarded;
 use crate::net::clock;
 use crate::state::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};
 use crate::state::worker_config::WorkerConfig;

@@ -4,8 +4,9 @@
 //! connections.
 
 use super::client::Client;
-use super::stream::ClientEnd;
-use super::{Exchange, recording};
+use super::client_end::ClientEnd;
+use super::exchange_state::Exchange;
+use super::recording;
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo, Slowness, Unfinished};

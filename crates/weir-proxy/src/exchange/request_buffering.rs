@@ -7,9 +7,9 @@ use weir_http::BodyLength;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::exchange_state::{Ended, Exchange};
 use super::plans::Plans;
 use super::stream::{ClientStream, Status};
-use super::{Ended, Exchange};
 use crate::relay::ends::{RelayError, Sink as _};
 use crate::relay::failure::of_request_body;
 use crate::relay::replay::Gathered;

@@ -6,12 +6,13 @@ use weir_http::BodyLength;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::client::Client;
+use super::exchange_state::{Ended, Exchange};
 use super::header_changes::has_values;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, affinity, compression, fields, grpc_web, pacing, private};
+use super::{affinity, attempt, compression, fields, grpc, pacing};
 use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::RelayError;
@@ -81,13 +82,13 @@ pub(super) fn begin<T: ServerStream>(
     let length = serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
     // An answer that is whole already, to part of the request: nothing waits for what is left of that.
     let is_early = !exchange.request_relay.is_done() && serving.server.is_body_here();
-    if private::has_challenge(&exchange.response, serving.server.head()) {
+    if attempt::private::has_challenge(&exchange.response, serving.server.head()) {
         serving.server.set_private();
     }
     let head = serving.server.head();
     let length = match exchange.grpc {
         None => length,
-        Some(_) => grpc_web::begin_response_body(exchange, head, length),
+        Some(_) => grpc::web::begin_response_body(exchange, head, length),
     };
     let length = match plans.route.config.compression {
         None => length,

@@ -6,10 +6,12 @@ use std::task::{Context, Poll};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::end::End;
+use super::exchange_state::{Ended, Exchange};
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, finish, mirror, pacing, respond};
+use super::{finish, pacing, respond, subrequests};
 use crate::net::clock;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_response_body;
@@ -39,7 +41,7 @@ pub(super) async fn run<U: Servers>(
 ) -> Result<End, Ended> {
     let Some(limits) = &plans.route.config.buffer_responses else { return Ok(End::Closed) };
     respond::begin(client, stream, exchange, plans, &mut serving);
-    mirror::observe_bodies(exchange, plans);
+    subrequests::mirror::observe_bodies(exchange, plans);
     let mut spool = Spool::new(limits.memory.as_usize(), limits.file.bytes());
     let mut taking = Relay::new();
     let taken =

@@ -5,9 +5,10 @@ use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
 use super::client::Client;
+use super::exchange_state::{Ended, Exchange};
+use super::grpc;
 use super::outcome::{AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
-use super::{Ended, Exchange, grpc};
 use crate::net::clock;
 use crate::net::descriptors;
 use crate::state::recorder::Decision;

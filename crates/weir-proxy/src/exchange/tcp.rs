@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use weir_observe::{Failure, Phase};
 
-use super::End;
 use super::attempt;
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::end::End;
+use super::exchange_state::{Ended, Exchange};
 use super::outcome::AttemptHistory;
 use super::plans::Plans;
 use super::retry;
-use super::stream::ClientEnd;
 use super::tunnelled::Tunnelled;
-use super::{Ended, Exchange, access, choose, finish, pause, queue};
+use super::{access, choose, finish, pause, queue};
 use crate::net::clock;
 use crate::state::snapshot::ListenerPlan;
 use crate::upstream::stream::Servers;

@@ -15,9 +15,10 @@ use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
 use super::client::Client;
+use super::client_end::ClientEnd;
+use super::exchange_state::Exchange;
 use super::plans::Plans;
-use super::stream::ClientEnd;
-use super::{Exchange, fields, forwarded, granted};
+use super::{fields, forwarded};
 use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
@@ -170,9 +171,9 @@ impl<'a> TemplateValues<'a> {
                 out.extend_from_slice(digits.as_ref().map_or(&b""[..], |digits| digits.as_slice()));
             }
             TemplateValue::TokenClaim(name) => {
-                out.extend_from_slice(granted::claim(exchange, name).unwrap_or_default());
+                out.extend_from_slice(exchange.claim(name).unwrap_or_default());
             }
-            TemplateValue::User => out.extend_from_slice(granted::user(exchange)),
+            TemplateValue::User => out.extend_from_slice(exchange.user()),
             TemplateValue::Tag => out.extend_from_slice(&exchange.limited.tag),
             TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
             TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),

@@ -8,9 +8,10 @@ use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
 use weir_observe::Phase;
 
 use super::client::Client;
+use super::exchange_state::Exchange;
 use super::header_changes::leave;
 use super::record::Trace;
-use super::{Exchange, recording};
+use super::recording;
 use crate::state::snapshot::{ListenerPlan, TracePlan};
 use crate::state::trace_queue::{ExchangeSpan, SampledExchange};
 use crate::state::worker_config::WorkerConfig;

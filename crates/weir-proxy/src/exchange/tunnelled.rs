@@ -12,11 +12,12 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
 use super::client::Client;
+use super::client_end::ClientEnd;
 use super::delivery::FAREWELL_TIME;
+use super::exchange_state::Exchange;
 use super::plans::Plans;
 use super::record::Record;
-use super::stream::ClientEnd;
-use super::{Exchange, delivery, finish, log, recording};
+use super::{delivery, finish, log, recording};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::failure::of_io;

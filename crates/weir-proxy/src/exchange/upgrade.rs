@@ -6,13 +6,14 @@ use std::task::{Context, Poll};
 use weir_http::Method;
 use weir_observe::{Failure, Phase};
 
-use super::End;
 use super::client::Client;
+use super::end::End;
+use super::exchange_state::{Ended, Exchange};
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::tunnelled::Tunnelled;
-use super::{Ended, Exchange, affinity, fields};
+use super::{affinity, fields};
 use crate::net::clock;
 use crate::relay::ends::Sink as _;
 use crate::relay::failure::of_response_body;

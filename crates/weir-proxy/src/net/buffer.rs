@@ -10,6 +10,9 @@ use std::task::{Context, Waker};
 
 use super::pipe::PipeEnds;
 
+/// Memory that each buffer of an exchange keeps from one request to the next; more goes back to the allocator.
+pub(crate) const MEMORY_KEPT_MAX: usize = 8 * 1024;
+
 /// Free buffers that a worker keeps at most; beyond it they go back to the allocator.
 const KEPT_MAX: usize = 256;
 

@@ -26,7 +26,7 @@ use self::apply_config::{ConfigUpdate, WorkerChange};
 use self::restart::{CrashHistory, WorkerResources};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
-use crate::exchange::key_fetch;
+use crate::exchange::subrequests::key_fetch;
 use crate::net::clock;
 use crate::net::descriptors::ServerPermit;
 use crate::net::memory::{self, ConnectionPeak};

@@ -10,7 +10,8 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::receive::ToClients;
 use crate::exchange::client::Client;
-use crate::exchange::stream::{ClientEnd, ClientStream, Content, FinalHead, Status};
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;

@@ -12,7 +12,7 @@ use super::client::ClientWorld;
 use super::server::ServerWorld;
 use super::world::{Event, World, body_bytes};
 use crate::exchange::client::Client;
-use crate::exchange::stream::ClientEnd;
+use crate::exchange::client_end::ClientEnd;
 use crate::exchange::tunnelled::{TunnelClient, Tunnelled};
 use crate::net::tls::facts::TlsFacts;
 use crate::relay::tunnel::memory_end::{MemoryEnd, MemoryPeer};

@@ -1,6 +1,6 @@
 //! Forward auth: a server of another upstream decides about a request before it goes to its own.
 //!
-//! A request of Weir's own ([`super::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
+//! A request of Weir's own ([`crate::exchange::subrequests::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
 //! an answer, unless the config says so.
 
 use std::io;
@@ -12,11 +12,12 @@ use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::client::Client;
-use super::plans::Plans;
-use super::stream::ClientStream;
-use super::subrequest::{self, ResponseTaker};
-use super::{Ended, Exchange, cors};
+use crate::exchange::client::Client;
+use crate::exchange::cors;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::plans::Plans;
+use crate::exchange::stream::ClientStream;
+use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::Answer;
@@ -48,23 +49,23 @@ const LEFT_OUT: [&str; 17] = [
 
 /// What is asked, and where.
 #[derive(Clone, Copy)]
-pub(super) struct AuthQuestion<'a> {
-    pub(super) config: &'a Rc<WorkerConfig>,
-    pub(super) listener: &'a ListenerPlan,
+pub(in crate::exchange) struct AuthQuestion<'a> {
+    pub(in crate::exchange) config: &'a Rc<WorkerConfig>,
+    pub(in crate::exchange) listener: &'a ListenerPlan,
     /// The way to the server that decides.
-    pub(super) route: &'a RoutePlan,
-    pub(super) forward: &'a ForwardAuth,
+    pub(in crate::exchange) route: &'a RoutePlan,
+    pub(in crate::exchange) forward: &'a ForwardAuth,
 }
 
 /// An answer that the client gets instead of one to its request.
-pub(super) struct Denial {
+pub(in crate::exchange) struct Denial {
     status: u16,
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     body: Vec<u8>,
 }
 
 impl Denial {
-    pub(super) fn answer(&self) -> Answer<'_> {
+    pub(in crate::exchange) fn answer(&self) -> Answer<'_> {
         let fields = self.fields.iter().map(|(name, value)| (&name[..], value.into()));
         Answer { status: self.status, fields: fields.collect(), body: (&self.body).into() }
     }
@@ -74,7 +75,7 @@ impl Denial {
 ///
 /// # Errors
 /// When there is no answer, or the client leaves meanwhile.
-pub(super) async fn ask<C: ClientStream, U: Servers>(
+pub(in crate::exchange) async fn ask<C: ClientStream, U: Servers>(
     client: &mut Client,
     stream: &mut C,
     servers: &mut U,

@@ -16,9 +16,9 @@ use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
-use super::client::Client;
-use super::stream::ClientStream;
-use super::{Ended, Exchange};
+use crate::exchange::client::Client;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::stream::ClientStream;
 use crate::net::clock;
 use crate::state::access::LiveKeys;
 use crate::state::activity::Activity;
@@ -37,7 +37,7 @@ const fn refused(cause: Cause) -> Failure {
 }
 
 /// Admits a request with a token that is valid for the route.
-pub(super) async fn admit(
+pub(in crate::exchange) async fn admit(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use super::client::Client;
-use super::plans::Plans;
-use super::stream::ClientEnd;
 use super::subrequest::{self, ResponseTaker};
-use super::{Ended, Exchange};
+use crate::exchange::client::Client;
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::plans::Plans;
 use crate::net::clock;
 use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
 use crate::state::snapshot::RoutePlan;
@@ -22,25 +22,25 @@ use crate::state::worker::Worker;
 use crate::upstream::stream::Servers;
 
 /// What takes the response, and hears how it went.
-pub(super) trait BackgroundTaker: ResponseTaker + 'static {
+pub(in crate::exchange) trait BackgroundTaker: ResponseTaker + 'static {
     /// The request is over: its response was taken as far as it was wanted, or this is why not. Not called when the worker ends first.
     fn end(self, outcome: Result<(), Failure>);
 }
 
 /// A request that is composed.
-pub(super) struct BackgroundRequest {
+pub(in crate::exchange) struct BackgroundRequest {
     /// From [`subrequest::of`].
-    pub(super) exchange: Box<Exchange>,
+    pub(in crate::exchange) exchange: Box<Exchange>,
     /// The way that it takes, of the route of its exchange.
-    pub(super) way: Way,
-    pub(super) body: Vec<u8>,
+    pub(in crate::exchange) way: Way,
+    pub(in crate::exchange) body: Vec<u8>,
     /// How long it may take in all.
-    pub(super) timeout: Duration,
+    pub(in crate::exchange) timeout: Duration,
 }
 
 /// The route by which a request goes to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(in crate::exchange) enum Way {
     /// That of the exchange.
     Own,
     /// To the mirror with this place, of the route or of a target of its split.
@@ -63,7 +63,7 @@ impl Way {
 }
 
 /// Begins a request for the client of `end`; whether it was not refused.
-pub(super) fn begin<U: Servers>(
+pub(in crate::exchange) fn begin<U: Servers>(
     client: &Client,
     end: &impl ClientEnd,
     servers: &U,
@@ -79,7 +79,7 @@ pub(super) fn begin<U: Servers>(
 }
 
 /// Begins a request that no client has given rise to, unless it is refused: then the taker comes back.
-pub(super) fn begin_alone<T: BackgroundTaker>(
+pub(in crate::exchange) fn begin_alone<T: BackgroundTaker>(
     mut client: Client,
     servers: impl Servers,
     request: BackgroundRequest,

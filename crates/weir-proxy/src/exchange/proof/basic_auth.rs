@@ -12,9 +12,10 @@ use weir_config::BasicAuth;
 use weir_http::FieldName;
 use weir_observe::{Cause, Failure, Phase};
 
-use super::client::Client;
-use super::stream::ClientStream;
-use super::{Ended, Exchange, forwarded};
+use crate::exchange::client::Client;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::forwarded;
+use crate::exchange::stream::ClientStream;
 use crate::net::clock;
 use crate::state::access::CredentialDigest;
 use crate::state::access::password_checks::{CheckRefused, PasswordAnswer, PasswordCheck};
@@ -32,7 +33,7 @@ const fn refused(cause: Cause) -> Failure {
 }
 
 /// Admits a request with the password of one of the users.
-pub(super) async fn admit(
+pub(in crate::exchange) async fn admit(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,

@@ -10,12 +10,13 @@ use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{Field, FieldSet, Method, ResponseHead, TargetForm};
 use weir_observe::Failure;
 
-use super::background::{self, BackgroundRequest, BackgroundTaker, Way};
-use super::cache_use::{CacheTask, CacheUse, is_about_versions, request_head};
-use super::client::Client;
-use super::stream::ClientStream;
-use super::subrequest::{self, ResponseTaker};
-use super::{Exchange, fields};
+use crate::exchange::cache_use::{CacheTask, CacheUse, is_about_versions};
+use crate::exchange::client::Client;
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::fields;
+use crate::exchange::stream::ClientStream;
+use crate::exchange::subrequests::background::{self, BackgroundRequest, BackgroundTaker, Way};
+use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::stored::StoringSink;
 use crate::state::cache::{CachePlan, RouteCachePlan, cache_now};
@@ -28,7 +29,7 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 const UNUSED_BYTES_MAX: usize = 64 * 1024;
 
 /// Asks a server in a task of its own, unless another one does already.
-pub(super) fn begin(
+pub(in crate::exchange) fn begin(
     client: &Client,
     stream: &impl ClientStream,
     servers: &impl Servers,
@@ -39,7 +40,7 @@ pub(super) fn begin(
     let store = plan.store();
     let Some(ticket) = store.try_refresh(&store.key(key), stored) else { return };
     let Some(inner) = inner_exchange(client, exchange, (key, stored)) else { return };
-    let request = StoredHead::copy(request_head(exchange), |_| true);
+    let request = StoredHead::copy(exchange.request_for_cache(), |_| true);
     let taker = Refresh {
         plan: Arc::clone(&plan.plan),
         rules: plan.rules.clone(),

@@ -16,13 +16,12 @@ use weir_config::{ErrorPage, RemotePage};
 use weir_http::{FieldName, Method, ResponseHead, TargetForm};
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::cache_use::request_head;
-use super::client::Client;
-use super::plans::Plans;
-use super::stream::ClientStream;
 use super::subrequest::{self, ResponseTaker};
-use super::template::TemplateValues;
-use super::{Ended, Exchange};
+use crate::exchange::client::Client;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::plans::Plans;
+use crate::exchange::stream::ClientStream;
+use crate::exchange::template::TemplateValues;
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::error_page::FetchedPage;
@@ -41,11 +40,11 @@ const KEPT: [&str; 3] = ["Content-Type", "Content-Encoding", "Content-Language"]
 
 /// What pages there are, and which values they can be made with.
 #[derive(Clone, Copy)]
-pub(super) struct PageScope<'a> {
-    pub(super) config: &'a Rc<WorkerConfig>,
-    pub(super) listener: &'a ListenerPlan,
+pub(in crate::exchange) struct PageScope<'a> {
+    pub(in crate::exchange) config: &'a Rc<WorkerConfig>,
+    pub(in crate::exchange) listener: &'a ListenerPlan,
     /// `None` when the request has failed before it had one.
-    pub(super) route: Option<&'a RoutePlan>,
+    pub(in crate::exchange) route: Option<&'a RoutePlan>,
 }
 
 impl<'a> PageScope<'a> {
@@ -54,14 +53,14 @@ impl<'a> PageScope<'a> {
     }
 
     /// The page for this status, if it is one that is fetched.
-    pub(super) fn remote(&self, status: u16) -> Option<&'a RemotePage> {
+    pub(in crate::exchange) fn remote(&self, status: u16) -> Option<&'a RemotePage> {
         self.pages().iter().find(|page| page.is_for(status))?.remote.as_ref()
     }
 }
 
 /// The page of a failure of this exchange, where the config has one that is fetched; `None` without one, and when it cannot be.
 #[cold]
-pub(super) async fn of_failure(
+pub(in crate::exchange) async fn of_failure(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
@@ -83,7 +82,7 @@ pub(super) async fn of_failure(
 }
 
 /// The page: one that was fetched lately, or else is fetched now; `None` when there is none to be had.
-pub(super) async fn fetch(
+pub(in crate::exchange) async fn fetch(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
@@ -105,7 +104,7 @@ pub(super) async fn fetch(
     let key = page_key(remote, &inner);
     let mut has_waited = false;
     let (ticket, stale) = loop {
-        match pages.step(&key, request_head(&inner), has_waited, cache_now()) {
+        match pages.step(&key, inner.request_for_cache(), has_waited, cache_now()) {
             PageStep::Send(page) => match page_of_store(client, &page, remote.timeout).await {
                 Some(page) => return Some(page),
                 None => has_waited = true,
@@ -113,7 +112,7 @@ pub(super) async fn fetch(
             PageStep::Unavailable => return None,
             PageStep::Fetch(ticket, stale) => break (ticket, stale),
             PageStep::Wait(wait) => match wait_for(client, stream, exchange, wait, remote.timeout).await? {
-                FetchOutcome::Stored(page) if pages.is_for(&page, &key, request_head(&inner)) => {
+                FetchOutcome::Stored(page) if pages.is_for(&page, &key, inner.request_for_cache()) => {
                     match page_of_store(client, &page, remote.timeout).await {
                         Some(page) => return Some(page),
                         None => has_waited = true,
@@ -125,7 +124,7 @@ pub(super) async fn fetch(
             },
         }
     };
-    let head = StoredHead::copy(request_head(&inner), |_| true);
+    let head = StoredHead::copy(inner.request_for_cache(), |_| true);
     match ask(client, stream, servers, scope, remote, inner).await {
         Ok((page, plan)) => {
             match plan {
@@ -325,7 +324,7 @@ impl PageTaker {
             status: 0,
             is_over: false,
             len_max: remote.body_size.as_usize(),
-            request: StoredHead::copy(request_head(inner), |_| true),
+            request: StoredHead::copy(inner.request_for_cache(), |_| true),
             sent: cache_now(),
             rules: page_rules(remote),
             plan: None,

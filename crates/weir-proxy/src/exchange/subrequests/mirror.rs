@@ -12,12 +12,14 @@ use weir_http::{BodyLength, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
 
 use super::background::{self, BackgroundRequest, BackgroundTaker, Way};
-use super::client::Client;
-use super::granted::Granted;
-use super::plans::Plans;
-use super::stream::ClientEnd;
 use super::subrequest::{self, ResponseTaker};
-use super::{Exchange, affinity, grpc};
+use crate::exchange::client::Client;
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::granted::Granted;
+use crate::exchange::mirrored::{ComparedField, Copied, Mirrored};
+use crate::exchange::plans::Plans;
+use crate::exchange::{affinity, grpc};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::filter::BodyFilter;
@@ -51,27 +53,8 @@ const NAMES_MAX: usize = 16;
 /// Bytes of a target that one difference keeps.
 const TARGET_KEPT_MAX: usize = 1024;
 
-/// An exchange whose request will be copied, and what its response is compared by.
-#[derive(Debug, Default)]
-pub(crate) struct Mirrored {
-    status: u16,
-    copies: Vec<Copied>,
-}
-
-/// A copy that will be made.
-#[derive(Debug)]
-struct Copied {
-    /// The place of the mirror in its route.
-    place: usize,
-    /// What it is compared with.
-    fields: Vec<ComparedField>,
-}
-
-/// The name of a header in lower case, and a value.
-type ComparedField = (Box<[u8]>, Box<[u8]>);
-
 /// Decides whether the request is copied, once it has passed everything that stands before a server.
-pub(super) fn begin(client: &Client, exchange: &mut Exchange, route: &RoutePlan) {
+pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route: &RoutePlan) {
     if route.mirrors.is_empty() {
         return;
     }
@@ -107,7 +90,7 @@ pub(super) fn begin(client: &Client, exchange: &mut Exchange, route: &RoutePlan)
 }
 
 /// Remembers what is compared of the head of the response, of which `text` is what was received.
-pub(super) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, text: &[u8]) {
+pub(in crate::exchange) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, text: &[u8]) {
     let Some(mirrored) = &mut exchange.mirrored else { return };
     mirrored.status = exchange.response.status();
     for copied in &mut mirrored.copies {
@@ -121,7 +104,7 @@ pub(super) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, text: &[u8]) 
 
 /// The response begins to pass: has the digest of its body made, unless Weir changes it, and keeps what is still to come of the request (which
 /// is no longer kept for retries).
-pub(super) fn observe_bodies(exchange: &mut Exchange, plans: Plans<'_>) {
+pub(in crate::exchange) fn observe_bodies(exchange: &mut Exchange, plans: Plans<'_>) {
     let Some(mirrored) = &exchange.mirrored else { return };
     let mirrors = || mirrored.copies.iter().filter_map(|copied| plans.route.config.mirrors.get(copied.place));
     let is_compared = mirrors().any(|mirror| mirror.compares(MirrorPart::Body));
@@ -135,7 +118,7 @@ pub(super) fn observe_bodies(exchange: &mut Exchange, plans: Plans<'_>) {
 }
 
 /// Sends the copies: the response has been relayed whole.
-pub(super) fn send(
+pub(in crate::exchange) fn send(
     client: &Client,
     stream: &impl ClientEnd,
     servers: &impl Servers,

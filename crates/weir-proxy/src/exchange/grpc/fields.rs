@@ -4,20 +4,20 @@ use weir_config::HeaderChanges;
 use weir_http::grpc::{GrpcContentType, GrpcProtocol, write_timeout};
 use weir_http::{FieldName, FieldWriter};
 
-use super::Exchange;
-use super::grpc_call::GrpcCall;
-use super::header_changes::leave;
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::grpc_call::GrpcCall;
+use crate::exchange::header_changes::leave;
 use crate::net::clock::Instant;
 
 /// Whether the server gets this field of the request in another form.
-pub(super) fn replaces_in_request(call: &GrpcCall, name: &[u8]) -> bool {
+pub(in crate::exchange) fn replaces_in_request(call: &GrpcCall, name: &[u8]) -> bool {
     call.deadline.is_some() && name.eq_ignore_ascii_case(b"grpc-timeout")
         || call.web.is_some() && name.eq_ignore_ascii_case(b"content-type")
 }
 
 /// Adds the fields that the server gets in another form.
 #[cold]
-pub(super) fn write_request(
+pub(in crate::exchange) fn write_request(
     out: &mut impl FieldWriter,
     exchange: &Exchange,
     now: Instant,
@@ -44,7 +44,10 @@ pub(super) fn write_request(
 }
 
 /// The content type that a client of gRPC-Web gets in place of that in the head `text`; `None` when the response stays as it is.
-pub(super) fn web_response_type<'a>(exchange: &Exchange, text: &'a [u8]) -> Option<GrpcContentType<'a>> {
+pub(in crate::exchange) fn web_response_type<'a>(
+    exchange: &Exchange,
+    text: &'a [u8],
+) -> Option<GrpcContentType<'a>> {
     let web = exchange.grpc.as_ref()?.web?;
     let content_type = exchange.response.fields().first(FieldName::ContentType)?.value.of(text);
     let content_type = GrpcContentType::parse(content_type)?;
@@ -53,7 +56,7 @@ pub(super) fn web_response_type<'a>(exchange: &Exchange, text: &'a [u8]) -> Opti
 }
 
 /// The content type of an answer of Weir's own to the call.
-pub(super) fn own_response_type(exchange: &Exchange) -> Vec<u8> {
+pub(in crate::exchange) fn own_response_type(exchange: &Exchange) -> Vec<u8> {
     let web = exchange.grpc.as_ref().and_then(|call| call.web);
     let field = exchange.request.fields().first(FieldName::ContentType);
     let of_request = field.and_then(|field| GrpcContentType::parse(field.value.of(&exchange.request_text)));

@@ -2,6 +2,9 @@
 //!
 //! Must not look into messages.
 
+pub(in crate::exchange) mod web;
+pub(in crate::exchange) mod fields;
+
 use std::time::Duration;
 
 use weir_config::ProgressLimit;
@@ -9,11 +12,11 @@ use weir_http::BodyLength;
 use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
 use weir_observe::Party;
 
-use super::client::Client;
-use super::grpc_call::GrpcCall;
-use super::outcome::RespondingServer;
-use super::plans::Plans;
-use super::{Ended, Exchange};
+use crate::exchange::client::Client;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::grpc_call::GrpcCall;
+use crate::exchange::outcome::RespondingServer;
+use crate::exchange::plans::Plans;
 use crate::net::clock::Instant;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::state::upstream::outliers::AttemptOutcome;
@@ -25,7 +28,7 @@ const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
 /// Limits the time of the exchange: as its route says, and a call as its client says.
 #[inline(always)]
-pub(super) fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
+pub(in crate::exchange) fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
     let of_route = route.config.timeouts.exchange;
     let limit = match exchange.grpc {
         None => of_route,
@@ -46,7 +49,7 @@ fn time_limit(exchange: &mut Exchange, now: Instant, of_route: Option<Duration>)
 }
 
 /// The time that the client of a call gives it, if it says so.
-pub(super) fn time_given(exchange: &Exchange) -> Option<Duration> {
+pub(in crate::exchange) fn time_given(exchange: &Exchange) -> Option<Duration> {
     let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
     field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok())
 }
@@ -54,7 +57,7 @@ pub(super) fn time_given(exchange: &Exchange) -> Option<Duration> {
 /// Limits the silence of a call: a stream may be silent for as long as a tunnel, since its end is known by its deadline, and that of its
 /// server by pings.
 #[cold]
-pub(super) fn begin(exchange: &mut Exchange, listener: &ListenerPlan, upstream: &UpstreamPlan) {
+pub(in crate::exchange) fn begin(exchange: &mut Exchange, listener: &ListenerPlan, upstream: &UpstreamPlan) {
     let tunnel = upstream.config.timeouts.tunnel;
     let silence = tunnel.map(ProgressLimit::standstill);
     let limits = listener.wait_limits(upstream);
@@ -62,7 +65,10 @@ pub(super) fn begin(exchange: &mut Exchange, listener: &ListenerPlan, upstream: 
 }
 
 /// The status in the head of a response that has nothing else (Trailers-Only).
-pub(super) fn status_in_head<T: ServerStream>(exchange: &Exchange, server: &T) -> Option<GrpcStatus> {
+pub(in crate::exchange) fn status_in_head<T: ServerStream>(
+    exchange: &Exchange,
+    server: &T,
+) -> Option<GrpcStatus> {
     if exchange.response.body(exchange.request.method()) != BodyLength::None {
         return None;
     }
@@ -72,7 +78,7 @@ pub(super) fn status_in_head<T: ServerStream>(exchange: &Exchange, server: &T) -
 }
 
 /// What the head of a response says of the server; `None` when that is told at the end of the call.
-pub(super) fn outcome_of_head<T: ServerStream>(
+pub(in crate::exchange) fn outcome_of_head<T: ServerStream>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     server: &T,
@@ -89,7 +95,7 @@ pub(super) fn outcome_of_head<T: ServerStream>(
 }
 
 /// Notes how long the server wants to be left alone; whether it lets the call go again at all.
-pub(super) fn may_go_again<T: ServerStream>(exchange: &mut Exchange, server: &T) -> bool {
+pub(in crate::exchange) fn may_go_again<T: ServerStream>(exchange: &mut Exchange, server: &T) -> bool {
     let head = server.head();
     let field = exchange.response.fields().get_by_name(head, "grpc-retry-pushback-ms");
     let pushback = match field.map(|field| RetryPushback::parse(field.value.of(head))) {
@@ -104,7 +110,7 @@ pub(super) fn may_go_again<T: ServerStream>(exchange: &mut Exchange, server: &T)
 }
 
 /// The response is over: its status is in the trailers, and says what the end of the response says of other requests.
-pub(super) fn finish<T: ServerStream>(
+pub(in crate::exchange) fn finish<T: ServerStream>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     serving: &RespondingServer<T>,
@@ -124,7 +130,7 @@ pub(super) fn finish<T: ServerStream>(
 }
 
 /// The response has broken off: what its end would have said is known now.
-pub(super) fn break_off<T>(
+pub(in crate::exchange) fn break_off<T>(
     exchange: &Exchange,
     plans: Plans<'_>,
     serving: &RespondingServer<T>,

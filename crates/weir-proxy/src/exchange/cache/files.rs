@@ -8,17 +8,16 @@ use weir_cache::store::{FetchTicket, NewResponse, PurgeMode, PurgeScope};
 use weir_cache::{CacheTime, HeadView};
 use weir_observe::{Failure, Phase};
 
-use super::cache_use::request_head;
-use super::client::Client;
-use super::stream::ClientEnd;
-use super::{Ended, Exchange};
+use crate::exchange::client::Client;
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::exchange_state::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::file::DiskWait;
 use crate::state::activity::Activity;
 use crate::state::cache::{RouteCachePlan, cache_now};
 
 /// The file of a response that is not in memory, as far as there is one.
-pub(super) fn find(
+pub(in crate::exchange) fn find(
     plan: &RouteCachePlan,
     key: &[u8],
     request: HeadView<'_>,
@@ -31,7 +30,7 @@ pub(super) fn find(
 ///
 /// # Errors
 /// When the client leaves meanwhile, or the time of the exchange is over.
-pub(super) async fn load(
+pub(in crate::exchange) async fn load(
     client: &mut Client,
     stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
@@ -62,7 +61,7 @@ pub(super) async fn load(
     exchange.record.spend(Phase::Response, now);
     let Some((new, body, body_id)) = loaded else { return Ok(Some(ticket)) };
     let new = NewResponse { len: Some(body.len() as u64), ..new };
-    let mut storing = ticket.store(new, request_head(exchange));
+    let mut storing = ticket.store(new, exchange.request_for_cache());
     storing.response.set_file_body(body_id);
     if storing.writer.append(&body).is_ok() {
         storing.writer.finish();
@@ -71,7 +70,7 @@ pub(super) async fn load(
 }
 
 /// Forgets the files of these keys, before the client learns that what is in them has changed.
-pub(super) async fn forget(
+pub(in crate::exchange) async fn forget(
     client: &mut Client,
     exchange: &mut Exchange,
     plan: &RouteCachePlan,

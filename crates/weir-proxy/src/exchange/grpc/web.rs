@@ -4,22 +4,22 @@
 
 use weir_http::BodyLength;
 
-use super::Exchange;
-use super::grpc_call::GrpcCall;
-use super::grpc_fields;
+use super::fields;
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::grpc_call::GrpcCall;
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::grpc_web::{GrpcWebRequest, GrpcWebResponse};
 
 /// Makes a request of gRPC-Web a call, on a route that translates it.
 #[cold]
-pub(super) fn begin(exchange: &mut Exchange) {
+pub(in crate::exchange) fn begin(exchange: &mut Exchange) {
     if exchange.grpc.is_none() {
         exchange.grpc = GrpcCall::of_web(&exchange.request, &exchange.request_text);
     }
 }
 
 /// Prepares for the body of the request, from its first byte.
-pub(super) fn begin_request_body(exchange: &mut Exchange) {
+pub(in crate::exchange) fn begin_request_body(exchange: &mut Exchange) {
     let Some(web) = exchange.grpc.and_then(|call| call.web) else { return };
     if web.sends_text && exchange.request.body() != BodyLength::None {
         exchange.request_relay.set_filter(BodyFilter::GrpcWebRequest(GrpcWebRequest::default()));
@@ -27,9 +27,13 @@ pub(super) fn begin_request_body(exchange: &mut Exchange) {
 }
 
 /// Prepares for the body of the response, whose head is `head`; gives the length that it has for the client.
-pub(super) fn begin_response_body(exchange: &mut Exchange, head: &[u8], length: BodyLength) -> BodyLength {
+pub(in crate::exchange) fn begin_response_body(
+    exchange: &mut Exchange,
+    head: &[u8],
+    length: BodyLength,
+) -> BodyLength {
     let Some(web) = exchange.grpc.and_then(|call| call.web) else { return length };
-    if length == BodyLength::None || grpc_fields::web_response_type(exchange, head).is_none() {
+    if length == BodyLength::None || fields::web_response_type(exchange, head).is_none() {
         return length;
     }
     exchange.response_relay.set_filter(BodyFilter::GrpcWebResponse(GrpcWebResponse::new(web.takes_text)));

@@ -2,20 +2,26 @@
 //!
 //! Rare and on the heap: an exchange of a route that asks for nothing never comes here.
 
+pub(in crate::exchange) mod basic_auth;
+pub(in crate::exchange) mod jwt_auth;
+pub(in crate::exchange) mod forward_auth;
+
 use std::pin::Pin;
 use std::rc::Rc;
 
-use super::client::Client;
-use super::granted::Granted;
-use super::stream::ClientStream;
-use super::{End, Ended, Exchange, answer, basic_auth, choose, forward_auth, jwt_auth};
+use crate::exchange::client::Client;
+use crate::exchange::end::End;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::granted::Granted;
+use crate::exchange::stream::ClientStream;
+use crate::exchange::{answer, choose};
 use crate::state::access::AccessPlan;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::Servers;
 
 /// The config of the exchange, its listener and its route.
-pub(super) type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
+pub(in crate::exchange) type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
 
 /// `None` when the request may pass, else the end of its exchange.
 type AccessOutcome = Result<Option<End>, Ended>;
@@ -23,7 +29,7 @@ type AccessOutcome = Result<Option<End>, Ended>;
 /// Everything that the route wants to know, to be waited for; `None` where it asks for nothing. On the heap, since it is rare and would make every
 /// exchange larger.
 #[inline]
-pub(super) fn questions<'a>(
+pub(in crate::exchange) fn questions<'a>(
     client: &'a mut Client,
     stream: &'a mut impl ClientStream,
     servers: &'a mut impl Servers,

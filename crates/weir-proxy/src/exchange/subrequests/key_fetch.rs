@@ -15,10 +15,10 @@ use weir_config::{RemoteKeys, TokenKeys};
 use weir_http::ResponseHead;
 use weir_observe::{Cause, Failure, Phase};
 
-use super::Exchange;
 use super::background::{self, BackgroundRequest, BackgroundTaker, Way};
-use super::client::Client;
 use super::subrequest::ResponseTaker;
+use crate::exchange::client::Client;
+use crate::exchange::exchange_state::Exchange;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::state::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyValidators};
 use crate::state::snapshot::RoutePlan;

@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use weir_cache::store::{BodyWriter, StoredResponse};
 use weir_observe::{Failure, Party};
 
-use super::client::Client;
-use super::outcome::RespondingServer;
-use super::plans::Plans;
-use super::waits::Waits;
-use super::{Exchange, finish, respond};
+use crate::exchange::client::Client;
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::outcome::RespondingServer;
+use crate::exchange::plans::Plans;
+use crate::exchange::waits::Waits;
+use crate::exchange::{finish, respond};
 use crate::net::clock;
 use crate::relay::Relay;
 use crate::relay::ends::RelayError;
@@ -24,8 +25,8 @@ use crate::state::worker::Worker;
 use crate::upstream::stream::{Destination, ServerStream, Servers};
 
 /// A response whose head is stored, and the server that gives its body.
-pub(super) struct Fill<T> {
-    pub(super) serving: RespondingServer<T>,
+pub(in crate::exchange) struct Fill<T> {
+    pub(in crate::exchange) serving: RespondingServer<T>,
     relay: Relay,
     sink: StoringSink,
     stored: Arc<StoredResponse>,
@@ -33,7 +34,7 @@ pub(super) struct Fill<T> {
 }
 
 /// What has come of a body before its response is stored.
-pub(super) struct Begun {
+pub(in crate::exchange) struct Begun {
     relay: Relay,
     beginning: BodyBeginning,
 }
@@ -42,7 +43,7 @@ pub(super) struct Begun {
 ///
 /// # Errors
 /// When the server has broken it off already.
-pub(super) async fn begin<T: ServerStream>(
+pub(in crate::exchange) async fn begin<T: ServerStream>(
     client: &Client,
     serving: &mut RespondingServer<T>,
 ) -> Result<Begun, RelayError> {
@@ -61,7 +62,7 @@ pub(super) async fn begin<T: ServerStream>(
 
 impl<T: ServerStream> Fill<T> {
     /// The body of `stored`, which `writer` takes.
-    pub(super) fn new(
+    pub(in crate::exchange) fn new(
         (serving, begun): (RespondingServer<T>, Begun),
         (stored, writer): (Arc<StoredResponse>, BodyWriter),
         cache: &Arc<CacheState>,
@@ -76,7 +77,7 @@ impl<T: ServerStream> Fill<T> {
 }
 
 /// Fills the store with the body: at once if it is here already, else in a task of its own. When the server has cut it short, those who read it see that.
-pub(super) async fn run<U: Servers>(
+pub(in crate::exchange) async fn run<U: Servers>(
     client: &mut Client,
     servers: &mut U,
     exchange: &mut Exchange,

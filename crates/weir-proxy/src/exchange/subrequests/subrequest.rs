@@ -11,11 +11,13 @@ use weir_http::grpc::GrpcStatus;
 use weir_http::{FieldRun, FieldWriter, ResponseHead};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::client::Client;
-use super::outcome::{AttemptHistory, RespondingServer};
-use super::plans::Plans;
-use super::stream::{ClientEnd, ClientStream, FinalHead, Status};
-use super::{Ended, Exchange, attempt, finish, grpc, pause, queue, retry};
+use crate::exchange::client::Client;
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::outcome::{AttemptHistory, RespondingServer};
+use crate::exchange::plans::Plans;
+use crate::exchange::stream::{ClientStream, FinalHead, Status};
+use crate::exchange::{attempt, finish, grpc, pause, queue, retry};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
 use crate::relay::ends::{RelayError, Sink};
@@ -26,7 +28,7 @@ use crate::state::snapshot::ListenerPlan;
 use crate::upstream::stream::{ServerStream, Servers};
 
 /// Takes a response. When it wants no more of a body, it fails a write.
-pub(super) trait ResponseTaker: Sink {
+pub(in crate::exchange) trait ResponseTaker: Sink {
     /// The head, of which `text` is what was received.
     fn begin(&mut self, response: &ResponseHead, text: &[u8]);
 
@@ -43,7 +45,7 @@ pub(super) trait ResponseTaker: Sink {
 }
 
 /// An exchange for a request that `outer` gives rise to, for the same client, on the same config. Its head is still to be composed.
-pub(super) fn of(outer: &Exchange, upstream: usize, client: &Client) -> Box<Exchange> {
+pub(in crate::exchange) fn of(outer: &Exchange, upstream: usize, client: &Client) -> Box<Exchange> {
     let mut inner = Box::new(Exchange::new());
     inner.record.began = client.now;
     inner.record.accounted = client.now;
@@ -60,7 +62,7 @@ pub(super) fn of(outer: &Exchange, upstream: usize, client: &Client) -> Box<Exch
 ///
 /// # Errors
 /// When there is no response, or none that is whole, or the client `end` is gone.
-pub(super) async fn run<U: Servers>(
+pub(in crate::exchange) async fn run<U: Servers>(
     client: &mut Client,
     end: &mut impl ClientEnd,
     servers: &mut U,

@@ -13,13 +13,17 @@ use weir_config::RouteCache;
 use weir_http::{BodyLength, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
-use super::cache_send::{self, StoredAnswer};
-use super::cache_use::{CacheTask, CacheUse, note, request_head};
-use super::client::Client;
-use super::stream::{ClientEnd, ClientStream};
-use super::template::TemplateValues;
-use super::{End, Ended, Exchange, answer, choose};
-use super::{cache_files, cache_refresh};
+use super::files;
+use super::refresh;
+use super::send::{self, StoredAnswer};
+use crate::exchange::cache_use::{CacheTask, CacheUse};
+use crate::exchange::client::Client;
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::end::End;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::stream::ClientStream;
+use crate::exchange::template::TemplateValues;
+use crate::exchange::{answer, choose};
 use crate::net::clock;
 use crate::responder::Answer;
 use crate::state::activity::Activity;
@@ -56,7 +60,7 @@ enum Waited {
 ///
 /// # Errors
 /// When the client leaves meanwhile, or does not take the answer.
-pub(super) async fn pass(
+pub(in crate::exchange) async fn pass(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
@@ -79,7 +83,7 @@ pub(super) async fn pass(
         return Ok(None);
     }
     let directives = match config.obey_clients {
-        true => RequestDirectives::of(request_head(exchange)),
+        true => RequestDirectives::of(exchange.request_for_cache()),
         false => RequestDirectives::default(),
     };
     let (mut waited, mut is_loaded) = (Waited::Not, false);
@@ -87,7 +91,7 @@ pub(super) async fn pass(
         match step(exchange, plan, (&key, &directives), (config.wait, waited, is_loaded)) {
             CacheStep::Answer(answer) => return answered(client, stream, exchange, answer).await,
             CacheStep::AnswerAndRefresh(answer) => {
-                cache_refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
+                refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
                 return answered(client, stream, exchange, answer).await;
             }
             CacheStep::Wait(wait) => {
@@ -99,7 +103,7 @@ pub(super) async fn pass(
                     FetchOutcome::NotStored | FetchOutcome::Failed => Waited::InVain,
                 };
                 if let FetchOutcome::Stored(stored) = outcome
-                    && plan.store().is_for(&stored, &plan.store().key(&key), request_head(exchange))
+                    && plan.store().is_for(&stored, &plan.store().key(&key), exchange.request_for_cache())
                     && let Ok(CacheStep::Answer(answer)) = of_stored(plan, stored, &directives, waited)
                 {
                     return answered(client, stream, exchange, answer).await;
@@ -107,7 +111,7 @@ pub(super) async fn pass(
             }
             CacheStep::Load(hit, reason, ticket) => {
                 let loading = (&key[..], *hit, ticket);
-                if let Some(ticket) = cache_files::load(client, stream, exchange, plan, loading).await? {
+                if let Some(ticket) = files::load(client, stream, exchange, plan, loading).await? {
                     let is_get = exchange.request.method() == Method::Get;
                     let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
                     begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
@@ -121,7 +125,7 @@ pub(super) async fn pass(
             }
             CacheStep::Nothing => {
                 let nothing = Answer::of(504).with(b"Cache-Status", &b"weir; detail=only-if-cached"[..]);
-                note(exchange, CacheResult::Miss, Some("only-if-cached"));
+                exchange.note_cache(CacheResult::Miss, Some("only-if-cached"));
                 return answer::of_other(client, stream, exchange, &nothing).await.map(Some);
             }
         }
@@ -139,7 +143,7 @@ fn bypass(
         let task = if method.is_safe() { CacheTask::Pass } else { CacheTask::Invalidate };
         return Some((ForwardReason::Method, task));
     }
-    let head = request_head(exchange);
+    let head = exchange.request_for_cache();
     // Only the server knows the version that these are about (RFC 9111 section 4.3.2).
     let is_for_server = head.contains("if-match") || head.contains("if-unmodified-since");
     let mut text = Vec::new();
@@ -159,7 +163,7 @@ fn step(
     (key_text, directives): (&[u8], &RequestDirectives),
     (wait, waited, is_loaded): (Option<Duration>, Waited, bool),
 ) -> CacheStep {
-    let (store, head, now) = (plan.store(), request_head(exchange), cache_now());
+    let (store, head, now) = (plan.store(), exchange.request_for_cache(), cache_now());
     let key = store.key(key_text);
     let is_head = exchange.request.method() == Method::Head;
     let missing = match store.find(&key, head, now) {
@@ -194,7 +198,7 @@ fn step(
         }
         Found::Missing(slot) => slot,
     };
-    let in_file = if is_loaded { None } else { cache_files::find(plan, key_text, head, now) };
+    let in_file = if is_loaded { None } else { files::find(plan, key_text, head, now) };
     if in_file.is_none() && directives.only_if_cached {
         return CacheStep::Nothing;
     }
@@ -265,7 +269,7 @@ fn begin(
     (key, forwarded, task): (Vec<u8>, ForwardReason, CacheTask),
     (result, detail): (CacheResult, Option<&'static str>),
 ) {
-    note(exchange, result, detail);
+    exchange.note_cache(result, detail);
     exchange.cached = Some(Box::new(CacheUse { key, forwarded, task, sent: cache_now() }));
 }
 
@@ -277,8 +281,8 @@ async fn answered(
 ) -> Result<Option<End>, Ended> {
     // No server has seen the request.
     exchange.record.upstream = None;
-    note(exchange, answer.result, None);
-    cache_send::stored(client, stream, exchange, answer).await.map_err(Ended::Failed)?;
+    exchange.note_cache(answer.result, None);
+    send::stored(client, stream, exchange, answer).await.map_err(Ended::Failed)?;
     Ok(Some(End::Done))
 }
 

@@ -5,11 +5,11 @@
 
 use weir_http::{FieldName, ResponseHead, authenticates_connection};
 
-use super::Exchange;
+use crate::exchange::exchange_state::Exchange;
 
 /// Whether the request carries credentials that authenticate the connection it is sent on.
 #[inline]
-pub(super) fn has_credentials(exchange: &Exchange) -> bool {
+pub(in crate::exchange) fn has_credentials(exchange: &Exchange) -> bool {
     let fields = exchange.request.fields();
     let asks = fields.contains(FieldName::Authorization) || fields.contains(FieldName::ProxyAuthorization);
     asks && find_credentials(exchange)
@@ -24,7 +24,7 @@ fn find_credentials(exchange: &Exchange) -> bool {
 
 /// Whether the response, of which `text` is the head, requests authentication of the connection, or continues it.
 #[inline]
-pub(super) fn has_challenge(response: &ResponseHead, text: &[u8]) -> bool {
+pub(in crate::exchange) fn has_challenge(response: &ResponseHead, text: &[u8]) -> bool {
     matches!(response.status(), 401 | 407) && find_challenge(response, text)
 }
 

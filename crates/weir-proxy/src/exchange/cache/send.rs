@@ -13,14 +13,15 @@ use weir_http::{
 };
 use weir_observe::{CacheResult, Failure, Phase, status_text};
 
-use super::body_coding::BodyCoding;
-use super::cache_use::{STATUS, request_head};
-use super::client::Client;
-use super::compression::{ReceivedFields, ResponseOutline};
-use super::header_changes::{has_values, leave, write_changes};
-use super::stream::{ClientStream, Content, FinalHead, Status};
-use super::template::TemplateValues;
-use super::{Exchange, compression, cors, fields, pacing};
+use crate::exchange::body_coding::BodyCoding;
+use crate::exchange::cache_use::STATUS;
+use crate::exchange::client::Client;
+use crate::exchange::compression::{ReceivedFields, ResponseOutline};
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::header_changes::{has_values, leave, write_changes};
+use crate::exchange::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::template::TemplateValues;
+use crate::exchange::{compression, cors, fields, pacing};
 use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::Source;
@@ -33,22 +34,22 @@ use crate::state::cache::cache_now;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
 
 /// A stored response that a client gets, and how that came about.
-pub(super) struct StoredAnswer {
-    pub(super) stored: Arc<StoredResponse>,
+pub(in crate::exchange) struct StoredAnswer {
+    pub(in crate::exchange) stored: Arc<StoredResponse>,
     /// Reads its body from the beginning.
-    pub(super) reader: BodyReader,
+    pub(in crate::exchange) reader: BodyReader,
     /// Its fields, when they are others than those that are stored.
-    pub(super) other_head: Option<(StoredHead, Lifetime)>,
-    pub(super) result: CacheResult,
+    pub(in crate::exchange) other_head: Option<(StoredHead, Lifetime)>,
+    pub(in crate::exchange) result: CacheResult,
     /// Why a server was asked, and what it said if that is not what is sent.
-    pub(super) forwarded: Option<(ForwardReason, Option<u16>)>,
+    pub(in crate::exchange) forwarded: Option<(ForwardReason, Option<u16>)>,
     /// Whether it has been stored by this request.
-    pub(super) is_new: bool,
+    pub(in crate::exchange) is_new: bool,
 }
 
 impl StoredAnswer {
     /// `None` when its body can no longer be read from the beginning.
-    pub(super) fn of(stored: Arc<StoredResponse>, result: CacheResult) -> Option<Self> {
+    pub(in crate::exchange) fn of(stored: Arc<StoredResponse>, result: CacheResult) -> Option<Self> {
         let reader = stored.read_from(0)?;
         Some(Self { stored, reader, other_head: None, result, forwarded: None, is_new: false })
     }
@@ -77,7 +78,7 @@ struct Selected {
 ///
 /// # Errors
 /// When the client does not take it, or the server behind a body that is still coming fails.
-pub(super) async fn stored(
+pub(in crate::exchange) async fn stored(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
@@ -128,7 +129,7 @@ fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Sel
         content_range: None,
         content_type: None,
     };
-    let (stored, head, request) = (&answer.stored, answer.head(), request_head(exchange));
+    let (stored, head, request) = (&answer.stored, answer.head(), exchange.request_for_cache());
     if stored.status() != 200 {
         return whole(stored.status());
     }

@@ -13,15 +13,17 @@ use weir_traffic::retry::RetryCause;
 
 use std::sync::Arc;
 
-use super::cache_files;
-use super::cache_fill::{self, Fill};
-use super::cache_send::{self, StoredAnswer};
-use super::cache_use::{CacheTask, CacheUse, note, request_head};
-use super::client::Client;
-use super::outcome::{AttemptFailure, FailureOrigin, RespondingServer};
-use super::plans::Plans;
-use super::stream::ClientStream;
-use super::{End, Ended, Exchange, affinity, finish, intercept, respond};
+use super::files;
+use super::fill::{self, Fill};
+use super::send::{self, StoredAnswer};
+use crate::exchange::cache_use::{CacheTask, CacheUse};
+use crate::exchange::client::Client;
+use crate::exchange::end::End;
+use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::outcome::{AttemptFailure, FailureOrigin, RespondingServer};
+use crate::exchange::plans::Plans;
+use crate::exchange::stream::ClientStream;
+use crate::exchange::{affinity, finish, intercept, respond};
 use crate::net::clock;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_unsent_body;
@@ -33,7 +35,7 @@ use crate::upstream::stream::{ServerStream, Servers};
 const PASS_MS: u64 = 120_000;
 
 /// What has become of a response.
-pub(super) enum Answering<T> {
+pub(in crate::exchange) enum Answering<T> {
     /// The client has its answer.
     Done(End),
     /// It passes as it is.
@@ -44,7 +46,7 @@ pub(super) enum Answering<T> {
 
 impl<T> Answering<T> {
     /// Before anything has become of it.
-    pub(super) fn of(attempted: Result<RespondingServer<T>, AttemptFailure>) -> Self {
+    pub(in crate::exchange) fn of(attempted: Result<RespondingServer<T>, AttemptFailure>) -> Self {
         attempted.map_or_else(Self::BrokenOff, Self::Passes)
     }
 }
@@ -83,7 +85,7 @@ impl Fetching {
 ///
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
-pub(super) async fn take<U: Servers>(
+pub(in crate::exchange) async fn take<U: Servers>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut U,
@@ -100,7 +102,7 @@ pub(super) async fn take<U: Servers>(
         CacheTask::Invalidate => {
             let changed = invalidate(client, exchange, plans, plan, &serving);
             if plan.plan.state.disk.is_some() {
-                cache_files::forget(client, exchange, plan, &changed).await;
+                files::forget(client, exchange, plan, &changed).await;
             }
             Ok(Answering::Passes(serving))
         }
@@ -134,8 +136,8 @@ pub(super) async fn take<U: Servers>(
                 exchange.record.sent_to_server += serving.server.sent();
                 servers.drop_stream(serving.server);
             }
-            note(exchange, answer.result, exchange.record.cache_detail);
-            cache_send::stored(client, stream, exchange, answer).await?;
+            exchange.note_cache(answer.result, exchange.record.cache_detail);
+            send::stored(client, stream, exchange, answer).await?;
             Ok(Answering::Done(End::Done))
         }
     }
@@ -143,7 +145,7 @@ pub(super) async fn take<U: Servers>(
 
 /// Whether the request goes to a server once more: its client wants a part, the server was asked for the whole, and that is not stored. It goes as the
 /// client has sent it then, and so do others for the same: a client that wants the end of a large file does not have to take all of it.
-pub(super) fn wants_part_instead<T: ServerStream>(
+pub(in crate::exchange) fn wants_part_instead<T: ServerStream>(
     client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
@@ -153,7 +155,8 @@ pub(super) fn wants_part_instead<T: ServerStream>(
         return false;
     };
     let is_for_whole = matches!(used.task, CacheTask::Fetch(_) | CacheTask::Refresh { .. });
-    let wants_part = exchange.request.method() == Method::Get && request_head(exchange).contains("range");
+    let wants_part =
+        exchange.request.method() == Method::Get && exchange.request_for_cache().contains("range");
     if !is_for_whole || !wants_part || exchange.response.status() != 200 {
         return false;
     }
@@ -171,7 +174,7 @@ pub(super) fn wants_part_instead<T: ServerStream>(
 
 /// Whether the request goes to a server once more: its response confirms another version than the one that the server was asked about (RFC 9111
 /// section 4.3.4). What is stored is forgotten, and the request goes without conditions.
-pub(super) fn confirms_other_version<T: ServerStream>(
+pub(in crate::exchange) fn confirms_other_version<T: ServerStream>(
     client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
@@ -213,7 +216,7 @@ fn goes_once_more<T: ServerStream>(
 /// A response is not stored.
 fn not_stored(exchange: &mut Exchange, shard: &CacheShard, (ticket, reason): (FetchTicket, NotStored)) {
     shard.not_stored.increment();
-    note(exchange, CacheResult::Miss, Some(reason.as_str()));
+    exchange.note_cache(CacheResult::Miss, Some(reason.as_str()));
     // Neither a failure nor what this client asks for says anything about the next response.
     let is_lasting = exchange.response.status() < 500 && reason.is_of_response();
     ticket.not_stored(is_lasting.then(|| cache_now().after(PASS_MS)));
@@ -262,7 +265,7 @@ async fn store<U: Servers>(
         },
     };
     serving.server.take_head();
-    let begun = match cache_fill::begin(client, &mut serving).await {
+    let begun = match fill::begin(client, &mut serving).await {
         Ok(begun) => begun,
         Err(error) => {
             if let Some(used) = exchange.cached.as_deref_mut() {
@@ -271,12 +274,12 @@ async fn store<U: Servers>(
             return Ok(Answering::BrokenOff(broken_off(servers, exchange, plans, serving, &error)));
         }
     };
-    let storing = fetching.into_ticket(plan, status).store(new, request_head(exchange));
+    let storing = fetching.into_ticket(plan, status).store(new, exchange.request_for_cache());
     match storing.refused {
         None => shard.stored.increment(),
         Some(reason) => {
             shard.not_stored.increment();
-            note(exchange, CacheResult::Miss, Some(reason.as_str()));
+            exchange.note_cache(CacheResult::Miss, Some(reason.as_str()));
         }
     }
     let stored = Arc::clone(&storing.response);
@@ -288,8 +291,8 @@ async fn store<U: Servers>(
     answer.is_new = storing.refused.is_none();
     answer.other_head = fetched_head;
     let fill = Fill::new((serving, begun), (stored, storing.writer), &plan.plan.state);
-    cache_fill::run(client, servers, exchange, plans, fill).await;
-    cache_send::stored(client, stream, exchange, answer).await?;
+    fill::run(client, servers, exchange, plans, fill).await;
+    send::stored(client, stream, exchange, answer).await?;
     Ok(Answering::Done(End::Done))
 }
 
@@ -333,7 +336,7 @@ fn plan_response(
     if exchange.response.content_length().is_some_and(|len| len > too_large) {
         return Err(NotStored::TooLarge);
     }
-    let request = StoredRequest { method: Method::Get, head: request_head(exchange), sent };
+    let request = StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent };
     let head = HeadView { fields: exchange.response.fields(), text };
     plan_storing(&request, exchange.response.status(), head, &plan.rules, cache_now())
 }
@@ -347,7 +350,7 @@ fn freshened(
     stored: Arc<StoredResponse>,
     sent: weir_cache::CacheTime,
 ) -> Option<StoredAnswer> {
-    let request = StoredRequest { method: Method::Get, head: request_head(exchange), sent };
+    let request = StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent };
     let newer = HeadView { fields: exchange.response.fields(), text };
     let now = cache_now();
     let (stored, only_sent) =
@@ -387,12 +390,12 @@ fn stale(
 ) -> Option<StoredAnswer> {
     let mut answer = StoredAnswer::of(stored, CacheResult::Stale)?;
     answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, status));
-    note(exchange, CacheResult::Stale, Some(detail));
+    exchange.note_cache(CacheResult::Stale, Some(detail));
     Some(answer)
 }
 
 /// Answers with a stale response in place of the failure of a server, where that is allowed; `None` when it is not.
-pub(super) async fn instead_of_failure(
+pub(in crate::exchange) async fn instead_of_failure(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
@@ -409,7 +412,7 @@ pub(super) async fn instead_of_failure(
     };
     drop(ticket);
     let answer = if stale_on_error { stale(exchange, stored, None, failure.reason()) } else { None }?;
-    Some(cache_send::stored(client, stream, exchange, answer).await.map(|()| End::Done))
+    Some(send::stored(client, stream, exchange, answer).await.map(|()| End::Done))
 }
 
 /// Forgets what a request has changed (RFC 9111 section 4.4); the keys of that.

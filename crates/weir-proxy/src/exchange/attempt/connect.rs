@@ -11,11 +11,11 @@ use weir_http::BodyLength;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
-use super::Exchange;
-use super::client::Client;
-use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin};
-use super::plans::Plans;
-use super::stream::ClientEnd;
+use crate::exchange::client::Client;
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin};
+use crate::exchange::plans::Plans;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::{self, ServerPermit};
 use crate::net::permit_queue::PermitWait;
@@ -30,7 +30,7 @@ const BY_SERVER: FailureOrigin = FailureOrigin::Server(retry::RetryCause::Connec
 
 /// A stream on a connection that is quiet and open already.
 #[inline(always)]
-pub(super) fn take_kept<U: Servers>(
+pub(in crate::exchange) fn take_kept<U: Servers>(
     client: &mut Client,
     servers: &mut U,
     exchange: &Exchange,
@@ -52,7 +52,7 @@ pub(super) fn take_kept<U: Servers>(
 
 /// A stream on a new connection; on a kept one, too, if it had to wait for a descriptor and there is a `history`. Large: callers put it on
 /// the heap.
-pub(super) async fn connect<C: ClientEnd, U: Servers>(
+pub(in crate::exchange) async fn connect<C: ClientEnd, U: Servers>(
     client: &mut Client,
     stream: &mut C,
     servers: &mut U,

@@ -1,7 +1,11 @@
-//! Phases Send and Response: one attempt of an exchange on one server, once it is connected ([`super::connect`]).
+//! Phases Send and Response: one attempt of an exchange on one server, once it is connected ([`connect`]).
 //!
 //! It ends with a response head that can be relayed, or with a failure that says whether the request may have had an
 //! effect. While it waits for the head it passes on interim responses and the rest of the request body.
+
+pub(in crate::exchange) mod unread;
+pub(in crate::exchange) mod connect;
+pub(in crate::exchange) mod private;
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -11,13 +15,17 @@ use weir_http::{BodyLength, FieldName, FieldWriter};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
-use super::client::Client;
-use super::header_changes::has_values;
-use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
-use super::plans::Plans;
-use super::stream::{ClientEnd, ClientStream, Status};
-use super::template::TemplateValues;
-use super::{Exchange, cgi, choose, connect, fields, grpc, grpc_web, private, unread};
+use crate::exchange::client::Client;
+use crate::exchange::client_end::ClientEnd;
+use crate::exchange::exchange_state::Exchange;
+use crate::exchange::header_changes::has_values;
+use crate::exchange::outcome::{
+    AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
+};
+use crate::exchange::plans::Plans;
+use crate::exchange::stream::{ClientStream, Status};
+use crate::exchange::template::TemplateValues;
+use crate::exchange::{cgi, choose, fields, grpc};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -58,7 +66,7 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
         let index = attempt.slot.server.index();
         if let Some(call) = &mut exchange.grpc {
             call.begin_attempt(began);
-            grpc_web::begin_request_body(exchange);
+            grpc::web::begin_request_body(exchange);
         }
         let mut server =
             match connect::take_kept(client, servers, exchange, *plans, attempt.slot.server, history) {
