@@ -186,10 +186,10 @@ fn write_own_request_fields<W: FieldWriter>(
     if let Some(cached) = &exchange.cached {
         cached.write_request(out);
     }
-    if plans.route.config.access.is_some() {
-        if let Some(granted) = &exchange.granted {
-            granted::write_fields(out, granted, changes);
-        }
+    if let Some(granted) = &exchange.granted
+        && plans.route.config.access.is_some()
+    {
+        granted::write_fields(out, granted, changes);
     }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
@@ -304,10 +304,8 @@ pub(crate) fn write_response(
         cors::write(out, cors, exchange);
     }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
-    if exchange.cached.is_some() {
-        if let Some(used) = &exchange.cached {
-            cache_use::write_status(out, used, exchange.record.cache_detail, plans.route);
-        }
+    if let Some(used) = &exchange.cached {
+        cache_use::write_status(out, used, exchange.record.cache_detail, plans.route);
     }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
