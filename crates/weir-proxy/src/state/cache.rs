@@ -15,7 +15,7 @@ use weir_cache::store::{
     BodyMemory, EvictionReason, KeptBytes, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits,
     StoredResponse,
 };
-use weir_config::{CacheDisk, CacheStore, RouteCache};
+use weir_config::{CacheStore, RouteCache};
 use weir_observe::prometheus::{CacheHoldings, DiskHoldings};
 use weir_observe::{CacheShard, PerWorker};
 
@@ -35,6 +35,7 @@ pub struct CachePlan {
 /// What a cache keeps over reloads.
 #[derive(Debug)]
 pub struct CacheState {
+    name: Box<str>,
     /// The responses in memory.
     pub store: Store,
     /// Those in files.
@@ -71,9 +72,10 @@ impl CachePlan {
             let (old, new) = (&before.config, config);
             (old.memory, old.response_max, &old.disk) == (new.memory, new.response_max, &new.disk)
         };
-        let state = before
-            .filter(is_same)
-            .map_or_else(|| Arc::new(CacheState::new(config, workers)), |before| Arc::clone(&before.state));
+        let state = match before.filter(is_same) {
+            Some(before) => before.state.go_on(config, workers),
+            None => Arc::new(CacheState::new(config, workers, open_folder(config))),
+        };
         Self { config: Arc::clone(config), state }
     }
 }
@@ -112,14 +114,25 @@ impl KeptBytes for Pages {
 }
 
 impl CacheState {
-    fn new(config: &CacheStore, workers: usize) -> Self {
-        let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
+    /// The state under the next config: a new one only when the folder can be used now, which it could not before.
+    fn go_on(self: &Arc<Self>, config: &CacheStore, workers: usize) -> Arc<Self> {
+        if self.disk.is_some() {
+            return Arc::clone(self);
+        }
+        match open_folder(config) {
+            Some(folder) => Arc::new(Self::new(config, workers, Some(folder))),
+            None => Arc::clone(self),
+        }
+    }
+
+    fn new(config: &CacheStore, workers: usize, disk: Option<DiskFolder>) -> Self {
         let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
         let secret = disk.as_ref().map_or_else(random_secret, DiskFolder::secret);
         let pages = body_memory(config);
         let bodies =
             pages.as_ref().map(|pages| Arc::new(BodyPages(Arc::clone(pages))) as Arc<dyn BodyMemory>);
         Self {
+            name: config.name.clone(),
             store: Store::with_memory(limits, secret, bodies),
             pages,
             bound: AtomicU64::new(config.memory),
@@ -166,7 +179,8 @@ impl CacheState {
             if let Err(error) = written {
                 let count = state.write_failures.fetch_add(1, Ordering::Relaxed) + 1;
                 if count.is_power_of_two() {
-                    tracing::warn!(%error, count, "a stored response could not be written to its file");
+                    let (cache, folder) = (&*state.name, folder.path().display());
+                    tracing::warn!(cache, %folder, %error, count, "a stored response could not be written to its file");
                 }
             }
         }));
@@ -188,8 +202,9 @@ impl CacheState {
     }
 }
 
-/// Opens the folder of a cache, and looks at what is in it behind the start. Without it the cache has its memory alone.
-fn open_folder(config: &CacheStore, disk: &CacheDisk) -> Option<DiskFolder> {
+/// Opens the folder of a cache, if it has one, and looks at what is in it behind the start. Without it the cache has its memory alone.
+fn open_folder(config: &CacheStore) -> Option<DiskFolder> {
+    let disk = config.disk.as_ref()?;
     let limits = DiskLimits {
         bytes_max: disk.size,
         files_max: (disk.size / BYTES_PER_FILE_MIN).clamp(1, FILES_MAX),
@@ -298,7 +313,8 @@ impl CachePlan {
         match folder.purge_with(store, scope, mode, now) {
             Ok((in_memory, in_files)) => in_memory.max(in_files),
             Err(error) => {
-                tracing::warn!(%error, "files of purged responses could not be removed");
+                let (cache, folder) = (&*self.config.name, folder.path().display());
+                tracing::warn!(cache, %folder, %error, "files of purged responses could not be removed");
                 0
             }
         }
