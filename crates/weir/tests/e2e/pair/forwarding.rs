@@ -82,6 +82,26 @@ fn clients_of_a_dead_node_are_told_at_once() {
 }
 
 #[test]
+fn connections_of_the_node_that_gives_up_the_address_survive_the_end_of_a_partition() {
+    let Some(pair) = Pair::active_passive() else { return };
+    pair.network.cut(0);
+    pair.wait_until_serves("b");
+    let mut of_b = pair.tunnel_at(SHARED);
+    // The first node still has the address, and does not hear that the second one has it, too, before that gives it up.
+    let deaf = "add table ip deaf; add chain ip deaf arriving { type filter hook prerouting priority raw; }; \
+                add rule ip deaf arriving ip protocol vrrp ip saddr 192.0.2.2 drop";
+    let mut command = foreign_command("nft");
+    command.arg(deaf);
+    pair.network.machines[0].inside(|| output_of(command));
+    pair.network.mend(0);
+    pair.wait_until_serves("a");
+    eventually("the first node knows that the second one lives", || {
+        forwards("192.0.2.10", &pair.network.machines[0])
+    });
+    assert_byte_comes_back(&mut of_b);
+}
+
+#[test]
 fn clients_of_a_killed_node_are_told_at_once() {
     let Some(mut pair) = Pair::active_passive() else { return };
     pair.a.weir.kill();
