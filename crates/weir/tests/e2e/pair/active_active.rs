@@ -110,6 +110,21 @@ fn a_planned_change_and_the_way_back_lose_no_request_at_either_address() {
 }
 
 #[test]
+fn the_way_back_by_a_hand_over_of_the_second_node_leaves_it_its_address() {
+    let Some(pair) = Pair::active_active() else { return };
+    let mut other = Undisturbed::at_second(&pair);
+    pair.hand_over();
+    // Connections of both addresses end with their next response, tunnels go on.
+    pair.b.ctl("hand-over");
+    pair.wait_until_serves("a");
+    assert!(has(&pair, SECOND, "b"));
+    pair.b.ctl("take-back");
+    pair.take_back();
+    assert_byte_comes_back(&mut other.tunnel);
+    assert!(has(&pair, SHARED, "a") && has(&pair, SECOND, "b"));
+}
+
+#[test]
 fn the_other_node_takes_the_address_of_one_that_is_killed() {
     let Some(mut pair) = Pair::active_active() else { return };
     let mut other = Undisturbed::at_second(&pair);

@@ -60,8 +60,8 @@ fn a_planned_change_and_the_way_back_lose_nothing() {
     wait_until_serves(client, "a");
     let ends = &AtomicBool::new(false);
     thread::scope(|threads| {
-        let clients = [true, true, false]
-            .map(|keeps| threads.spawn(move || go_on_until(ends, SHARED, client, keeps)));
+        let clients =
+            [true, true, false].map(|keeps| threads.spawn(move || go_on_until(ends, SHARED, client, keeps)));
         a.ctl("hand-over");
         wait_until_serves(client, "b");
         // The way back is a hand-over of the other node.
@@ -73,7 +73,10 @@ fn a_planned_change_and_the_way_back_lose_nothing() {
         ends.store(true, Ordering::SeqCst);
         for client in clients {
             let outcome = client.join().expect("no request has failed");
-            assert_eq!(outcome.repeated, 0, "the address has moved twice, and the other node had every connection");
+            assert_eq!(
+                outcome.repeated, 0,
+                "the address has moved twice, and the other node had every connection"
+            );
         }
     });
 }

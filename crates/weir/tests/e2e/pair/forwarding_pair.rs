@@ -25,7 +25,7 @@ const ADDRESS_MOVES: &str = "8s";
 pub(super) struct Pair {
     pub(super) network: Network,
     pub(super) a: Node,
-    _b: Node,
+    pub(super) b: Node,
     /// Of each node: a tunnel at `/socket`, and one response that waits for `answers`.
     _origins: [Origin; 2],
     pub(super) answers: Gate,
@@ -65,7 +65,7 @@ impl Pair {
         };
         let (a, of_a) = start("a", &network.machines[0], "192.0.2.2", &of_a);
         let (b, of_b) = start("b", &network.machines[1], "192.0.2.1", &of_b);
-        let pair = Pair { network, a, _b: b, _origins: [of_a, of_b], answers };
+        let pair = Pair { network, a, b, _origins: [of_a, of_b], answers };
         pair.wait_until_serves("a");
         Some(pair)
     }
@@ -181,4 +181,3 @@ fn checksum_of(to: Ipv4Addr, segment: [u8; 20]) -> u16 {
     let sum: u32 = bytes.chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]]))).sum();
     !u16::try_from((sum & 0xffff) + (sum >> 16)).expect("few words")
 }
-
