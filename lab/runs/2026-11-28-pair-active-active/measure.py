@@ -4,7 +4,7 @@
 measure.py WEIR TIMES FOLDER [EVENT ...]: needs root, keepalived, nftables and rustc. Writes FOLDER/results.csv. All processes that it starts end
 with it. BOUND=yes: a listener at each of the two addresses, instead of one at all addresses.
 """
-import csv, os, pathlib, signal, subprocess, sys, time
+import collections, csv, os, pathlib, re, signal, subprocess, sys, time
 
 weir, times, folder = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve()
 bound = os.environ.get("BOUND") == "yes"
@@ -139,6 +139,17 @@ def dropped():
     """Packets that the kernel dropped, in all namespaces, since it had no CPU time for them (net.core.netdev_max_backlog)."""
     return sum(int(line.split()[1], 16) for line in open("/proc/net/softnet_stat"))
 
+def summed(errors):
+    """Tunnels by error, without the time of each."""
+    counts, others = collections.Counter(), []
+    for error in filter(None, errors.split("; ")):
+        tunnel = re.match(r"tunnel after \d+ ms: (.*)", error)
+        if tunnel:
+            counts[tunnel[1]] += 1
+        else:
+            others.append(error)
+    return "; ".join(others + [f"{count}x tunnel: {error}" for error, count in counts.items()])
+
 # Each with what happens during the load, what is so behind it, what ends it, and how long the load lasts.
 nothing = lambda: None
 EVENTS = {
@@ -167,6 +178,7 @@ with open(folder / "results.csv", "a", newline="") as file:
         lost = str(dropped() - before)
         for name, line in lines.items():
             line.insert(6, lost)
+            line[-1] = summed(line[-1])
             rows.writerow([event, run, name, *line]); file.flush()
             print(event, run, name, *line, flush=True)
     settle()

@@ -5,9 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::node::{
-    Node, PATIENCE, address_of, example, example_of_both, load_rules, set_kernel, wait_until_serves,
-};
+use super::node::{Node, PATIENCE, address_of, example, example_of_both, load_rules, wait_until_serves};
 use crate::harness::foreign_program::{foreign_command, output_of};
 use crate::harness::namespace::{Namespace, Network};
 use crate::harness::origin::ok;
