@@ -180,7 +180,10 @@ fn help_for_address(error: &io::Error, address: &str, change: &str) -> String {
                 .unwrap_or_else(|| format!("this user may not create a socket in that folder: allow it, or {change}"))
         }
         io::ErrorKind::AddrNotAvailable => {
-            format!("this machine has no such address (`ip address` shows what it has): {change}")
+            let family = if address.starts_with('[') { "ipv6" } else { "ipv4" };
+            format!(
+                "this machine has no such address (`ip address` shows what it has): {change}; if it comes later, sysctl net.{family}.ip_nonlocal_bind=1 allows it now"
+            )
         }
         io::ErrorKind::AlreadyExists if is_unix => {
             format!("a file that is no socket has this path: move it away, or {change}")
@@ -249,7 +252,7 @@ mod tests {
                 io::ErrorKind::AddrNotAvailable,
                 "192.0.2.1:80",
                 file,
-                "this machine has no such address (`ip address` shows what it has): change `listener.web.address` in weir.toml",
+                "this machine has no such address (`ip address` shows what it has): change `listener.web.address` in weir.toml; if it comes later, sysctl net.ipv4.ip_nonlocal_bind=1 allows it now",
             ),
             (
                 io::ErrorKind::NotFound,

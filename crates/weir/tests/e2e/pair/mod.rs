@@ -3,11 +3,15 @@
 mod hand_over;
 mod announcements;
 mod failover;
+mod active_active;
 mod forwarding;
+mod bound_listeners;
 mod anycast;
 mod same_server;
 mod shared_limits;
 mod store_tls;
 mod sentinel;
 mod limit_store;
+mod forwarding_pair;
+mod steady_client;
 mod node;

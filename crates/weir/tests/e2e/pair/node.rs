@@ -13,6 +13,9 @@ use crate::harness::{Client, ForeignProgram, Weir, eventually, temporary_folder}
 /// The address that both nodes share, as the example has it.
 pub(super) const SHARED: &str = "192.0.2.10:80";
 
+/// That of the second node, where each node has one.
+pub(super) const SECOND: &str = "192.0.2.11:80";
+
 /// How long an attempt of a client may take: packets are lost while the address moves.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -83,8 +86,7 @@ fn start_keepalived(machine: &Namespace, text: &str) -> ForeignProgram {
     let folder = temporary_folder();
     let file = |name: &str| folder.path().join(name);
     // A busy machine may be late by more than three tenths of a second.
-    let patient = text.replace("advert_int 0.1", "advert_int 1");
-    assert_ne!(text, patient);
+    let patient = replaced(text, "advert_int 0.1", "advert_int 1");
     std::fs::write(file("keepalived.conf"), patient).expect("the folder is the test's");
     let mut command = foreign_command("keepalived");
     command.args(["--dont-fork", "--vrrp", "--log-console", "--log-detail"]);
@@ -99,27 +101,37 @@ pub(super) fn set_kernel(machine: &Namespace, key: &str, value: &str) {
     machine.inside(|| std::fs::write(file, value).expect("a namespace has settings of its own"));
 }
 
-/// Loads the rules of the example, so that packets of unknown connections go to `other`.
-pub(super) fn forward_to(other: &str, machine: &Namespace) {
+/// Loads the rules of the example with these changes, so that packets of unknown connections go to `other`.
+pub(super) fn load_rules(other: &str, changes: &[(&str, &str)], machine: &Namespace) {
     set_kernel(machine, "fwmark_reflect", "1");
     let rules = std::fs::read_to_string(format!("{EXAMPLES}/forward.nft")).expect("it is there");
     // Advertisements are as seldom as in `start_keepalived`.
-    let patient = rules.replace("timeout 250ms", "timeout 2500ms");
-    assert_ne!(rules, patient);
+    let mut rules = replaced(&rules, "timeout 250ms", "timeout 2500ms");
+    for (old, new) in changes {
+        rules = replaced(&rules, old, new);
+    }
     let folder = temporary_folder();
     let file = folder.path().join("forward.nft");
-    std::fs::write(&file, patient.replace("define other = 192.0.2.2", &format!("define other = {other}")))
+    std::fs::write(&file, rules.replace("define other = 192.0.2.2", &format!("define other = {other}")))
         .expect("the folder is the test's");
     let mut command = foreign_command("nft");
     command.arg("-f").arg(file);
     machine.inside(|| output_of(command));
 }
 
+fn replaced(text: &str, old: &str, new: &str) -> String {
+    assert!(text.contains(old), "{old:?} is not in the example");
+    text.replace(old, new)
+}
+
+pub(super) fn address_of(text: &str) -> SocketAddr {
+    text.parse().expect("it is an address")
+}
+
 /// The node that answers a client at this address, if one does within a moment.
 pub(super) fn responding_at(address: &str, client: &Namespace) -> Option<String> {
-    let address: SocketAddr = address.parse().expect("it is an address");
     client.inside(|| {
-        let mut client = Client::over(TcpStream::connect_timeout(&address, PATIENCE).ok()?);
+        let mut client = Client::over(TcpStream::connect_timeout(&address_of(address), PATIENCE).ok()?);
         client.limit_reads(PATIENCE);
         client.send_what_is_taken("GET / HTTP/1.1\r\nHost: pair\r\nConnection: close\r\n\r\n").ok()?;
         Some(client.try_response_to("GET").ok()?.text())
@@ -134,7 +146,14 @@ pub(super) fn wait_until_serves(client: &Namespace, node: &str) {
 /// The example, and the same with the priority of the second node.
 pub(super) fn example() -> (String, String) {
     let text = std::fs::read_to_string(format!("{EXAMPLES}/keepalived.conf")).expect("it is there");
-    let second = text.replace("priority 150", "priority 100");
-    assert_ne!(text, second);
+    let second = replaced(&text, "priority 150", "priority 100");
+    (text, second)
+}
+
+/// The example for two addresses, and the same with the priorities of the second node.
+pub(super) fn example_of_both() -> (String, String) {
+    let text = std::fs::read_to_string(format!("{EXAMPLES}/keepalived-both.conf")).expect("it is there");
+    let without = replaced(&text, "priority 150", "priority X");
+    let second = replaced(&replaced(&without, "priority 100", "priority 150"), "priority X", "priority 100");
     (text, second)
 }
