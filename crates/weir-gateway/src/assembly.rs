@@ -210,14 +210,7 @@ impl Assembly {
             ..settings.base.clone()
         };
         if let Some(ingress) = &mut ingress {
-            let taken = |port: u16| {
-                let has_it = |plan: &&GatewayPlan| {
-                    plan.accepted.is_ok()
-                        && plan.listeners.iter().any(|listener| listener.is_open() && listener.port == port)
-                };
-                plans.iter().find(has_it).map(|plan| plan.key.clone())
-            };
-            let parts = ingress.parts(taken, &|backend| self.upstreams.index(backend));
+            let parts = ingress.parts(&|backend| self.upstreams.index(backend));
             config.listeners.extend(parts.listeners);
             config.lists.extend(parts.lists);
             config.limits.extend(parts.limits);

@@ -211,10 +211,9 @@ impl Translator {
             | KubernetesObject::Gateway(_)
             | KubernetesObject::ListenerSet(_)
             | KubernetesObject::Secret(_)
-            | KubernetesObject::Namespace(_) => self.pending.gateways = true,
-            KubernetesObject::Ingress(_)
-            | KubernetesObject::IngressClass(_)
-            | KubernetesObject::OpaqueSecret(_) => {}
+            | KubernetesObject::Namespace(_)
+            | KubernetesObject::IngressClass(_) => self.pending.gateways = true,
+            KubernetesObject::Ingress(_) | KubernetesObject::OpaqueSecret(_) => {}
         }
     }
 

@@ -125,11 +125,6 @@ impl<'a> HostTable<'a> {
         });
     }
 
-    /// Notes that this process serves no Ingress on a port.
-    pub(super) fn note_port(&mut self, ingress: &CompiledIngress, message: String) {
-        self.note(ingress, ProblemWeight::Unserved, message);
-    }
-
     /// Whose each host is, and whether its paths are regular expressions.
     fn claim(&mut self, ingress: &'a Arc<CompiledIngress>) {
         let wants_regex = ingress.draft.wants_regex() && !ingress.is_refused;

@@ -212,23 +212,9 @@ impl IngressInput<'_> {
         assembly::backends(&self.table)
     }
 
-    /// The listeners. A port that belongs to a Gateway of the same process stays with that.
-    pub(crate) fn parts(
-        &mut self,
-        taken: impl Fn(u16) -> Option<ObjectKey>,
-        index: &dyn Fn(&Backend) -> UpstreamIndex,
-    ) -> IngressParts {
-        let mut parts = self.assembly.assemble(&self.table, self.default_certificate, self.settings, index);
-        let (_, ours) = self.settings;
-        for (name, port) in [("ingress-http", ours.http_port), ("ingress-https", ours.https_port)] {
-            let Some(gateway) = taken(port) else { continue };
-            parts.listeners.retain(|listener| *listener.name != *name);
-            for ingress in self.compiled.values() {
-                let message = format!("port {port} belongs to the Gateway {gateway} of the same process");
-                self.table.note_port(ingress, message);
-            }
-        }
-        parts
+    /// The listeners. No Gateway of the same process has their ports.
+    pub(crate) fn parts(&mut self, index: &dyn Fn(&Backend) -> UpstreamIndex) -> IngressParts {
+        self.assembly.assemble(&self.table, self.default_certificate, self.settings, index)
     }
 
     /// What only several Ingresses show: what of it is not served, or less than it asks for.
