@@ -48,7 +48,7 @@ pub use ingress::{
 };
 pub use isolation::{ListenerOwner, Refusals, changed_owners, has_same_listeners, hold_back};
 pub use listeners::gateway_of_set;
-pub use parameters::{GatewayParameters, admin_port};
+pub use parameters::{GatewayParameters, STOP_MAX, admin_port};
 pub use servers::{UpstreamServers, ZonedServer};
 pub use settings::{CONTROLLER_NAME, GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings};
 pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate};
