@@ -10,4 +10,5 @@ mod ingress_tenants;
 mod leaving;
 mod objects;
 mod precedence;
+mod regexes;
 mod rendering;

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use weir_config::CheckedConfig;
-use weir_gateway::{GatewayParameters, STOP_MAX};
 use weir_gateway::api::Gateway;
+use weir_gateway::{GatewayParameters, STOP_MAX};
 
 use super::*;
 use crate::controller::request::{CONTROLLER_ANNOTATION, GATEWAY_LABEL, MANAGER, MANAGER_LABEL};
