@@ -15,6 +15,7 @@ mod status;
 // Listeners, routes and upstreams of a configuration.
 mod host_conflicts;
 mod assembly;
+mod upstream_table;
 mod attachment;
 mod listeners;
 

@@ -352,15 +352,9 @@ impl Translator {
             let gateways: BTreeSet<&ObjectKey> =
                 used.map(|attachment| &self.plans[attachment.gateway].key).collect();
             let gateways: Vec<&ObjectKey> = gateways.into_iter().collect();
-            let is_in_effect = policies::is_in_effect(policy, &self.store);
-            let status = status::of_policy(
-                policy,
-                &verdict,
-                is_in_effect,
-                &gateways,
-                (&self.settings, &self.store),
-                now,
-            );
+            let effect = policies::check_effect(policy, &self.store);
+            let status =
+                status::of_policy(policy, &verdict, &effect, &gateways, (&self.settings, &self.store), now);
             if let Some(status) = status.map(ObjectStatus::Policy) {
                 statuses.push(StatusUpdate::new(ObjectKind::BackendTlsPolicy, key, status));
             }
