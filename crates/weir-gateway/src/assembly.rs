@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_config::{
     Config, FixedResponse, Listener, Mirror, Route, RouteAction, RouteSettings, ShareFraction, SplitAction,
-    SplitTarget, Upstream, UpstreamIndex,
+    SplitTarget, UpstreamIndex,
 };
 use weir_traffic::route::{HostPattern, RouteMatch};
 
@@ -20,9 +20,10 @@ use crate::compile::{
     CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, TargetSettings, rank,
 };
 use crate::ingress::IngressInput;
-use crate::listeners::{self, GatewayListenerPlan, GatewayPlan};
+use crate::listeners::{self, GatewayListenerPlan, GatewayPlan, ListenerRole};
 use crate::settings::GatewaySettings;
 use crate::store::ObjectKey;
+use crate::upstream_table::UpstreamTable;
 
 /// A route object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,83 +37,6 @@ pub(crate) struct RouteKey {
 pub(crate) struct RouteState {
     pub(crate) compiled: Arc<CompiledRoute>,
     pub(crate) attachments: Vec<Attachment>,
-}
-
-/// The upstreams, whose places are kept as long as they are used.
-#[derive(Debug, Default)]
-struct UpstreamTable {
-    places: HashMap<Box<str>, usize>,
-    entries: Vec<UpstreamEntry>,
-    /// The names of the upstreams of each service: a change of its endpoints concerns no others.
-    by_service: HashMap<ObjectKey, Vec<Box<str>>>,
-    /// The upstreams that are new or different since the servers of all were asked for.
-    fresh: Vec<Arc<Backend>>,
-}
-
-#[derive(Debug)]
-struct UpstreamEntry {
-    backend: Arc<Backend>,
-    upstream: Arc<Upstream>,
-    is_used: bool,
-}
-
-impl UpstreamTable {
-    fn keep(&mut self, backend: &Arc<Backend>) {
-        if let Some(place) = self.places.get(&backend.name) {
-            let entry = &mut self.entries[*place];
-            entry.is_used = true;
-            if !Arc::ptr_eq(&entry.backend, backend) && entry.backend != *backend {
-                entry.upstream = Arc::new(backend.upstream());
-                self.fresh.push(Arc::clone(backend));
-            }
-            entry.backend = Arc::clone(backend);
-            return;
-        }
-        self.places.insert(backend.name.clone(), self.entries.len());
-        if let Some(service) = &backend.service {
-            self.by_service.entry(service.clone()).or_default().push(backend.name.clone());
-        }
-        let upstream = Arc::new(backend.upstream());
-        self.entries.push(UpstreamEntry { backend: Arc::clone(backend), upstream, is_used: true });
-        self.fresh.push(Arc::clone(backend));
-    }
-
-    /// Removes what is not used: the last one takes the place.
-    fn sweep(&mut self) {
-        let mut place = 0;
-        while place < self.entries.len() {
-            if std::mem::take(&mut self.entries[place].is_used) {
-                place += 1;
-                continue;
-            }
-            // What took the place has its own mark still.
-            let removed = self.entries.swap_remove(place);
-            self.places.remove(&removed.backend.name);
-            self.forget_service(&removed.backend);
-            if let Some(moved) = self.entries.get(place) {
-                self.places.insert(moved.backend.name.clone(), place);
-            }
-        }
-    }
-
-    fn forget_service(&mut self, backend: &Backend) {
-        let Some(service) = &backend.service else { return };
-        if let Some(names) = self.by_service.get_mut(service) {
-            names.retain(|name| *name != backend.name);
-            if names.is_empty() {
-                self.by_service.remove(service);
-            }
-        }
-    }
-
-    fn of_service(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<Backend>> {
-        let names = self.by_service.get(service).into_iter().flatten();
-        names.filter_map(|name| Some(&self.entries[*self.places.get(name)?].backend))
-    }
-
-    fn index(&self, backend: &Backend) -> UpstreamIndex {
-        UpstreamIndex(self.places[&backend.name])
-    }
 }
 
 /// A route on a listener, as it was built last.
@@ -158,7 +82,7 @@ struct Port<'a> {
 impl Assembly {
     /// The upstreams that have become other ones since this was asked for last.
     pub(crate) fn take_fresh(&mut self) -> Vec<Arc<Backend>> {
-        std::mem::take(&mut self.upstreams.fresh)
+        self.upstreams.take_fresh()
     }
 
     /// The upstreams of a service.
@@ -179,8 +103,12 @@ impl Assembly {
             self.upstreams.keep(&unresolved);
         }
         for port in &ports {
-            let backends = port.routes.iter().rev().flat_map(|(_, state, _)| state.compiled.backends());
-            backends.for_each(|backend| self.upstreams.keep(&port.backend(backend)));
+            for (_, state, hosts) in port.routes.iter().rev() {
+                for (passage, _) in port.passages(hosts) {
+                    let backends = state.compiled.backends();
+                    backends.for_each(|backend| self.upstreams.keep(&passage.backend(backend)));
+                }
+            }
         }
         if let Some(ingress) = &ingress {
             ingress.backends().into_iter().for_each(|backend| self.upstreams.keep(backend));
@@ -206,18 +134,11 @@ impl Assembly {
         }
         let mut config = Config {
             listeners: self.listeners.values().cloned().collect(),
-            upstreams: self.upstreams.entries.iter().map(|entry| Arc::clone(&entry.upstream)).collect(),
+            upstreams: self.upstreams.all().cloned().collect(),
             ..settings.base.clone()
         };
         if let Some(ingress) = &mut ingress {
-            let taken = |port: u16| {
-                let has_it = |plan: &&GatewayPlan| {
-                    plan.accepted.is_ok()
-                        && plan.listeners.iter().any(|listener| listener.is_open() && listener.port == port)
-                };
-                plans.iter().find(has_it).map(|plan| plan.key.clone())
-            };
-            let parts = ingress.parts(taken, &|backend| self.upstreams.index(backend));
+            let parts = ingress.parts(&|backend| self.upstreams.index(backend));
             config.listeners.extend(parts.listeners);
             config.lists.extend(parts.lists);
             config.limits.extend(parts.limits);
@@ -240,9 +161,15 @@ impl Assembly {
                 }
             }
             wanted.reverse();
-            let indices: Vec<_> = compiled.backends().map(|backend| self.index(port, backend)).collect();
-            let (passed, ended): (Vec<SharedText>, Vec<SharedText>) =
-                hosts.iter().cloned().partition(|host| listeners::passes_tls(&port.plans, host));
+            let passages = port.passages(hosts);
+            let indices = passages
+                .iter()
+                .flat_map(|(passage, _)| compiled.backends().map(|backend| self.index(*passage, backend)));
+            let indices: Vec<_> = indices.collect();
+            let passed: Vec<SharedText> = (passages.iter())
+                .filter(|(passage, _)| passage.passes_beside_others)
+                .flat_map(|(_, hosts)| hosts.iter().cloned())
+                .collect();
             let is_same = |built: &BuiltRoute| {
                 Arc::ptr_eq(&built.compiled, compiled)
                     && *built.hosts == **hosts
@@ -254,8 +181,9 @@ impl Assembly {
                 known.turn = self.turn;
                 continue;
             }
-            let mut routes = self.routes_of(port, compiled, (&ended, false), &wanted);
-            routes.extend(self.routes_of(port, compiled, (&passed, true), &wanted));
+            let of_passage =
+                |(passage, hosts): &(Passage<'_>, Vec<_>)| self.routes_of(*passage, compiled, hosts, &wanted);
+            let routes: Vec<_> = passages.iter().flat_map(of_passage).collect();
             let one = BuiltRoute {
                 compiled: Arc::clone(compiled),
                 hosts: hosts.as_slice().into(),
@@ -271,32 +199,29 @@ impl Assembly {
         built
     }
 
-    /// The routes for hosts of which TLS passes through, or ends here.
+    /// The routes for hosts that are treated alike.
     fn routes_of(
         &self,
-        port: &Port<'_>,
+        passage: Passage<'_>,
         compiled: &CompiledRoute,
-        (hosts, passes): (&[SharedText], bool),
+        hosts: &[SharedText],
         priorities: &[i32],
     ) -> Vec<Arc<Route>> {
-        if hosts.is_empty() {
-            return Vec::new();
-        }
         let Some(hosts) = patterns(hosts) else { return Vec::new() };
         let mut priorities = priorities.iter();
         let mut routes = Vec::new();
         for rule in &compiled.rules {
-            let mut settings = self.with_mirrors(port, &rule.settings, (rule, &[]));
-            if passes {
+            let mut settings = self.with_mirrors(passage, &rule.settings, (rule, &[]));
+            if passage.passes_beside_others {
                 Arc::make_mut(&mut settings).tls_passthrough = true;
             }
             for (number, matches) in rule.matches.iter().enumerate() {
                 let priority = *priorities.next().expect("each match has one");
-                let Some(action) = self.action_of(port, rule, number) else { continue };
+                let Some(action) = self.action_of(passage, rule, number) else { continue };
                 let matches = RouteMatch { hosts: hosts.clone(), priority, ..matches.clone() };
                 let place = if number == 0 { String::new() } else { format!(".{number}") };
                 let kind = compiled.kind.name().to_ascii_lowercase();
-                let passed = if passes { "/passthrough" } else { "" };
+                let passed = if passage.passes_beside_others { "/passthrough" } else { "" };
                 let name = format!("{kind}/{}/{}{place}{passed}", compiled.key, rule.name);
                 let (name, matches, settings) = (name.into(), Arc::new(matches), Arc::clone(&settings));
                 routes.push(Arc::new(Route { name, matches, action, settings }));
@@ -305,34 +230,39 @@ impl Assembly {
         routes
     }
 
-    fn action_of(&self, port: &Port<'_>, rule: &CompiledRule, number: usize) -> Option<RouteAction> {
+    fn action_of(&self, passage: Passage<'_>, rule: &CompiledRule, number: usize) -> Option<RouteAction> {
         Some(match &rule.action {
             CompiledAction::Respond(status) => respond(*status),
             CompiledAction::Redirect(plans) => {
-                RouteAction::Redirect(plans.get(number)?.at(port.has_tls, port.number).ok()?)
+                RouteAction::Redirect(plans.get(number)?.at(passage.has_tls, passage.port).ok()?)
             }
             CompiledAction::Backends(targets) => match &targets[..] {
                 [CompiledTarget { backend: Some(backend), own: None, .. }] => {
-                    RouteAction::Upstream(self.index(port, backend))
+                    RouteAction::Upstream(self.index(passage, backend))
                 }
                 targets => {
-                    let target = |one| self.split_target(port, rule, one);
+                    let target = |one| self.split_target(passage, rule, one);
                     RouteAction::Split(targets.iter().map(target).collect())
                 }
             },
         })
     }
 
-    fn index(&self, port: &Port<'_>, backend: &Arc<Backend>) -> UpstreamIndex {
-        self.upstreams.index(&port.backend(backend))
+    fn index(&self, passage: Passage<'_>, backend: &Arc<Backend>) -> UpstreamIndex {
+        self.upstreams.index(&passage.backend(backend))
     }
 
-    fn split_target(&self, port: &Port<'_>, rule: &CompiledRule, target: &CompiledTarget) -> SplitTarget {
+    fn split_target(
+        &self,
+        passage: Passage<'_>,
+        rule: &CompiledRule,
+        target: &CompiledTarget,
+    ) -> SplitTarget {
         let to = match &target.backend {
-            Some(backend) => SplitAction::Upstream(self.index(port, backend)),
+            Some(backend) => SplitAction::Upstream(self.index(passage, backend)),
             None => SplitAction::Respond(500),
         };
-        let settings = |own: &TargetSettings| self.with_mirrors(port, &own.settings, (rule, &own.mirrors));
+        let settings = |own: &TargetSettings| self.with_mirrors(passage, &own.settings, (rule, &own.mirrors));
         let settings = target.own.as_ref().map(settings);
         SplitTarget { to, weight: target.weight, settings }
     }
@@ -340,14 +270,14 @@ impl Assembly {
     /// The settings with the mirrors of the rule, and then those of one of its backends.
     fn with_mirrors(
         &self,
-        port: &Port<'_>,
+        passage: Passage<'_>,
         settings: &Arc<RouteSettings>,
         (rule, of_target): (&CompiledRule, &[(Arc<Backend>, ShareFraction)]),
     ) -> Arc<RouteSettings> {
         let mut settings = Arc::clone(settings);
         if !rule.mirrors.is_empty() || !of_target.is_empty() {
             let mirror = |(backend, share): &(Arc<Backend>, ShareFraction)| {
-                Mirror::of_all(self.index(port, backend), *share)
+                Mirror::of_all(self.index(passage, backend), *share)
             };
             let mirrors = rule.mirrors.iter().chain(of_target);
             Arc::make_mut(&mut settings).mirrors = mirrors.map(mirror).collect();
@@ -377,13 +307,21 @@ impl Assembly {
     }
 }
 
-impl Port<'_> {
-    /// The backend for requests of this Gateway, which may have a certificate for servers.
-    fn backend(&self, backend: &Arc<Backend>) -> Arc<Backend> {
-        match &self.gateway.certificate {
-            Some(Ok(certificate)) => backend.shown(&self.gateway.key, certificate),
-            Some(Err(_)) | None => Arc::clone(backend),
-        }
+impl<'a> Port<'a> {
+    /// The hosts of a route by what happens to their TLS; without those of which there are none.
+    fn passages(&self, hosts: &[SharedText]) -> Vec<(Passage<'a>, Vec<SharedText>)> {
+        let (passed, ended): (Vec<SharedText>, Vec<SharedText>) =
+            hosts.iter().cloned().partition(|host| listeners::passes_tls(&self.plans, host));
+        let originates_tls = !self.plans.iter().all(|plan| plan.role == Some(ListenerRole::TlsPassthrough));
+        let ends = Passage {
+            gateway: self.gateway,
+            has_tls: self.has_tls,
+            port: self.number,
+            originates_tls,
+            passes_beside_others: false,
+        };
+        let passes = Passage { originates_tls: false, passes_beside_others: true, ..ends };
+        [(ends, ended), (passes, passed)].into_iter().filter(|(_, hosts)| !hosts.is_empty()).collect()
     }
 
     /// The hosts of the listeners, each once.
@@ -392,6 +330,29 @@ impl Port<'_> {
         hosts.sort();
         hosts.dedup();
         hosts
+    }
+}
+
+/// What hosts of a port have in common.
+#[derive(Debug, Clone, Copy)]
+struct Passage<'a> {
+    gateway: &'a GatewayPlan,
+    has_tls: bool,
+    port: u16,
+    /// Whether TLS with servers, where a policy asks for it, begins here; else what clients send is TLS already.
+    originates_tls: bool,
+    /// Whether TLS passes through although the port ends that of other hosts.
+    passes_beside_others: bool,
+}
+
+impl Passage<'_> {
+    /// The backend for requests of this Gateway, which may have a certificate for servers.
+    fn backend(self, backend: &Arc<Backend>) -> Arc<Backend> {
+        match &self.gateway.certificate {
+            _ if !self.originates_tls => backend.passed(),
+            Some(Ok(certificate)) => backend.shown(&self.gateway.key, certificate),
+            Some(Err(_)) | None => Arc::clone(backend),
+        }
     }
 }
 

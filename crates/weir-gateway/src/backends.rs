@@ -75,6 +75,22 @@ impl Backend {
         })
     }
 
+    /// The same servers for TLS that passes through: the policy of the service is for TLS that begins here.
+    pub(crate) fn passed(self: &Arc<Self>) -> Arc<Self> {
+        if self.tls.is_none() {
+            return Arc::clone(self);
+        }
+        Arc::new(Self {
+            name: format!("{}-passed", self.name).into(),
+            service: self.service.clone(),
+            port_name: self.port_name.clone(),
+            policy: None,
+            protocol: self.protocol,
+            tls: None,
+            settings: self.settings.clone(),
+        })
+    }
+
     /// The same servers as an upstream of another name with settings of its own.
     #[must_use]
     pub(crate) fn with_settings(&self, name: &str, settings: UpstreamSettings) -> Self {

@@ -15,6 +15,7 @@ mod status;
 // Listeners, routes and upstreams of a configuration.
 mod host_conflicts;
 mod assembly;
+mod upstream_table;
 mod attachment;
 mod listeners;
 
@@ -48,7 +49,7 @@ pub use ingress::{
 };
 pub use isolation::{ListenerOwner, Refusals, changed_owners, has_same_listeners, hold_back};
 pub use listeners::gateway_of_set;
-pub use parameters::{GatewayParameters, admin_port};
+pub use parameters::{GatewayParameters, STOP_MAX, admin_port};
 pub use servers::{UpstreamServers, ZonedServer};
 pub use settings::{CONTROLLER_NAME, GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings};
 pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate};

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
-use weir_config::CheckedConfig;
+use weir_config::{CheckedConfig, Config, Process};
 
 use crate::api::{ConfigMap, Gateway, GatewayListener, LocalReference, SharedText};
 use crate::refusal::excerpt;
@@ -28,6 +29,9 @@ const KEYS: [&str; 8] = [
 const SERVICE_TYPES: [&str; 3] = ["LoadBalancer", "NodePort", "ClusterIP"];
 const TRAFFIC_POLICIES: [&str; 2] = ["Cluster", "Local"];
 const REPLICAS_MAX: u32 = 1_000;
+
+/// The longest stop that the pods of a Gateway have the time for: `stop_delay` and `stop_grace` together.
+pub const STOP_MAX: Duration = Duration::from_secs(40);
 
 /// The port of the admin listener: this, or the next one that no listener of the Gateway has.
 const ADMIN_PORT: u16 = 9000;
@@ -152,18 +156,17 @@ impl GatewayParameters {
     }
 }
 
-/// A base of the configuration, if it has no errors: a pod that cannot start, or is never ready, could not say why.
+/// A base of the configuration, if it has no errors: a pod that cannot start, or is never ready, or is killed while it stops, could not say
+/// why.
 fn read_config(text: &str, admin_port: u16) -> Result<SharedText, String> {
     let mut checked = CheckedConfig::parse_restricted(text, "config");
-    if let Some(config) = &checked.config {
-        let is_asked = |address: &SocketAddr| address.port() == admin_port && !address.ip().is_loopback();
-        if !config.admin.address.as_ref().is_some_and(is_asked) {
-            let problem = format!("the probes of the pods ask the admin listener at port {admin_port}");
-            let help = format!("write `address = \"0.0.0.0:{admin_port}\"` in `[admin]`");
-            checked = checked.reject_key(["admin", "address"], &*problem, &*help);
-            if checked.config.is_some() {
-                return Err(format!("`config`: {problem} ({help})"));
-            }
+    if let Some(([section, key], problem, help)) =
+        checked.config.as_ref().and_then(|config| unfit_for_pods(config, admin_port))
+    {
+        checked = checked.reject_key([section, key], &*problem, &*help);
+        // The key may not be in the text.
+        if checked.config.is_some() {
+            return Err(format!("`config`: {problem} ({help})"));
         }
     }
     match checked.config {
@@ -174,6 +177,26 @@ fn read_config(text: &str, admin_port: u16) -> Result<SharedText, String> {
             Err(format!("`config`: {}", errors.join("; ")))
         }
     }
+}
+
+/// What a Deployment cannot do for a config: the key, what is wrong with it, and what to write.
+fn unfit_for_pods(config: &Config, admin_port: u16) -> Option<([&'static str; 2], String, String)> {
+    let is_asked = |address: &SocketAddr| address.port() == admin_port && !address.ip().is_loopback();
+    if !config.admin.address.as_ref().is_some_and(is_asked) {
+        let problem = format!("the probes of the pods ask the admin listener at port {admin_port}");
+        let help = format!("write `address = \"0.0.0.0:{admin_port}\"` in `[admin]`");
+        return Some((["admin", "address"], problem, help));
+    }
+    let Process { stop_delay, stop_grace, .. } = &config.process;
+    (stop_delay.saturating_add(*stop_grace) > STOP_MAX).then(|| {
+        // The larger one is to blame; the other may be a default.
+        let key = if stop_delay > stop_grace { "stop_delay" } else { "stop_grace" };
+        let problem = format!(
+            "pods are killed before they have stopped: `stop_delay` and `stop_grace` are {} s together",
+            stop_delay.saturating_add(*stop_grace).as_secs()
+        );
+        (["process", key], problem, format!("{} s are the most", STOP_MAX.as_secs()))
+    })
 }
 
 /// A number, or `auto` where something else scales the Deployment.
@@ -268,6 +291,12 @@ mod tests {
     }
 
     #[test]
+    fn pods_may_take_all_the_time_that_they_have_to_stop() {
+        let longest = format!("{CONFIG}[process]\nstop_delay = \"10s\"\nstop_grace = \"30s\"\n");
+        assert_eq!(read(&[("config", &longest)]).expect("40 s").config.as_deref(), Some(&*longest));
+    }
+
+    #[test]
     fn replicas_may_be_left_to_others() {
         assert_eq!(read(&[("replicas", "auto")]).expect("a word").replicas, None);
         assert_eq!(read(&[]).expect("nothing is required").replicas, Some(2));
@@ -314,6 +343,16 @@ mod tests {
                 "config:2:1: error: the probes of the pods",
             ),
             ("config", "[admin]\naddress = \"off\"\n", "config:2:1: error: the probes of the pods"),
+            (
+                "config",
+                "admin.address = \"0.0.0.0:9000\"\n[process]\nstop_delay = \"5s\"\nstop_grace = \"36s\"\n",
+                "config:4:1: error: pods are killed before they have stopped: `stop_delay` and `stop_grace` are 41 s together (40 s are the most)",
+            ),
+            (
+                "config",
+                "admin.address = \"0.0.0.0:9000\"\n[process]\nstop_delay = \"1h\"\n",
+                "config:3:1: error: pods are killed",
+            ),
             ("image", "weir:2", "that of the controller"),
             ("hostNetwork", "true", "is not a parameter; there are replicas, "),
         ] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls_pki_types::ServerName;
 use weir_config::{Authorities, CertificateName, UpstreamTls};
 
-use crate::api::{BackendTlsPolicy, ObjectMeta, SubjectAltName};
+use crate::api::{BackendTlsPolicy, ConfigMap, ObjectMeta, SubjectAltName};
 use crate::refusal::{Refusal, excerpt};
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore, in_namespace};
@@ -111,26 +111,42 @@ fn authorities(
         };
         return (authorities, Ok(()));
     }
-    let mut certificates = Vec::new();
-    let (mut name, mut first_error) = (None, Ok(()));
+    let (mut found, mut first_error) = (Vec::new(), Ok(()));
     for reference in &validation.ca_certificate_refs {
         let key = ObjectKey::new(&policy.metadata.namespace, &reference.name);
         match load_authorities(&reference.group, &reference.kind, &key, store) {
-            Ok(authorities) => {
-                name = name.or_else(|| authorities.file.clone());
-                certificates.extend(authorities.certificates.iter().cloned());
-            }
+            Ok(authorities) => found.push(authorities),
             Err(error) => first_error = first_error.and(Err(error)),
         }
     }
-    if certificates.is_empty() {
-        let message = match &first_error {
-            Err(error) => error.message.clone(),
-            Ok(()) => "validation: there is no CA certificate".to_owned(),
-        };
-        return (Err(Refusal::new("NoValidCACertificate", message)), first_error);
+    let authorities = together(&found).map_err(|message| match &first_error {
+        Err(error) if found.is_empty() => error.message.clone(),
+        _ => message.to_owned(),
+    });
+    (authorities.map_err(|message| Refusal::new("NoValidCACertificate", message)), first_error)
+}
+
+/// What several ConfigMaps may have together, in bytes: it is put together for each route and each judgement, as that of one is not.
+const TOGETHER_BYTES_MAX: usize = 256 << 10;
+
+/// The authorities of one ConfigMap, or of several.
+fn together(found: &[Arc<Authorities>]) -> Result<Arc<Authorities>, &'static str> {
+    match found {
+        [] => Err("validation: there is no CA certificate"),
+        [only] => Ok(Arc::clone(only)),
+        several => {
+            let all = || several.iter().flat_map(|authorities| &authorities.certificates);
+            if all().map(|certificate| certificate.len()).sum::<usize>() > TOGETHER_BYTES_MAX {
+                return Err(
+                    "validation.caCertificateRefs: the certificates of several ConfigMaps have more than 256 KiB; put them into one",
+                );
+            }
+            Ok(Arc::new(Authorities {
+                file: several[0].file.clone(),
+                certificates: all().cloned().collect(),
+            }))
+        }
     }
-    (Ok(Arc::new(Authorities { file: name, certificates })), first_error)
 }
 
 /// The authorities in a ConfigMap.
@@ -148,31 +164,40 @@ pub(crate) fn load_authorities(
     }
     let refused = |why: &str| Refusal::new("InvalidCACertificateRef", format!("ConfigMap {key}: {why}"));
     let map = store.config_maps.get(key).ok_or_else(|| refused("it does not exist"))?;
-    let text = map.data.get("ca.crt").ok_or_else(|| refused("it has no key `ca.crt`"))?;
-    let name = format!("ConfigMap {key}");
-    let authorities = Authorities::of_text(Path::new(&name), text.as_bytes());
-    let authorities = authorities.map_err(|error| refused(&error.message))?;
+    // Many policies may refer to it, each of which is judged with every change.
+    let read = map.authorities.get_or_init(|| read_authorities(map, key).map_err(Into::into));
+    read.clone().map_err(|why| refused(&why))
+}
+
+fn read_authorities(map: &ConfigMap, key: &ObjectKey) -> Result<Arc<Authorities>, String> {
+    let text = map.data.get("ca.crt").ok_or("it has no key `ca.crt`")?;
+    let authorities = Authorities::of_text(Path::new(&format!("ConfigMap {key}")), text.as_bytes());
+    let authorities = authorities.map_err(|error| error.message)?;
     match authorities.unusable() {
-        Some(error) => Err(refused(&error.message)),
+        Some(error) => Err(error.message),
         None => Ok(authorities),
     }
 }
 
-/// Whether a policy is the one that counts for some port of a service that it names.
-pub(crate) fn is_in_effect(policy: &Arc<BackendTlsPolicy>, store: &ObjectStore) -> bool {
-    policy.spec.target_refs.iter().any(|target| {
-        let service = ObjectKey::new(&policy.metadata.namespace, &target.name);
-        let ports = match target.section_name.as_deref() {
-            Some(section) => vec![section],
-            None => store.services.get(&service).map_or_else(
-                || vec![""],
-                |service| {
-                    service.spec.ports.iter().map(|port| port.name.as_deref().unwrap_or_default()).collect()
-                },
-            ),
-        };
-        let counts =
-            |port: &&str| policy_for(store, &service, port).is_some_and(|chosen| Arc::ptr_eq(chosen, policy));
-        ports.iter().any(counts)
+/// Whether a policy counts for some port of a service: why not.
+pub(crate) fn check_effect(policy: &Arc<BackendTlsPolicy>, store: &ObjectStore) -> Result<(), Refusal> {
+    let mut has_target = false;
+    for target in &policy.spec.target_refs {
+        let key = ObjectKey::new(&policy.metadata.namespace, &target.name);
+        let Some(service) = store.services.get(&key) else { continue };
+        let names = service.spec.ports.iter().map(|port| port.name.as_deref().unwrap_or_default());
+        let of_section = |name: &&str| target.section_name.as_deref().is_none_or(|section| section == *name);
+        for name in names.filter(of_section) {
+            has_target = true;
+            if policy_for(store, &key, name).is_some_and(|chosen| Arc::ptr_eq(chosen, policy)) {
+                return Ok(());
+            }
+        }
+    }
+    Err(match has_target {
+        true => Refusal::new("Conflicted", "an older policy is for the same service"),
+        false => {
+            Refusal::new("TargetNotFound", "targetRefs: there is no such Service, or no port with this name")
+        }
     })
 }

@@ -494,7 +494,7 @@ pub(crate) fn of_route(
 pub(crate) fn of_policy(
     policy: &BackendTlsPolicy,
     verdict: &PolicyVerdict,
-    is_in_effect: bool,
+    effect: &Result<(), Refusal>,
     gateways: &[&ObjectKey],
     (settings, store): (&GatewaySettings, &ObjectStore),
     now: &str,
@@ -517,12 +517,8 @@ pub(crate) fn of_policy(
             present.ancestors.iter().find(|entry| is_ours(entry) && entry.ancestor_ref == ancestor_ref);
         let before = before.map_or(&[][..], |entry| &entry.conditions);
         let mut conditions = Conditions::new(before, policy.metadata.generation, now);
-        match &verdict.tls {
-            Ok(_) if !is_in_effect => {
-                conditions.push("Accepted", false, "Conflicted", "an older policy is for the same service");
-            }
-            tls => conditions.verdict("Accepted", tls.as_ref().map(|_| ())),
-        }
+        let accepted = verdict.tls.as_ref().map(|_| ()).and(effect.as_ref().map(|_| ()));
+        conditions.verdict("Accepted", accepted);
         conditions.verdict("ResolvedRefs", verdict.resolved.as_ref().map(|_| ()));
         decided.push(PolicyAncestor {
             ancestor_ref,

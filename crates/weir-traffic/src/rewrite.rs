@@ -62,6 +62,14 @@ impl Rewrite {
     pub fn regex(pattern: &str, replacement: &str) -> Result<Rewrite, RewriteError> {
         let pattern =
             RouteRegex::build_with_groups(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
+        Rewrite::of_pattern(pattern, replacement)
+    }
+
+    /// The same of a regular expression that is compiled, with its groups.
+    ///
+    /// # Errors
+    /// When `replacement` names a group that is not there or has a character that is invalid in a request line.
+    pub fn of_pattern(pattern: RouteRegex, replacement: &str) -> Result<Rewrite, RewriteError> {
         if let Some(bad) = replacement.chars().find(|&c| !c.is_ascii_graphic() || c == '#') {
             return Err(RewriteError::BadCharacter(bad));
         }

@@ -1,9 +1,12 @@
 //! What Weir needs of objects of Kubernetes itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use weir_config::Authorities;
 
+use super::memo::Memo;
 use super::meta::ObjectMeta;
 use super::shared_text::SharedText;
 
@@ -176,6 +179,9 @@ pub struct ConfigMap {
     pub metadata: ObjectMeta,
     /// The values.
     pub data: BTreeMap<SharedText, SharedText>,
+    /// The authorities in it, or what is wrong with them.
+    #[serde(skip)]
+    pub(crate) authorities: Memo<Result<Arc<Authorities>, Box<str>>>,
 }
 
 /// A `Namespace`.

@@ -15,6 +15,7 @@ mod shared_value;
 mod shared;
 mod ingress;
 mod kubernetes;
+mod memo;
 mod meta;
 mod reading;
 mod shared_text;

@@ -8,20 +8,25 @@ use super::duration::limit;
 use super::matches;
 use super::retry;
 use super::rule::{self, RuleParts, WeightedBackend};
-use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames};
+use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames, created};
 use crate::api::{BackendReference, HttpRoute, HttpRouteRule, HttpRouteRuleMatch, SharedText};
 use crate::backends::{BackendScope, Payload};
 use crate::refusal::Refusal;
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
-pub(crate) fn compile(route: &HttpRoute, store: &ObjectStore, settings: &GatewaySettings) -> CompiledRoute {
+pub(crate) fn compile(
+    route: &HttpRoute,
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+    regexes: &mut BoundedRegexes<'_>,
+) -> CompiledRoute {
     let meta = &route.metadata;
     let kind = RouteKind::Http.name();
     let scope = BackendScope { store, settings, kind, namespace: &meta.namespace, payload: Payload::Http };
-    let (mut resolved, mut regexes) = (Ok(()), BoundedRegexes::default());
+    let mut resolved = Ok(());
     let rules: Result<Vec<CompiledRule>, Refusal> = (route.spec.rules.iter().enumerate())
-        .map(|(number, written)| compile_rule(&scope, number, written, &mut regexes, &mut resolved))
+        .map(|(number, written)| compile_rule(&scope, number, written, regexes, &mut resolved))
         .collect();
     let mut services = BTreeSet::new();
     for rule in &route.spec.rules {
@@ -40,7 +45,7 @@ pub(crate) fn compile(route: &HttpRoute, store: &ObjectStore, settings: &Gateway
         kind: RouteKind::Http,
         key: ObjectKey::of(meta),
         generation: meta.generation,
-        created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
+        created: created(meta),
         parents: route.spec.parent_refs.clone(),
         hostnames: route.spec.hostnames.clone(),
         rules,
@@ -54,7 +59,7 @@ fn compile_rule(
     scope: &BackendScope<'_>,
     number: usize,
     written: &HttpRouteRule,
-    regexes: &mut BoundedRegexes,
+    regexes: &mut BoundedRegexes<'_>,
     resolved: &mut Result<(), Refusal>,
 ) -> Result<CompiledRule, Refusal> {
     let every = [HttpRouteRuleMatch::default()];

@@ -13,7 +13,7 @@ const REGEX_BYTES_MAX: usize = 4096;
 
 pub(super) fn of_http(
     rule: &HttpRouteRuleMatch,
-    regexes: &mut BoundedRegexes,
+    regexes: &mut BoundedRegexes<'_>,
 ) -> Result<RouteMatch, Refusal> {
     let method = rule.method.as_deref().map(MethodMatch::parse).transpose();
     let method = method.map_err(|error| Refusal::unsupported(format!("matches.method: {error}")))?;
@@ -35,7 +35,7 @@ pub(super) fn of_http(
 
 pub(super) fn of_grpc(
     rule: &GrpcRouteRuleMatch,
-    regexes: &mut BoundedRegexes,
+    regexes: &mut BoundedRegexes<'_>,
 ) -> Result<RouteMatch, Refusal> {
     let path = match rule.method.as_deref() {
         None => PathMatch::ANY,
@@ -61,7 +61,7 @@ fn call_path(
     is_regex: bool,
     service: Option<&str>,
     method: Option<&str>,
-    regexes: &mut BoundedRegexes,
+    regexes: &mut BoundedRegexes<'_>,
 ) -> Result<PathMatch, Refusal> {
     let bad = |error: &dyn std::fmt::Display| Refusal::unsupported(format!("matches.method: {error}"));
     match (service, method) {
@@ -87,7 +87,7 @@ fn call_path(
 }
 
 /// A path without `type` and `value` is the prefix `/`, as the API server completes it.
-fn path(written: Option<&TypedValue>, regexes: &mut BoundedRegexes) -> Result<PathMatch, Refusal> {
+fn path(written: Option<&TypedValue>, regexes: &mut BoundedRegexes<'_>) -> Result<PathMatch, Refusal> {
     let value = written.and_then(|path| path.value.as_deref()).unwrap_or("/");
     let bad = |error: &dyn std::fmt::Display| {
         Refusal::unsupported(format!("matches.path: `{}`: {error}", excerpt(value)))
@@ -115,7 +115,10 @@ pub(super) fn prefix(value: &str) -> &str {
     }
 }
 
-fn headers(written: &[NamedValueMatch], regexes: &mut BoundedRegexes) -> Result<Vec<FieldMatch>, Refusal> {
+fn headers(
+    written: &[NamedValueMatch],
+    regexes: &mut BoundedRegexes<'_>,
+) -> Result<Vec<FieldMatch>, Refusal> {
     distinct(written, str::to_ascii_lowercase, "matches.headers", regexes, |name, value| {
         FieldMatch::new(name, value).map_err(|error| error.to_string())
     })
@@ -126,7 +129,7 @@ fn distinct<T>(
     written: &[NamedValueMatch],
     same: impl Fn(&str) -> String,
     field: &str,
-    regexes: &mut BoundedRegexes,
+    regexes: &mut BoundedRegexes<'_>,
     rule: impl Fn(&str, ValueMatch) -> Result<T, String>,
 ) -> Result<Vec<T>, Refusal> {
     let mut names = Vec::new();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use weir_config::{RouteSettings, ShareFraction};
 use weir_traffic::route::{HostPattern, RouteMatch};
 
-use crate::api::{ParentReference, SharedText, SharedValue};
+use crate::api::{ObjectMeta, ParentReference, SharedText, SharedValue};
 use crate::backends::Backend;
 use crate::refusal::{Refusal, excerpt};
 use crate::store::ObjectKey;
@@ -68,6 +68,11 @@ pub(crate) struct CompiledRoute {
     pub(crate) resolved: Result<(), Refusal>,
     /// The services that it refers to, whether they are there or not; each once.
     pub(crate) services: Box<[ObjectKey]>,
+}
+
+/// When an object was made; one that does not say so is the youngest.
+pub(crate) fn created(meta: &ObjectMeta) -> SharedText {
+    meta.creation_timestamp.clone().unwrap_or_else(|| "~".into())
 }
 
 /// The references of a route to Gateways and sets of listeners.

@@ -8,6 +8,7 @@ use weir_traffic::route::RouteMatch;
 use super::rule::{WeightedBackend, targets};
 use super::{
     CompiledAction, CompiledRoute, CompiledRule, CompiledTarget, RouteKind, RouteParents, check_hostnames,
+    created,
 };
 use crate::api::{BackendReference, ObjectMeta, SharedText, StreamRouteRule, TcpRoute, TlsRoute};
 use crate::backends::{Backend, BackendScope, Payload};
@@ -68,7 +69,7 @@ fn compile(
         kind,
         key: ObjectKey::of(meta),
         generation: meta.generation,
-        created: meta.creation_timestamp.clone().unwrap_or_else(|| "~".into()),
+        created: created(meta),
         parents: parents.clone(),
         hostnames: hostnames.into(),
         rules,

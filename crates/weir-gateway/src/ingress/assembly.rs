@@ -12,7 +12,8 @@ use weir_config::{
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueMatch};
 
-use super::compile::{CompiledIngress, CompiledPath, escaped};
+use super::canary::CanaryRule;
+use super::compile::{CompiledIngress, CompiledPath};
 use super::default_certificate::DefaultCertificate;
 use super::hosts::{HostCertificate, HostEntry, HostPlan, HostTable, shown};
 use super::lookup::UrlTarget;
@@ -29,8 +30,6 @@ const CHALLENGES: &str = "/.well-known/acme-challenge";
 
 /// Priorities of the routes of one path; those of another path of a host with regular expressions are above or below all of them.
 const PRIORITIES: i32 = 8;
-const BY_HEADER: i32 = 4;
-const BY_COOKIE: i32 = 2;
 
 /// The header that regular expressions ask for not to be there, so that all of them have as many rules on headers as those with a canary:
 /// the number of rules counts before the priority.
@@ -255,7 +254,7 @@ impl<'a> Build<'a> {
         is_padded: bool,
     ) {
         let (ingress, path) = (entry.ingress, entry.path);
-        let Ok((matched, rewrite)) = plan.read(entry) else { return };
+        let Some((matched, rewrite)) = plan.read(entry) else { return };
         base.path = matched.clone();
         let kind = if path.is_exact { ".exact" } else { "" };
         let name = format!("ingress/{}/{}{}{kind}", ingress.key, shown(host), path.text);
@@ -286,10 +285,10 @@ impl<'a> Build<'a> {
             return self.push(name, padded(base), main_action(main), settings);
         };
         let rare = self.target(canary_path);
-        for (suffix, to, rule, above) in decisions(canary) {
-            let headers = vec![rule];
+        for CanaryRule { suffix, leads_to_canary, rule, above } in canary.canary_rules() {
+            let headers = vec![rule.clone()];
             let matches = RouteMatch { headers, priority: base.priority + above, ..base.clone() };
-            let action = main_action(if to { rare } else { main });
+            let action = main_action(if *leads_to_canary { rare } else { main });
             self.push(format!("{name}{suffix}"), matches, action, Arc::clone(&settings));
         }
         let (weight, total) = (canary.draft.canary.weight, canary.draft.canary.weight_total);
@@ -376,39 +375,6 @@ pub(super) fn auth_backend<'a>(
             found.all(|other| other.is_some_and(|other| other.name == first.name)).then_some(first)
         }
     }
-}
-
-/// What decides about a canary before its share: the name of the route, whether it leads to the canary, the rule, and its precedence.
-fn decisions(canary: &CompiledIngress) -> Vec<(&'static str, bool, FieldMatch, i32)> {
-    let draft = &canary.draft.canary;
-    let mut decisions = Vec::new();
-    let mut push = |suffix, to, rule: Result<FieldMatch, _>, above| {
-        decisions.extend(rule.ok().map(|rule: FieldMatch| (suffix, to, rule, above)));
-    };
-    if let Some(header) = &draft.header {
-        match &draft.header_value {
-            Some(value) => push(".canary-header", true, FieldMatch::new(header, value.clone()), BY_HEADER),
-            None => {
-                push(".canary-header", true, FieldMatch::new(header, ValueMatch::exact("always")), BY_HEADER);
-                push(
-                    ".main-header",
-                    false,
-                    FieldMatch::new(header, ValueMatch::exact("never")),
-                    BY_HEADER + 1,
-                );
-            }
-        }
-    }
-    if let Some(cookie) = &draft.cookie {
-        let rule = |value: &str| {
-            let name = escaped(cookie);
-            let value = ValueMatch::regex(&format!("(?:^|; *){name}={value}(?:;|$)"));
-            value.and_then(|value| FieldMatch::new("cookie", value))
-        };
-        push(".canary-cookie", true, rule("always"), BY_COOKIE);
-        push(".main-cookie", false, rule("never"), BY_COOKIE + 1);
-    }
-    decisions
 }
 
 fn main_action(upstream: Option<UpstreamIndex>) -> RouteAction {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use weir_traffic::route::RegexCache;
 
 use super::annotations::{self, AnnotationHandling, IngressProblem};
 use super::check_together::{JointFinding, judge};
 use super::compile::{CompiledPath, PathReading};
+use super::regexes::RegexShares;
 use crate::api::{Ingress, NGINX_PREFIX, SharedText};
 use crate::hosts::hostname;
 use crate::store::ObjectKey;
@@ -259,7 +261,8 @@ fn check_object(
 fn check_path(text: &str, kind: Option<&str>, is_regex: bool, target: Option<&str>) -> Result<(), String> {
     let path = CompiledPath::new("", kind == Some("Exact"), text, None);
     let reading = if is_regex { PathReading::Regex } else { PathReading::Plain };
-    path.read(reading, target).map(drop).map_err(str::to_owned)
+    let mut cache = RegexCache::default();
+    RegexShares::new(&mut cache).with(&ObjectKey::default(), |regexes| path.prepare(reading, target, regexes))
 }
 
 /// Where texts are in a document. The same text several times is found in its order, as objects are.

@@ -5,11 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{AccessList, KeyLimit, LoadedCertificate, RouteSettings, UpstreamTls, is_normal_path};
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::PathMatch;
+use weir_traffic::route::{BoundedRegexes, PathMatch, RouteRegex};
 
 use super::annotations::{self, IngressDraft, IngressProblem};
+use super::canary::CanaryRules;
 use super::compilation::Compilation;
 use super::lookup::{AuthPlan, MirrorAnnotation};
+use super::regexes::IngressRegexes;
 use super::route_settings;
 use super::servers::{IngressScope, certificate};
 use crate::api::{Ingress, IngressBackend, IngressPath, SharedText};
@@ -33,6 +35,8 @@ pub(super) struct CompiledIngress {
     pub(super) paths: Vec<CompiledPath>,
     /// Where requests go that no path is for.
     pub(super) default_backend: Option<CompiledPath>,
+    /// What decides about it as a canary, once it is one.
+    pub(super) canary_rules: OnceLock<CanaryRules>,
     pub(super) certificates: Vec<IngressCertificate>,
     /// The settings of its routes but for what names upstreams by their indices.
     pub(super) settings: Arc<RouteSettings>,
@@ -55,12 +59,15 @@ pub(super) struct CompiledPath {
     /// Where it leads; `None`: nowhere, it is answered 503.
     pub(super) backend: Option<Arc<Backend>>,
     plain: OnceLock<ReadPath>,
-    literal: OnceLock<ReadPath>,
-    regex: OnceLock<ReadPath>,
+    literal: OnceLock<ReadPattern>,
+    regex: OnceLock<ReadPattern>,
 }
 
 /// What a path matches, and what becomes of the path of a request; or why it cannot be used.
 type ReadPath = Result<(PathMatch, Option<Rewrite>), String>;
+
+/// The same with the regular expressions that it takes.
+type ReadPattern = Result<((PathMatch, Option<Rewrite>), Vec<RouteRegex>), String>;
 
 /// How a host reads a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,18 +96,29 @@ impl CompiledPath {
         Self { host: host.into(), is_exact, text: text.into(), backend, plain, literal, regex }
     }
 
-    /// What it matches where it is read so; `target` is the `rewrite-target` of its Ingress.
-    pub(super) fn read(
+    /// Makes it ready to be read so; `target` is the `rewrite-target` of its Ingress.
+    pub(super) fn prepare(
         &self,
         reading: PathReading,
         target: Option<&str>,
-    ) -> Result<&(PathMatch, Option<Rewrite>), &str> {
-        let read = match reading {
-            PathReading::Plain => self.plain.get_or_init(|| self.read_plain()),
-            PathReading::Literal => self.literal.get_or_init(|| self.read_literal()),
-            PathReading::Regex => self.regex.get_or_init(|| self.read_regex(target)),
-        };
-        read.as_ref().map_err(|why| &**why)
+        regexes: &mut IngressRegexes<'_>,
+    ) -> Result<(), String> {
+        match reading {
+            PathReading::Plain => {
+                self.plain.get_or_init(|| self.read_plain()).as_ref().map(drop).map_err(String::clone)
+            }
+            PathReading::Literal => regexes.hold(&self.literal, |regexes| self.read_literal(regexes)),
+            PathReading::Regex => regexes.hold(&self.regex, |regexes| self.read_regex(target, regexes)),
+        }
+    }
+
+    /// What it matches where it is read so, once it is ready.
+    pub(super) fn read(&self, reading: PathReading) -> Option<&(PathMatch, Option<Rewrite>)> {
+        match reading {
+            PathReading::Plain => self.plain.get()?.as_ref().ok(),
+            PathReading::Literal => self.literal.get()?.as_ref().ok().map(|(read, _)| read),
+            PathReading::Regex => self.regex.get()?.as_ref().ok().map(|(read, _)| read),
+        }
     }
 
     fn normal(&self) -> Result<&str, String> {
@@ -115,24 +133,29 @@ impl CompiledPath {
     }
 
     /// The same requests as [`PathReading::Plain`], by an expression that has its place among others.
-    fn read_literal(&self) -> ReadPath {
+    fn read_literal(&self, regexes: &mut BoundedRegexes<'_>) -> ReadPath {
         let path = self.normal()?;
         let pattern = match (self.is_exact, stem(path)) {
             (true, _) => format!("^{}$", escaped(path)),
             (false, "/") => "^/".to_owned(),
             (false, stem) => format!("^{}(?:/|$)", escaped(stem)),
         };
-        Ok((PathMatch::regex(&pattern).map_err(|error| error.to_string())?, None))
+        let pattern = regexes.compile(&pattern).map_err(|error| error.to_string())?;
+        Ok((PathMatch::of_pattern(pattern), None))
     }
 
     /// The whole path is replaced, as nginx does.
-    fn read_regex(&self, target: Option<&str>) -> ReadPath {
+    fn read_regex(&self, target: Option<&str>, regexes: &mut BoundedRegexes<'_>) -> ReadPath {
+        let malformed = |error: &dyn std::fmt::Display| error.to_string();
         // Alone first: a parenthesis must not end the group that the rewrite puts it into.
-        PathMatch::regex(&self.text).map_err(|error| error.to_string())?;
-        let path = PathMatch::regex(&format!("(?i)^{}", self.text)).map_err(|error| error.to_string())?;
-        let rewrite = target.map(|target| Rewrite::regex(&format!("(?i)^.*?(?:{}).*$", self.text), target));
-        let rewrite = rewrite.transpose().map_err(|error| format!("rewrite-target: {error}"))?;
-        Ok((path, rewrite))
+        BoundedRegexes::check_part(&self.text).map_err(|error| malformed(&error))?;
+        let path = regexes.compile(&format!("(?i)^{}", self.text)).map_err(|error| malformed(&error))?;
+        let Some(target) = target else { return Ok((PathMatch::of_pattern(path), None)) };
+        let of_target = |error: &dyn std::fmt::Display| format!("rewrite-target: {error}");
+        let pattern = regexes.compile_with_groups(&format!("(?i)^.*?(?:{}).*$", self.text));
+        let pattern = pattern.map_err(|error| of_target(&error))?;
+        let rewrite = Rewrite::of_pattern(pattern, target).map_err(|error| of_target(&error))?;
+        Ok((PathMatch::of_pattern(path), Some(rewrite)))
     }
 
     /// What makes it the same path as another of its host: whether only the whole path matches, and the text.
@@ -213,6 +236,7 @@ pub(super) fn compile(ingress: &Ingress, store: &ObjectStore, settings: &Gateway
         is_refused: problems.iter().any(|problem| problem.refuses),
         paths,
         default_backend,
+        canary_rules: OnceLock::new(),
         certificates,
         settings: Arc::new(route),
         lists,

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use weir_config::LoadedCertificate;
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::PathMatch;
+use weir_traffic::route::{PathMatch, RegexCache};
 
 use super::annotations::IngressProblem;
 use super::compile::{CompiledIngress, CompiledPath, PathReading, is_covered};
 use super::default_certificate::DefaultCertificate;
+use super::regexes::RegexShares;
 use crate::api::{NGINX_PREFIX, SharedText};
 use crate::refusal::excerpt;
 use crate::store::ObjectKey;
@@ -21,6 +22,8 @@ use crate::store::ObjectKey;
 /// What the hosts come to.
 #[derive(Debug, Default)]
 pub(super) struct HostTable<'a> {
+    /// Ingresses to be compiled anew, since they have no room for their regular expressions any more.
+    pub(super) displaced: Vec<ObjectKey>,
     pub(super) hosts: BTreeMap<SharedText, HostPlan<'a>>,
     /// Hosts that are redirected to others, with the Ingress that wants it.
     pub(super) redirected: BTreeMap<SharedText, (SharedText, &'a Arc<CompiledIngress>)>,
@@ -86,24 +89,27 @@ pub(super) struct HostEntry<'a> {
 }
 
 impl<'a> HostTable<'a> {
-    /// Of all Ingresses; `default` says which certificate hosts get that have none of their own.
+    /// Of all Ingresses; `default` says which certificate hosts get that have none of their own, `cache` has the regular expressions in use.
     pub(super) fn new(
         ingresses: &'a BTreeMap<ObjectKey, Arc<CompiledIngress>>,
         default: &DefaultCertificate,
+        cache: &'a mut RegexCache,
     ) -> Self {
         let mut oldest_first: Vec<&Arc<CompiledIngress>> = ingresses.values().collect();
         oldest_first.sort_by(|one, other| (&one.created, &one.key).cmp(&(&other.created, &other.key)));
         let (canaries, others): (Vec<_>, Vec<_>) =
             oldest_first.into_iter().partition(|ingress| ingress.draft.canary.is_canary);
         let mut table = Self::default();
+        let mut regexes = RegexShares::new(cache);
         others.iter().for_each(|ingress| table.claim(ingress));
-        others.iter().for_each(|ingress| table.add_paths(ingress));
-        others.iter().for_each(|ingress| table.add_aliases(ingress));
-        others.iter().for_each(|ingress| table.add_default(ingress));
+        others.iter().for_each(|ingress| table.add_paths(ingress, &mut regexes));
+        others.iter().for_each(|ingress| table.add_aliases(ingress, &mut regexes));
+        others.iter().for_each(|ingress| table.add_default(ingress, &mut regexes));
         others.iter().for_each(|ingress| table.add_redirects(ingress));
         others.iter().for_each(|ingress| table.note_foreign_root(ingress));
         others.iter().for_each(|ingress| table.add_certificates(ingress, default));
-        canaries.iter().for_each(|ingress| table.add_canary(ingress));
+        canaries.iter().for_each(|ingress| table.add_canary(ingress, &mut regexes));
+        table.displaced = regexes.displaced();
         table.hosts.values_mut().for_each(HostPlan::arrange);
         table
     }
@@ -123,11 +129,6 @@ impl<'a> HostTable<'a> {
             problem,
             weight: ProblemWeight::Unserved,
         });
-    }
-
-    /// Notes that this process serves no Ingress on a port.
-    pub(super) fn note_port(&mut self, ingress: &CompiledIngress, message: String) {
-        self.note(ingress, ProblemWeight::Unserved, message);
     }
 
     /// Whose each host is, and whether its paths are regular expressions.
@@ -151,21 +152,28 @@ impl<'a> HostTable<'a> {
         }
     }
 
-    fn add_paths(&mut self, ingress: &'a Arc<CompiledIngress>) {
+    fn add_paths(&mut self, ingress: &'a Arc<CompiledIngress>, regexes: &mut RegexShares<'a>) {
         for path in &ingress.paths {
             let host = path.host.clone();
-            self.add(&host, ingress, path);
+            self.add(&host, (ingress, path), regexes);
         }
     }
 
-    fn add(&mut self, host: &str, ingress: &'a Arc<CompiledIngress>, path: &'a CompiledPath) {
+    fn add(
+        &mut self,
+        host: &str,
+        (ingress, path): (&'a Arc<CompiledIngress>, &'a CompiledPath),
+        regexes: &mut RegexShares<'a>,
+    ) {
         let Some(plan) = self.hosts.get_mut(host) else { return };
         // One that would change what the paths of another namespace do has none there.
         if self.refused.contains(&ingress.key) && !plan.is_of(ingress) {
             return;
         }
         let reading = plan.reading(ingress);
-        if let Err(why) = path.read(reading, ingress.draft.paths.rewrite_target.as_deref()) {
+        let target = ingress.draft.paths.rewrite_target.as_deref();
+        let ready = regexes.with(&ingress.key, |regexes| path.prepare(reading, target, regexes));
+        if let Err(why) = ready {
             let message = format!("path {host}{}: {why}", excerpt(&path.text));
             self.note(ingress, ProblemWeight::Unserved, message);
             return;
@@ -186,7 +194,7 @@ impl<'a> HostTable<'a> {
         plan.entries.push(HostEntry { ingress, path, canary: None });
     }
 
-    fn add_aliases(&mut self, ingress: &'a Arc<CompiledIngress>) {
+    fn add_aliases(&mut self, ingress: &'a Arc<CompiledIngress>, regexes: &mut RegexShares<'a>) {
         for alias in &ingress.draft.paths.aliases {
             if self.hosts.contains_key(&**alias) {
                 self.note(
@@ -201,12 +209,12 @@ impl<'a> HostTable<'a> {
                 |host: &&str| self.hosts.get(*host).is_some_and(|plan| plan.is_regex && plan.is_of(ingress));
             plan.is_regex = ingress.hosts().iter().any(is_regex);
             self.hosts.insert(alias.clone(), plan);
-            ingress.paths.iter().for_each(|path| self.add(alias, ingress, path));
+            ingress.paths.iter().for_each(|path| self.add(alias, (ingress, path), regexes));
         }
     }
 
     /// Where the requests of hosts go that no path is for.
-    fn add_default(&mut self, ingress: &'a Arc<CompiledIngress>) {
+    fn add_default(&mut self, ingress: &'a Arc<CompiledIngress>, regexes: &mut RegexShares<'a>) {
         let Some(path) = &ingress.default_backend else { return };
         let mut hosts: Vec<SharedText> = ingress.hosts().into_iter().map(SharedText::from).collect();
         if ingress.paths.is_empty() {
@@ -216,7 +224,7 @@ impl<'a> HostTable<'a> {
         for host in hosts {
             let has_root = self.hosts.get(&host).is_some_and(|plan| plan.places.contains_key(&(false, "/")));
             if !has_root || ingress.paths.is_empty() {
-                self.add(&host, ingress, path);
+                self.add(&host, (ingress, path), regexes);
             }
         }
     }
@@ -324,7 +332,12 @@ impl<'a> HostTable<'a> {
             .collect()
     }
 
-    fn add_canary(&mut self, ingress: &'a Arc<CompiledIngress>) {
+    fn add_canary(&mut self, ingress: &'a Arc<CompiledIngress>, regexes: &mut RegexShares<'a>) {
+        if !ingress.is_refused
+            && let Err(why) = regexes.with(&ingress.key, |regexes| ingress.prepare_canary(regexes))
+        {
+            return self.note(ingress, ProblemWeight::Unserved, why);
+        }
         for path in &ingress.paths {
             let place = format!("path {}{}", path.host, excerpt(&path.text));
             let plan = self.hosts.get_mut(&path.host);
@@ -360,7 +373,7 @@ impl<'a> HostTable<'a> {
         let plan = plan?;
         plan.entries
             .iter()
-            .find(|entry| plan.read(entry).is_ok_and(|(of_entry, _)| of_entry.matches(path.as_bytes())))
+            .find(|entry| plan.read(entry).is_some_and(|(of_entry, _)| of_entry.matches(path.as_bytes())))
     }
 }
 
@@ -385,12 +398,8 @@ impl<'a> HostPlan<'a> {
     }
 
     /// What one of its paths matches, and what becomes of it.
-    pub(super) fn read<'e>(
-        &self,
-        entry: &HostEntry<'e>,
-    ) -> Result<&'e (PathMatch, Option<Rewrite>), &'e str> {
-        let target = entry.ingress.draft.paths.rewrite_target.as_deref();
-        entry.path.read(self.reading(entry.ingress), target)
+    pub(super) fn read<'e>(&self, entry: &HostEntry<'e>) -> Option<&'e (PathMatch, Option<Rewrite>)> {
+        entry.path.read(self.reading(entry.ingress))
     }
 
     /// The order in which paths are tried: exact ones, then the longest, then those of the oldest Ingress.

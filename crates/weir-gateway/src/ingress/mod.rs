@@ -11,9 +11,11 @@ mod page;
 // Listeners and routes of all Ingresses.
 mod assembly;
 mod hosts;
+mod canary;
 
 // One Ingress at a time.
 mod compile;
+mod regexes;
 mod route_settings;
 mod lookup;
 mod compilation;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_config::UpstreamIndex;
+use weir_traffic::route::RegexCache;
 
 use super::annotations::IngressProblem;
 use super::assembly::{self, IngressAssembly, IngressParts};
@@ -38,6 +39,7 @@ pub(crate) struct IngressState {
     compiled: BTreeMap<ObjectKey, Arc<CompiledIngress>>,
     assembly: IngressAssembly,
     default_certificate: DefaultCertificate,
+    regexes: RegexCache,
     pending: BTreeSet<ObjectKey>,
     all_pending: bool,
     certificate_pending: bool,
@@ -126,7 +128,9 @@ impl IngressState {
     /// The Ingresses for a configuration; nothing where this process serves none.
     pub(crate) fn input<'a>(&'a mut self, settings: &'a GatewaySettings) -> Option<IngressInput<'a>> {
         let ours = settings.ingress.as_ref()?;
-        let mut table = HostTable::new(&self.compiled, &self.default_certificate);
+        let mut table = HostTable::new(&self.compiled, &self.default_certificate, &mut self.regexes);
+        // They are compiled anew with the next change, and hold nothing then.
+        self.pending.extend(table.displaced.iter().cloned());
         for ingress in self.compiled.values() {
             let is_asked = ingress.draft.access.forward.is_some() && !ingress.is_refused;
             if is_asked && assembly::auth_backend(&table, ingress).is_none() {
@@ -212,23 +216,9 @@ impl IngressInput<'_> {
         assembly::backends(&self.table)
     }
 
-    /// The listeners. A port that belongs to a Gateway of the same process stays with that.
-    pub(crate) fn parts(
-        &mut self,
-        taken: impl Fn(u16) -> Option<ObjectKey>,
-        index: &dyn Fn(&Backend) -> UpstreamIndex,
-    ) -> IngressParts {
-        let mut parts = self.assembly.assemble(&self.table, self.default_certificate, self.settings, index);
-        let (_, ours) = self.settings;
-        for (name, port) in [("ingress-http", ours.http_port), ("ingress-https", ours.https_port)] {
-            let Some(gateway) = taken(port) else { continue };
-            parts.listeners.retain(|listener| *listener.name != *name);
-            for ingress in self.compiled.values() {
-                let message = format!("port {port} belongs to the Gateway {gateway} of the same process");
-                self.table.note_port(ingress, message);
-            }
-        }
-        parts
+    /// The listeners. No Gateway of the same process has their ports.
+    pub(crate) fn parts(&mut self, index: &dyn Fn(&Backend) -> UpstreamIndex) -> IngressParts {
+        self.assembly.assemble(&self.table, self.default_certificate, self.settings, index)
     }
 
     /// What only several Ingresses show: what of it is not served, or less than it asks for.

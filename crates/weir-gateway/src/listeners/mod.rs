@@ -21,7 +21,7 @@ use crate::compile::RouteKind;
 use crate::hosts::{covers, hostname};
 use crate::parameters::GatewayParameters;
 use crate::policies::age;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, excerpt};
 use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
@@ -197,11 +197,9 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewayS
         let owner = ListenerHolder::set(place, &of_set.set);
         listeners.extend(of_set.set.spec.listeners.iter().map(|listener| plan(owner, listener)));
     }
-    let admin_port = settings.base.admin.address.map(|address| address.port());
-    for listener in listeners.iter_mut().filter(|listener| Some(listener.port) == admin_port) {
-        let message = format!("port {} is that of the admin listener", listener.port);
-        listener.accepted = std::mem::replace(&mut listener.accepted, Ok(()))
-            .and(Err(Refusal::new("PortUnavailable", message)));
+    for listener in &mut listeners {
+        let of_others = reserved(listener.port, store, settings);
+        listener.accepted = std::mem::replace(&mut listener.accepted, Ok(())).and(of_others);
     }
     mark_conflicts(&mut listeners);
     mark_overlaps(&mut listeners);
@@ -212,6 +210,26 @@ fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewayS
         listeners,
         sets,
         certificate: tls::certificate_for_servers(gateway, store),
+    }
+}
+
+/// Whether a port is left to Gateways. Those of Ingresses are not as long as there is an IngressClass of this process: an author of a Gateway
+/// could otherwise cut off all Ingresses, and age would not help, since a Gateway that is older can be given the port later.
+fn reserved(port: u16, store: &ObjectStore, settings: &GatewaySettings) -> Result<(), Refusal> {
+    let unavailable = |message| Err(Refusal::new("PortUnavailable", message));
+    if settings.base.admin.address.is_some_and(|address| address.port() == port) {
+        return unavailable(format!("port {port} is that of the admin listener"));
+    }
+    let ingress = settings.ingress.as_ref();
+    let Some(ours) = ingress.filter(|ours| [ours.http_port, ours.https_port].contains(&port)) else {
+        return Ok(());
+    };
+    match store.ingress_classes.values().find(|class| class.spec.controller == ours.controller_name) {
+        None => Ok(()),
+        Some(class) => unavailable(format!(
+            "port {port} is that of the Ingresses of the same process, of the IngressClass `{}`",
+            excerpt(&class.metadata.name)
+        )),
     }
 }
 

@@ -250,6 +250,16 @@ fn what_belongs_to_others_is_refused_by_status() {
             ["Accepted", "False", "PortUnavailable"],
         ),
         (
+            "the port of Ingresses, whatever is older",
+            gateway("port: 80, protocol: HTTP").replace("2026-02", "2019-01"),
+            ["Accepted", "False", "PortUnavailable"],
+        ),
+        (
+            "the port of Ingresses that is not open yet",
+            gateway("port: 443, protocol: TLS, tls: {mode: Passthrough}"),
+            ["Accepted", "False", "PortUnavailable"],
+        ),
+        (
             "a set of listeners for a Gateway that allows none",
             "kind: ListenerSet\nmetadata: {namespace: evil, name: hostile}\n\
              spec: {parentRef: {name: edge, namespace: app}, listeners: [{name: more, port: 8081, protocol: HTTP}]}\n"
@@ -257,7 +267,9 @@ fn what_belongs_to_others_is_refused_by_status() {
             ["Accepted", "False", "NotAllowed"],
         ),
     ] {
-        let (mut translator, before) = translated(&format!("{APP}{OTHERS}"));
+        // Ingresses have port 80.
+        let app = APP.replace("port: 80, protocol", "port: 8000, protocol");
+        let (mut translator, before) = translated(&format!("{app}{OTHERS}"));
         crate::objects::read(&object).iter().for_each(|object| translator.upsert(object));
         let translation = translator.translate(NOW);
         let statuses = translation.statuses.iter().filter(|update| *update.key.name == *"hostile");
@@ -270,6 +282,35 @@ fn what_belongs_to_others_is_refused_by_status() {
         assert!(!foreign, "{what}");
         assert!(!after.listeners.iter().any(|listener| listener.name.starts_with("evil.")), "{what}");
     }
+}
+
+/// The ports of Ingresses are theirs as long as there is a class of this process: what makes one, and no tenant, takes and leaves them.
+#[test]
+fn an_ingress_class_takes_the_ports_of_ingresses_from_gateways() {
+    let (mut translator, before) = translated(APP);
+    let names = |translation: weir_gateway::Translation| -> Vec<Box<str>> {
+        let config = translation.config.unwrap();
+        config.listeners.iter().map(|listener| listener.name.clone()).collect()
+    };
+    assert_eq!(names(before), ["app.edge.80".into()]);
+    let foreign = "kind: IngressClass\nmetadata: {name: other}\nspec: {controller: other.test/ingress}\n";
+    crate::objects::read(foreign).iter().for_each(|object| translator.upsert(object));
+    assert_eq!(names(translator.translate(NOW)), ["app.edge.80".into()]);
+    // A tenant makes an Ingress without a class: nothing.
+    let ingress = "kind: Ingress\nmetadata: {namespace: evil, name: hostile}\n\
+        spec: {ingressClassName: weir, rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: own, port: {number: 80}}}}]}}]}\n";
+    crate::objects::read(ingress).iter().for_each(|object| translator.upsert(object));
+    let unchanged = translator.translate(NOW).config;
+    assert!(unchanged.is_none_or(|config| *config.listeners[0].name == *"app.edge.80"));
+    let ours = "kind: IngressClass\nmetadata: {name: weir}\nspec: {controller: weir.dev/ingress}\n";
+    crate::objects::read(ours).iter().for_each(|object| translator.upsert(object));
+    let with_class = translator.translate(NOW);
+    let told = with_class.statuses.iter().filter(|update| *update.key.name == *"edge");
+    let found: Vec<_> = told.flat_map(|update| conditions(&update.status)).collect();
+    assert!(found.contains(&["Accepted", "False", "PortUnavailable"].map(str::to_owned).into()), "{found:?}");
+    assert_eq!(names(with_class), ["ingress-http".into()]);
+    translator.delete(ObjectKind::IngressClass, &weir_gateway::ObjectKey::new("", "weir"));
+    assert_eq!(names(translator.translate(NOW)), ["app.edge.80".into()]);
 }
 
 /// Ingresses have no conditions: what is refused is told by an Event, and the log.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what reads and renders for tests fails as the tests do")]
 
+mod backend_tls;
 mod golden;
 mod hostile;
 mod incremental;
@@ -10,4 +11,5 @@ mod ingress_tenants;
 mod leaving;
 mod objects;
 mod precedence;
+mod regexes;
 mod rendering;

@@ -33,7 +33,7 @@ mod pattern;
 mod text_map;
 mod request;
 
-pub use bounded::{BoundedRegexError, BoundedRegexes};
+pub use bounded::{BoundedRegexError, BoundedRegexes, HeldRegexes, RegexCache};
 pub use explain::{Considered, RouteOutcome};
 pub use field::{FieldError, FieldMatch, QueryMatch, ValueMatch};
 pub use host::{HostError, HostPattern};

@@ -5,7 +5,7 @@
 //! Patterns work on bytes; their classes are ASCII.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 use regex_automata::dfa::dense::{self, DFA};
@@ -20,6 +20,9 @@ const REGEX_BYTES_MAX: usize = 1 << 20;
 /// The largest automaton that is built, in bytes: `^/[a-z0-9-]{1,200}$` takes a hundredth of it.
 pub(super) const AUTOMATON_BYTES_MAX: usize = 1 << 18;
 
+/// What the smallest regex for groups takes with its caches, in bytes.
+const REGEX_BYTES_MIN: usize = 8 << 10;
+
 /// The largest automaton for a batch of expressions, in bytes.
 const BATCH_BYTES_MAX: usize = 1 << 18;
 
@@ -32,6 +35,23 @@ struct Inner {
     /// Where the automaton does not do: it would be too large, or groups are asked for.
     regex: Option<Regex>,
     automaton: Option<Dense>,
+    bytes: usize,
+}
+
+/// A regular expression that is there as long as another one is.
+#[derive(Clone)]
+pub(super) struct WeakRegex(Weak<Inner>);
+
+impl WeakRegex {
+    pub(super) fn upgrade(&self) -> Option<RouteRegex> {
+        self.0.upgrade().map(RouteRegex)
+    }
+}
+
+impl fmt::Debug for WeakRegex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakRegex")
+    }
 }
 
 /// An automaton with a state for every situation, as a table.
@@ -47,14 +67,24 @@ impl RouteRegex {
     pub(super) fn build_within(text: &str, bytes_max: usize) -> Result<RouteRegex, regex::Error> {
         let automaton = build_automaton(&[text], AUTOMATON_BYTES_MAX);
         let regex = if automaton.is_none() { Some(build_regex(text, bytes_max)?) } else { None };
-        Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))
+        Ok(Self::of_parts(text, regex, automaton))
     }
 
     /// The same with groups.
     pub(crate) fn build_with_groups(text: &str) -> Result<RouteRegex, regex::Error> {
         let (regex, automaton) =
             (Some(build_regex(text, REGEX_BYTES_MAX)?), build_automaton(&[text], AUTOMATON_BYTES_MAX));
-        Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))
+        Ok(Self::of_parts(text, regex, automaton))
+    }
+
+    fn of_parts(text: &str, regex: Option<Regex>, automaton: Option<Dense>) -> RouteRegex {
+        // Without an automaton, a regex and what it needs at work take about as much as the largest automaton; beside one, a regex for groups
+        // takes some times its program, which grows with the text.
+        let of_automaton = automaton.as_ref().map_or(AUTOMATON_BYTES_MAX, |one| one.memory_usage());
+        let of_regex =
+            if regex.is_some() && automaton.is_some() { REGEX_BYTES_MIN + of_automaton } else { 0 };
+        let bytes = text.len() + of_automaton + of_regex;
+        RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton, bytes }))
     }
 
     /// The expression as it was written.
@@ -94,6 +124,20 @@ impl RouteRegex {
             Ok(number) => number < regex.captures_len(),
             Err(_) => regex.capture_names().flatten().any(|group| group == name),
         }
+    }
+
+    pub(super) fn downgrade(&self) -> WeakRegex {
+        WeakRegex(Arc::downgrade(&self.0))
+    }
+
+    /// What all clones of it have in common, and no other has.
+    pub(super) fn place(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// About what it takes in memory, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.bytes
     }
 
     /// The automaton; `None` when it would be too large.

@@ -1,6 +1,6 @@
 //! Annotations about canary releases: some requests of another Ingress go to the servers of this one.
 
-use weir_traffic::route::{FieldMatch, ValueMatch};
+use weir_traffic::route::{BoundedRegexes, FieldMatch, ValueMatch};
 
 use super::values::{boolean, number, positive};
 use super::{IngressAnnotation, IngressDraft, IngressProblem};
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         "the value of that header, instead of `always`",
         "a route with `header`; other values decide nothing",
         |draft, value| {
-            draft.canary.header_value = Some(ValueMatch::exact(value));
+            draft.canary.header_value = Some(value.into());
             Ok(())
         },
     ),
@@ -64,9 +64,8 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
             if value.len() > PATTERN_BYTES_MAX {
                 return Err(format!("the regular expression has more than {PATTERN_BYTES_MAX} bytes"));
             }
-            let pattern =
-                ValueMatch::regex(value).map_err(|error| format!("`{}`: {error}", excerpt(value)))?;
-            draft.canary.header_value.get_or_insert(pattern);
+            BoundedRegexes::check_part(value).map_err(|error| format!("`{}`: {error}", excerpt(value)))?;
+            draft.canary.header_pattern = Some(value.into());
             Ok(())
         },
     ),
@@ -95,7 +94,7 @@ impl IngressDraft {
             problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}canary-weight"), false, message));
             canary.weight = canary.weight_total;
         }
-        if canary.header.is_none() && canary.header_value.is_some() {
+        if canary.header.is_none() && (canary.header_value.is_some() || canary.header_pattern.is_some()) {
             let message = "the value of a header needs `canary-by-header`, which names it";
             problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}canary"), false, message));
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use weir_config::{HeaderName, RouteSettings, Size, Template, UpstreamSettings};
 use weir_traffic::affinity::SameSite;
-use weir_traffic::route::ValueMatch;
 
 use crate::api::SharedText;
 use crate::store::ObjectKey;
@@ -132,7 +131,9 @@ pub(crate) struct CanaryDraft {
     pub(crate) weight: u32,
     pub(crate) weight_total: u32,
     pub(crate) header: Option<Box<str>>,
-    pub(crate) header_value: Option<ValueMatch>,
+    pub(crate) header_value: Option<SharedText>,
+    /// The regular expression for it, where there is no value.
+    pub(crate) header_pattern: Option<SharedText>,
     pub(crate) cookie: Option<Box<str>>,
 }
 
@@ -166,6 +167,7 @@ impl IngressDraft {
                 weight_total: 100,
                 header: None,
                 header_value: None,
+                header_pattern: None,
                 cookie: None,
             },
         }

@@ -5,6 +5,9 @@
 //! change of a Gateway, its class, a Secret or the labels of a namespace plans all listeners anew, and looks anew at which routes they
 //! take, but translates no route. Listeners, routes and upstreams that come out equal are the same objects as before.
 
+mod routes;
+mod route_regexes;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -15,18 +18,19 @@ use crate::api::RouteStatus;
 use crate::assembly::{Assembly, RouteKey, RouteState};
 use crate::attachment::attach;
 use crate::backends::Backend;
-use crate::compile::{self, CompiledRoute, RouteKind, SharedParts};
+use crate::compile::{RouteKind, SharedParts};
 use crate::host_conflicts;
 use crate::ingress::{IngressReport, IngressState};
 use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan};
 use crate::policies;
-use crate::refusal::Refusal;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
 use crate::withdrawal;
+
+use self::route_regexes::RouteRegexes;
 
 /// The objects, and what was made of them.
 #[derive(Debug, Default)]
@@ -37,6 +41,7 @@ pub struct Translator {
     plans: Vec<GatewayPlan>,
     routes: BTreeMap<RouteKey, RouteState>,
     shared_parts: SharedParts,
+    regexes: RouteRegexes,
     /// The routes that refer to a service.
     users: BTreeMap<ObjectKey, BTreeSet<RouteKey>>,
     assembly: Assembly,
@@ -211,10 +216,9 @@ impl Translator {
             | KubernetesObject::Gateway(_)
             | KubernetesObject::ListenerSet(_)
             | KubernetesObject::Secret(_)
-            | KubernetesObject::Namespace(_) => self.pending.gateways = true,
-            KubernetesObject::Ingress(_)
-            | KubernetesObject::IngressClass(_)
-            | KubernetesObject::OpaqueSecret(_) => {}
+            | KubernetesObject::Namespace(_)
+            | KubernetesObject::IngressClass(_) => self.pending.gateways = true,
+            KubernetesObject::Ingress(_) | KubernetesObject::OpaqueSecret(_) => {}
         }
     }
 
@@ -227,10 +231,8 @@ impl Translator {
     pub fn translate(&mut self, now: &str) -> Translation {
         let pending = std::mem::take(&mut self.pending);
         let mut changed_statuses = pending.statuses;
-        for key in &pending.routes {
-            self.retranslate(key);
-        }
-        changed_statuses.extend(pending.routes.iter().cloned());
+        let translated = self.retranslate_all(&pending.routes);
+        changed_statuses.extend(translated.iter().cloned());
         if pending.gateways {
             self.plans = listeners::plan(&self.store, &self.settings);
             for (key, state) in &mut self.routes {
@@ -276,48 +278,8 @@ impl Translator {
             statuses,
             ingress_reports,
             default_certificate_problem,
-            routes_translated: pending.routes.len(),
+            routes_translated: translated.len(),
         }
-    }
-
-    fn retranslate(&mut self, key: &RouteKey) {
-        if let Some(before) = self.routes.remove(key) {
-            for service in &before.compiled.services {
-                if let Some(users) = self.users.get_mut(service) {
-                    users.remove(key);
-                    if users.is_empty() {
-                        self.users.remove(service);
-                    }
-                }
-            }
-        }
-        let Some(mut compiled) = self.compile(key) else { return };
-        self.shared_parts.share(&mut compiled);
-        for service in &compiled.services {
-            self.users.entry(service.clone()).or_default().insert(key.clone());
-        }
-        let attachments = attach(&compiled, &self.plans, &self.store);
-        self.routes.insert(key.clone(), RouteState { compiled: Arc::new(compiled), attachments });
-    }
-
-    fn compile(&self, RouteKey { kind, key }: &RouteKey) -> Option<CompiledRoute> {
-        let (store, settings) = (&self.store, &self.settings);
-        macro_rules! compiled {
-            ($compile:ident of $table:ident) => {{
-                let route = store.$table.get(key)?;
-                (&route.metadata, compile::$compile(route, store, settings))
-            }};
-        }
-        let (meta, mut compiled) = match kind {
-            RouteKind::Http => compiled!(compile_http of http_routes),
-            RouteKind::Grpc => compiled!(compile_grpc of grpc_routes),
-            RouteKind::Tls => compiled!(compile_tls of tls_routes),
-            RouteKind::Tcp => compiled!(compile_tcp of tcp_routes),
-        };
-        if let Err(refusal) = Refusal::unreadable(meta, "UnsupportedValue") {
-            (compiled.rules, compiled.accepted) = (Vec::new(), Err(refusal));
-        }
-        Some(compiled)
     }
 
     fn collect_servers(&mut self, services: &BTreeSet<ObjectKey>) -> Vec<UpstreamServers> {
@@ -390,15 +352,9 @@ impl Translator {
             let gateways: BTreeSet<&ObjectKey> =
                 used.map(|attachment| &self.plans[attachment.gateway].key).collect();
             let gateways: Vec<&ObjectKey> = gateways.into_iter().collect();
-            let is_in_effect = policies::is_in_effect(policy, &self.store);
-            let status = status::of_policy(
-                policy,
-                &verdict,
-                is_in_effect,
-                &gateways,
-                (&self.settings, &self.store),
-                now,
-            );
+            let effect = policies::check_effect(policy, &self.store);
+            let status =
+                status::of_policy(policy, &verdict, &effect, &gateways, (&self.settings, &self.store), now);
             if let Some(status) = status.map(ObjectStatus::Policy) {
                 statuses.push(StatusUpdate::new(ObjectKind::BackendTlsPolicy, key, status));
             }
