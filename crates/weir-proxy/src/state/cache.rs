@@ -15,7 +15,7 @@ use weir_cache::store::{
     BodyMemory, EvictionReason, KeptBytes, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits,
     StoredResponse,
 };
-use weir_config::{CacheStore, RouteCache};
+use weir_config::{CacheDisk, CacheStore, RouteCache};
 use weir_observe::prometheus::{CacheHoldings, DiskHoldings};
 use weir_observe::{CacheShard, PerWorker};
 
@@ -72,10 +72,9 @@ impl CachePlan {
             let (old, new) = (&before.config, config);
             (old.memory, old.response_max, &old.disk) == (new.memory, new.response_max, &new.disk)
         };
-        let state = match before.filter(is_same) {
-            Some(before) => before.state.go_on(config, workers),
-            None => Arc::new(CacheState::new(config, workers, open_folder(config))),
-        };
+        let state = before
+            .filter(is_same)
+            .map_or_else(|| Arc::new(CacheState::new(config, workers)), |before| Arc::clone(&before.state));
         Self { config: Arc::clone(config), state }
     }
 }
@@ -114,18 +113,8 @@ impl KeptBytes for Pages {
 }
 
 impl CacheState {
-    /// The state under the next config: a new one only when the folder can be used now, which it could not before.
-    fn go_on(self: &Arc<Self>, config: &CacheStore, workers: usize) -> Arc<Self> {
-        if self.disk.is_some() {
-            return Arc::clone(self);
-        }
-        match open_folder(config) {
-            Some(folder) => Arc::new(Self::new(config, workers, Some(folder))),
-            None => Arc::clone(self),
-        }
-    }
-
-    fn new(config: &CacheStore, workers: usize, disk: Option<DiskFolder>) -> Self {
+    fn new(config: &CacheStore, workers: usize) -> Self {
+        let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
         let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
         let secret = disk.as_ref().map_or_else(random_secret, DiskFolder::secret);
         let pages = body_memory(config);
@@ -202,9 +191,8 @@ impl CacheState {
     }
 }
 
-/// Opens the folder of a cache, if it has one, and looks at what is in it behind the start. Without it the cache has its memory alone.
-fn open_folder(config: &CacheStore) -> Option<DiskFolder> {
-    let disk = config.disk.as_ref()?;
+/// Opens the folder of a cache, and looks at what is in it behind the start. Without it the cache has its memory alone.
+fn open_folder(config: &CacheStore, disk: &CacheDisk) -> Option<DiskFolder> {
     let limits = DiskLimits {
         bytes_max: disk.size,
         files_max: (disk.size / BYTES_PER_FILE_MIN).clamp(1, FILES_MAX),

@@ -129,27 +129,6 @@ fn a_soft_purge_leaves_what_helps_when_servers_fail() {
     assert_eq!(get(&weir, "/a", "").status, 503);
 }
 
-#[test]
-fn a_reload_tries_again_a_folder_that_could_not_be_used() {
-    let origin = counting("Cache-Control: max-age=600\r\n");
-    let folder = temporary_folder();
-    let path = folder.path().join("cache");
-    std::fs::create_dir(&path).expect("it is writable");
-    // The start cannot make this one in its place.
-    let obstacle = path.join("writing");
-    std::fs::write(&obstacle, "").expect("it is writable");
-    let text = config(&origin, &folder);
-    let weir = Weir::start(&text);
-    weir.line(&["the folder of the cache cannot be used", "cache=\"pages\""]);
-    assert_eq!(get(&weir, "/a", "").text(), "1");
-    weir.reload(&text);
-    assert_eq!(get(&weir, "/a", "").text(), "1", "what is in memory stays as long as it is of no use");
-    std::fs::remove_file(&obstacle).expect("it is writable");
-    weir.reload(&text);
-    assert_eq!(get(&weir, "/b", "").text(), "2");
-    eventually("it is in a file", || files(&weir) == 1.0);
-}
-
 /// Files are read at the same time, more of them than memory has room for.
 #[test]
 fn what_is_in_files_is_used_although_memory_has_no_room_for_it() {
