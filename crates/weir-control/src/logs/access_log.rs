@@ -123,7 +123,7 @@ impl AccessLogs {
                     Some(opened) => opened,
                     None => LogDestination::open(&log.output)?,
                 };
-                start(destination, log.lines_max, self.writing.clone())?
+                start((&log.output, destination), log.lines_max, self.writing.clone())?
             }
         };
         outputs.insert(log.output.clone(), Arc::clone(&output));
@@ -196,17 +196,18 @@ pub(crate) fn open(config: &Config) -> io::Result<OpenedLogs> {
 
 /// Starts a writer, which holds `writing` until it has finished.
 fn start(
-    mut destination: LogDestination,
+    (output, mut destination): (&AccessLogOutput, LogDestination),
     lines_max: usize,
     writing: Sender<Infallible>,
 ) -> io::Result<Arc<LogOutput>> {
     let (sender, receiver) = channel();
     let progress = Arc::new(LogProgress::default());
+    let name = output.to_string();
     let output = Arc::new(LogOutput { sender, progress: Arc::clone(&progress), lines_max });
     std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
         let _registration = threads::register();
         weir_tasks::keep_thread("the writer of an access log", || {
-            write_all(&receiver, &mut destination, &progress);
+            write_all(&receiver, (&name, &mut destination), &progress);
         });
         drop(writing);
     })?;
@@ -332,7 +333,11 @@ impl Drop for LinesInHand<'_> {
 }
 
 /// Writes until the last sender is gone. Trouble is logged at most once a second.
-fn write_all(receiver: &Receiver<LogMessage>, destination: &mut LogDestination, progress: &LogProgress) {
+fn write_all(
+    receiver: &Receiver<LogMessage>,
+    (name, destination): (&str, &mut LogDestination),
+    progress: &LogProgress,
+) {
     let mut datagram = Vec::new();
     let mut complained = None;
     while let Ok(message) = receiver.recv() {
@@ -354,7 +359,7 @@ fn write_all(receiver: &Receiver<LogMessage>, destination: &mut LogDestination, 
             if complained.is_none_or(|before| now.saturating_duration_since(before) >= Duration::from_secs(1))
             {
                 complained = Some(now);
-                tracing::error!(%error, "the access log cannot be written");
+                tracing::error!(output = name, %error, "the access log cannot be written");
             }
         }
     }

@@ -109,7 +109,7 @@ fn a_full_disk() {
     let mut client = Client::connect(weir.web());
     ask(&mut client, 30);
     eventually("every line is counted", || dropped(&weir) == 30);
-    assert!(weir.stderr().contains("the access log cannot be written"), "{}", weir.stderr());
+    weir.line(&["the access log cannot be written", "output=\"file:/dev/full\""]);
 }
 
 /// Lines for a log daemon that is not there are counted; when it comes up, it gets those that follow.
