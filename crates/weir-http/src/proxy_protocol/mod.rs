@@ -89,7 +89,7 @@ pub enum ProxyHeaderError {
     BadVersion,
     /// The command is neither LOCAL nor PROXY (section 2.2).
     BadCommand,
-    /// The address family or the transport is unknown, or is not one for streams (section 2.2).
+    /// The address family or the transport is unknown (section 2.2).
     BadFamily,
     /// The header is too short for the addresses it announces (section 2.2).
     BadLength,
@@ -111,9 +111,7 @@ impl ProxyHeaderError {
             ProxyHeaderError::BadAddress => "An address or port of the header is malformed.",
             ProxyHeaderError::BadVersion => "The version of the header is unknown.",
             ProxyHeaderError::BadCommand => "The command of the header is neither LOCAL nor PROXY.",
-            ProxyHeaderError::BadFamily => {
-                "The address family or the transport of the header is none for streams."
-            }
+            ProxyHeaderError::BadFamily => "The address family or the transport of the header is unknown.",
             ProxyHeaderError::BadLength => "The header is too short for its addresses.",
             ProxyHeaderError::TooLarge => "The header is longer than the limit.",
             ProxyHeaderError::BadTlv => "A TLV of the header is malformed.",

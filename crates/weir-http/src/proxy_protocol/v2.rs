@@ -26,6 +26,9 @@ const UNSPECIFIED: u8 = 0x00;
 const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;
+const UDP4: u8 = 0x12;
+const UDP6: u8 = 0x22;
+const UNIX_DATAGRAM: u8 = 0x32;
 
 /// Parses a header that begins with [`SIGNATURE`], from the bytes received so far.
 pub(super) fn parse(received: &[u8], bytes_max: usize) -> Result<ProxyHeaderProgress<'_>, ProxyHeaderError> {
@@ -44,7 +47,8 @@ pub(super) fn parse(received: &[u8], bytes_max: usize) -> Result<ProxyHeaderProg
     let addresses_len = match family {
         // The family of a LOCAL header, and all that follows it, is to be ignored.
         _ if command == LOCAL => 0,
-        UNSPECIFIED => 0,
+        // Valid and not supported, since a stream has no datagrams: to be taken as unspecified (section 2.2).
+        UNSPECIFIED | UDP4 | UDP6 | UNIX_DATAGRAM => 0,
         TCP4 => 2 * (4 + 2),
         TCP6 => 2 * (16 + 2),
         UNIX_STREAM => 2 * PATH_BYTES,

@@ -104,9 +104,13 @@ fn a_header_may_come_byte_by_byte_and_be_larger_than_a_buffer() {
 fn a_connection_of_the_balancers_own_keeps_its_peer() {
     let origin = Origin::serving("seen");
     let weir = weir(&origin, "");
-    for header in
-        [binary(0, 0, b""), binary(0, 0x11, b"ignored"), binary(1, 0, b""), b"PROXY UNKNOWN\r\n".to_vec()]
-    {
+    for header in [
+        binary(0, 0, b""),
+        binary(0, 0x11, b"ignored"),
+        binary(1, 0, b""),
+        binary(1, 0x12, &[7; 12]),
+        b"PROXY UNKNOWN\r\n".to_vec(),
+    ] {
         let mut client = Client::connect(weir.web());
         client.send([&header[..], GET.as_bytes()].concat());
         assert_eq!(client.response().status, 200);
@@ -114,7 +118,7 @@ fn a_connection_of_the_balancers_own_keeps_its_peer() {
         let port = weir.web().port().to_string();
         assert_eq!(origin.last_request().field("x-forwarded-port"), Some(port.as_str()));
     }
-    assert_eq!(headers(&weir), 4.0);
+    assert_eq!(headers(&weir), 5.0);
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn a_peer_without_its_required_header_is_closed() {
         (b"PROXY TCP4 192.0.2.1 198.51.100.2 4660\r\n", "address or port"),
         (b"PROXY TCP4 192.0.2.1 198.51.100.2 4660 443\nGET", "CR LF"),
         (&binary(2, 0x11, &[0; 12]), "neither LOCAL nor PROXY"),
-        (&binary(1, 0x12, &[0; 12]), "none for streams"),
+        (&binary(1, 0x13, &[0; 12]), "the transport of the header is unknown"),
         (&bad_checksum, "checksum"),
     ];
     for (count, (bytes, reason)) in refusals.into_iter().enumerate() {
