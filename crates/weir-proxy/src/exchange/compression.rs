@@ -117,7 +117,15 @@ fn decide(
     let Some(length) = outline.length.filter(|_| has_content(outline.status)) else {
         return CompressionDecision::AS_IT_IS;
     };
-    if outline.status == 206 || is_unchangeable(fields) {
+    if outline.status == 206 {
+        // The whole would have `Vary`, so a part has it, too (RFC 9110 section 15.3.7).
+        let may_vary = is_of_type.unwrap_or(false)
+            && !forbids_changes(fields)
+            && (plan.decompress || fields.first("content-encoding").is_none());
+        let coding = if may_vary { BodyCoding::Varies } else { BodyCoding::AsItIs };
+        return CompressionDecision::refused(coding, Unchangeable);
+    }
+    if is_unchangeable(fields) {
         return CompressionDecision::refused(BodyCoding::AsItIs, Unchangeable);
     }
     let mut codings = fields.values("content-encoding").filter(|value| !value.is_empty());
@@ -148,12 +156,17 @@ const fn has_content(status: u16) -> bool {
     status >= 200 && !matches!(status, 204 | 205 | 304)
 }
 
-/// Whether the body may not be changed (RFC 9110 section 7.7), or is a part.
+/// Whether the body may not be changed, or is a part.
 fn is_unchangeable(fields: &impl ResponseFields) -> bool {
+    forbids_changes(fields) || fields.first("content-range").is_some()
+}
+
+/// Whether the response says that its body may not be changed (RFC 9110 section 7.7).
+fn forbids_changes(fields: &impl ResponseFields) -> bool {
     let forbids = |value: &[u8]| {
         value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
     };
-    fields.values("cache-control").any(forbids) || fields.first("content-range").is_some()
+    fields.values("cache-control").any(forbids)
 }
 
 /// Prepares for the response of a server, of which `head` is the text; gives the length that its body has for the client.
@@ -384,7 +397,10 @@ mod tests {
             (&usual, "gzip", 200, None, HTML, AsItIs, None),
             (&usual, "gzip", 204, UNKNOWN, HTML, AsItIs, None),
             (&usual, "gzip", 205, LONG, HTML, AsItIs, None),
-            (&usual, "gzip", 206, LONG, HTML, AsItIs, Some(Unchangeable)),
+            (&usual, "gzip", 206, LONG, HTML, Varies, Some(Unchangeable)),
+            (&usual, "gzip", 206, LONG, "Content-Type: image/png", AsItIs, Some(Unchangeable)),
+            (&usual, "gzip", 206, LONG, encoded, AsItIs, Some(Unchangeable)),
+            (&decoding, "gzip", 206, LONG, encoded, Varies, Some(Unchangeable)),
             (&usual, "gzip", 200, LONG, "", AsItIs, Some(MediaType)),
             (&usual, "gzip", 200, LONG, "Content-Type: image/png", AsItIs, Some(MediaType)),
             (&usual, "gzip", 200, LONG, "Content-Type: text/event-stream", AsItIs, Some(MediaType)),
