@@ -78,6 +78,7 @@ pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
 pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
 pub use load::CheckedConfig;
+pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,

@@ -8,6 +8,7 @@ use crate::config::ConfigDump;
 use crate::key::ConfigValue;
 use crate::text::{Document, ListenerText};
 
+pub use redact::shown_conditions;
 pub(crate) use redact::{LEFT_OUT, without_secrets};
 
 pub(crate) fn print(document: &Document) -> String {

@@ -1,6 +1,10 @@
 //! A document without secrets, for the status page: secrets of cookies, and values of headers and parameters with telling names. Other
 //! secrets are in files, of which the config has only the names.
 
+use std::sync::Arc;
+
+use weir_traffic::route::{FieldMatch, QueryMatch, RouteMatch, ValueMatch};
+
 use crate::key::Map;
 use crate::text::{
     CookieSecretText, Document, HeaderChangesText, PasswordHashText, StorePasswordText, ValueRule,
@@ -66,6 +70,30 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     document
 }
 
+/// The conditions of a route as they are shown: with the values that a shown config has.
+pub fn shown_conditions(conditions: &Arc<RouteMatch>) -> String {
+    let mut shown = Arc::clone(conditions);
+    let is_secret = |name: &str, value: &ValueMatch| {
+        is_telling(name) && !matches!(value, ValueMatch::Present | ValueMatch::Absent)
+    };
+    let hidden = || ValueMatch::Exact(LEFT_OUT.into());
+    for at in 0..conditions.headers.len() {
+        let rule = &conditions.headers[at];
+        if is_secret(rule.name(), rule.value()) {
+            Arc::make_mut(&mut shown).headers[at] =
+                FieldMatch::new(rule.name(), hidden()).expect("a rule has this name");
+        }
+    }
+    for at in 0..conditions.query.len() {
+        let rule = &conditions.query[at];
+        if is_secret(rule.name(), rule.value()) {
+            Arc::make_mut(&mut shown).query[at] =
+                QueryMatch::new(rule.name(), hidden()).expect("a rule has this name");
+        }
+    }
+    shown.to_string()
+}
+
 fn hide_changes(changes: &mut HeaderChangesText) {
     hide(&mut changes.set, hidden_template);
     hide(&mut changes.add, hidden_template);
@@ -125,5 +153,25 @@ mod tests {
         assert!(!shown.contains("hush"), "{shown}");
         assert_eq!(shown.matches("(a secret, left out)").count(), 10, "{shown}");
         assert!(shown.contains("red"), "{shown}");
+    }
+
+    #[test]
+    fn conditions_are_shown_without_the_same_secrets() {
+        let text = r#"
+            [listener.web]
+            address = "127.0.0.1:0"
+            [[listener.web.route]]
+            path = "/a"
+            header = { "X-Api-Key" = "hush-1", "X-Colour" = "red", Authorization = true, Cookie = { regex = "hush-2" } }
+            query = { access_token = "hush-3", page = "1" }
+            respond = {}
+        "#;
+        let config = CheckedConfig::parse_alone(text, "weir.toml", &|_| None).into_result().unwrap();
+        assert_eq!(
+            super::shown_conditions(&config.listeners[0].routes[0].matches),
+            "path prefix /a, header x-api-key exactly \"(a secret, left out)\", header x-colour exactly \"red\", \
+             header authorization present, header cookie exactly \"(a secret, left out)\", \
+             query parameter access_token exactly \"(a secret, left out)\", query parameter page exactly \"1\""
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use weir_config::{
     HealthCheck, HealthProbe, ListenerProtocol, Mirror, Redirect, Route, RouteAction, SplitAction,
-    SplitTarget, UpstreamIndex,
+    SplitTarget, UpstreamIndex, shown_conditions,
 };
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
@@ -539,7 +539,7 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
     };
     let all_copied = route.mirrors.iter().map(|mirror| format!(", {}", copied(mirror)));
     let action = std::iter::once(action).chain(all_copied).collect::<String>();
-    let (name, matches) = (route.name.to_string(), route.matches.to_string());
+    let (name, matches) = (route.name.to_string(), shown_conditions(&route.matches));
     RouteOverview { name, matches, action, upstreams, stats: figures }
 }
 

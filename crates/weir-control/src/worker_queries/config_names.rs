@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use weir_config::{Listener, Route, ServerAddress, Upstream};
+use weir_config::{Listener, Route, ServerAddress, Upstream, shown_conditions};
 use weir_http::EncodedSlashRule;
 
 use super::shared_runs::SharedRuns;
@@ -226,7 +226,7 @@ impl KnownRoute {
     fn of(config: &Route) -> Self {
         Self {
             name: config.name.clone(),
-            rule: config.matches.to_string().into(),
+            rule: shown_conditions(&config.matches).into(),
             template: config.matches.path.template().map(String::into),
         }
     }
