@@ -136,7 +136,7 @@ fn hosts(
         return hosts;
     }
     let is_on_demand = |host: &HostPattern| text.value.on_demand.iter().any(|one| one.value == *host);
-    for host in routes.iter().flat_map(|route| &route.matches.hosts) {
+    for host in routes.iter().flat_map(Route::certified_hosts) {
         match why_not(host, can_wildcard) {
             None => add(host.to_string().into()),
             Some(_) if *host == HostPattern::ANY || is_on_demand(host) => {}

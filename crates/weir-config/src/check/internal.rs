@@ -38,7 +38,7 @@ pub(super) fn check(
         }
         return authority;
     }
-    for host in routes.iter().flat_map(|route| &route.matches.hosts) {
+    for host in routes.iter().flat_map(Route::certified_hosts) {
         if *host != HostPattern::ANY {
             add(&mut authority, host, text.span, diagnostics);
         }

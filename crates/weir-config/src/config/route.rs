@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_traffic::queue::PriorityClass;
 use weir_traffic::retry::RetryPolicy;
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::RouteMatch;
+use weir_traffic::route::{HostPattern, RouteMatch};
 
 use super::{
     Access, AccessList, AccessLog, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit,
@@ -122,6 +122,11 @@ impl Route {
             action: RouteAction::Upstream(upstream),
             settings: Arc::default(),
         }
+    }
+
+    /// The hosts for which the listener shows a certificate: none where TLS passes through to servers, which show theirs.
+    pub fn certified_hosts(&self) -> &[HostPattern] {
+        if self.tls_passthrough { &[] } else { &self.matches.hosts }
     }
 }
 

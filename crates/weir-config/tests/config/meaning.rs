@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use weir_config::{Config, ForwardHost, RouteAction, Server, ServerAddress};
+use weir_config::{CertificateSource, Config, ForwardHost, RouteAction, Server, ServerAddress};
 use weir_traffic::ServerTier;
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteId, RouteRequest, RouteTable};
@@ -234,4 +234,35 @@ fn certificates_of_servers_of_srv_records_need_a_name() {
     assert!(messages(""));
     assert!(!messages("server_name = \"app.test\""));
     assert!(!messages("verify = false"));
+}
+
+#[test]
+fn hosts_whose_tls_passes_through_get_no_certificate() {
+    let names = |tls: &str| {
+        let config = config(&format!(
+            "[listener.web]
+            address = \":443\"
+            protocol = \"tcp\"
+            tls = {tls}
+            [[listener.web.route]]
+            sni = \"ends.test.example\"
+            upstream = \"app\"
+            [[listener.web.route]]
+            sni = \"passes.test.example\"
+            upstream = \"app\"
+            tls_passthrough = true
+            [upstream.app]
+            servers = [\"10.0.0.1:80\"]"
+        ));
+        let tls = config.listeners[0].tls.as_ref().expect("it is in the text");
+        let of_source = |source: &CertificateSource| match source {
+            CertificateSource::Internal(internal) => internal.authority.names.clone(),
+            CertificateSource::Files(_) | CertificateSource::Directory(_) => Vec::new(),
+        };
+        let internal = tls.sources.iter().flat_map(of_source);
+        let acme = tls.acme.iter().flat_map(|acme| acme.hosts.clone());
+        internal.chain(acme).filter(|name| name.ends_with(".example")).collect::<Vec<_>>()
+    };
+    assert_eq!(names("{ acme = {} }"), ["ends.test.example".into()]);
+    assert_eq!(names("\"internal\""), ["ends.test.example".into()]);
 }
