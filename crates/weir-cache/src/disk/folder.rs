@@ -1,7 +1,7 @@
 //! A folder of stored responses, as its users see it.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,8 +45,7 @@ impl DiskFolder {
     /// As the folder has them.
     pub fn open(folder: &Path, limits: DiskLimits, random: [u8; 16]) -> io::Result<Self> {
         let paths = FolderPaths::new(folder);
-        std::fs::create_dir_all(paths.writing())?;
-        std::fs::create_dir_all(paths.purges())?;
+        paths.make_folders()?;
         let secret = read_or_make_secret(&paths, random)?;
         for entry in std::fs::read_dir(paths.writing())? {
             remove_file(&entry?.path())?;
@@ -60,6 +59,7 @@ impl DiskFolder {
             purges: Default::default(),
             writing: Default::default(),
             rewriting: Default::default(),
+            restoring: Default::default(),
             written_bytes: AtomicU64::new(0),
         };
         Ok(Self { state: Arc::new(state) })
@@ -68,6 +68,11 @@ impl DiskFolder {
     /// The secret of the folder: the store in memory has to have the same.
     pub fn secret(&self) -> KeySecret {
         self.state.secret
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.state.paths.root()
     }
 
     /// The limits.
@@ -247,12 +252,7 @@ fn read_or_make_secret(paths: &FolderPaths, random: [u8; 16]) -> io::Result<KeyS
     {
         return Ok(KeySecret(secret));
     }
-    let new = paths.writing().join("secret");
-    remove_file(&new)?;
-    let mut options = File::options();
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.write(true).create_new(true).open(&new)?;
-    file.write_all(&random)?;
-    std::fs::rename(&new, &path)?;
-    Ok(KeySecret(random))
+    let secret = KeySecret(random);
+    paths.write_secret(secret)?;
+    Ok(secret)
 }

@@ -1,9 +1,10 @@
 //! Where files are: `ab/cd/abcd...`, the key in hexadecimal digits; what is being written in `writing/`.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::store::SlotKey;
+use crate::store::{KeySecret, SlotKey};
 
 /// The folder for files that are being written.
 const WRITING: &str = "writing";
@@ -40,6 +41,23 @@ impl FolderPaths {
 
     pub(super) fn secret(&self) -> PathBuf {
         self.0.join(SECRET)
+    }
+
+    /// Blocking: makes the folder, and those in it that are always there.
+    pub(super) fn make_folders(&self) -> io::Result<()> {
+        std::fs::create_dir_all(self.writing())?;
+        std::fs::create_dir_all(self.purges())
+    }
+
+    /// Blocking: writes the secret to its file.
+    pub(super) fn write_secret(&self, secret: KeySecret) -> io::Result<()> {
+        let new = self.writing().join(SECRET);
+        remove_file(&new)?;
+        let mut options = File::options();
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.write(true).create_new(true).open(&new)?;
+        file.write_all(&secret.0)?;
+        std::fs::rename(&new, self.secret())
     }
 }
 

@@ -34,7 +34,7 @@ impl DiskState {
         lock(&self.purges).list.push(ActivePurge { id, scope: owned, mode, at, is_done: false, path: None });
         // Kept on disk while it runs; without that a crash would bring back what was purged.
         let path = self.paths.purges().join(format!("{:020}.{id}", at.millis()));
-        let is_kept = std::fs::write(&path, text);
+        let is_kept = self.create_with_folders(|| std::fs::write(&path, &text));
         let count = self.purge_covered(&scope, mode, at);
         let is_removed = self.end_purge(id, path).map_or(Ok(()), |path| remove_file(&path));
         is_kept.and(is_removed).map(|()| count)

@@ -1,6 +1,7 @@
 //! What all threads share about a folder.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,8 @@ pub(super) struct DiskState {
     pub(super) writing: Mutex<HashMap<u64, WritingMark>>,
     /// Held while the header of a file is replaced.
     pub(super) rewriting: Mutex<()>,
+    /// Held while a folder that was emptied by others gets what belongs into it.
+    pub(super) restoring: Mutex<()>,
     /// Bytes written to files.
     pub(super) written_bytes: AtomicU64,
 }
@@ -142,6 +145,22 @@ impl DiskState {
     /// The hardest purge since the writing began.
     pub(super) fn purged_meanwhile(&self, id: u64) -> Option<(PurgeMode, CacheTime)> {
         lock(&self.writing).get(&id).and_then(|mark| mark.purged)
+    }
+
+    /// Blocking: `create` makes a file. When its folder is gone, since an operator has emptied that of the cache (`rm -r`), it is made anew, with the
+    /// secret by which a later start knows the files.
+    pub(super) fn create_with_folders<T>(&self, create: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match create() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            created => return created,
+        }
+        let guard = lock(&self.restoring);
+        self.paths.make_folders()?;
+        if !self.paths.secret().try_exists()? {
+            self.paths.write_secret(self.secret)?;
+        }
+        drop(guard);
+        create()
     }
 
     /// Blocking: removes the files that have left the index.

@@ -52,7 +52,8 @@ impl DiskWriter {
         let place = header.first_place().ok_or_else(too_large)?;
         let id = state.begin_writing(&header.key, tags_of(&header.head));
         let path = state.paths.writing().join(format!("{:032x}.{id}", header.slot.0));
-        let file = File::options().write(true).create_new(true).open(&path).and_then(|mut file| {
+        let create = || File::options().write(true).create_new(true).open(&path);
+        let file = state.create_with_folders(create).and_then(|mut file| {
             // As long as there is no header before its body, this is no file of ours.
             file.seek(SeekFrom::Start(place.body_offset()))?;
             Ok(file)

@@ -35,6 +35,7 @@ pub struct CachePlan {
 /// What a cache keeps over reloads.
 #[derive(Debug)]
 pub struct CacheState {
+    name: Box<str>,
     /// The responses in memory.
     pub store: Store,
     /// Those in files.
@@ -120,6 +121,7 @@ impl CacheState {
         let bodies =
             pages.as_ref().map(|pages| Arc::new(BodyPages(Arc::clone(pages))) as Arc<dyn BodyMemory>);
         Self {
+            name: config.name.clone(),
             store: Store::with_memory(limits, secret, bodies),
             pages,
             bound: AtomicU64::new(config.memory),
@@ -166,7 +168,8 @@ impl CacheState {
             if let Err(error) = written {
                 let count = state.write_failures.fetch_add(1, Ordering::Relaxed) + 1;
                 if count.is_power_of_two() {
-                    tracing::warn!(%error, count, "a stored response could not be written to its file");
+                    let (cache, folder) = (&*state.name, folder.path().display());
+                    tracing::warn!(cache, %folder, %error, count, "a stored response could not be written to its file");
                 }
             }
         }));
@@ -298,7 +301,8 @@ impl CachePlan {
         match folder.purge_with(store, scope, mode, now) {
             Ok((in_memory, in_files)) => in_memory.max(in_files),
             Err(error) => {
-                tracing::warn!(%error, "files of purged responses could not be removed");
+                let (cache, folder) = (&*self.config.name, folder.path().display());
+                tracing::warn!(cache, %folder, %error, "files of purged responses could not be removed");
                 0
             }
         }

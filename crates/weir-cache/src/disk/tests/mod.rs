@@ -280,3 +280,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_folder_that_was_emptied_takes_responses_again() {
+    let mut stores = TwoStores::new(LIMITS);
+    for empty in [true, false] {
+        stores.put("a", &[], b"1");
+        let folder = stores.folder.path();
+        if empty {
+            for entry in std::fs::read_dir(folder).expect("it is readable") {
+                let path = entry.expect("it is readable").path();
+                if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+                    .expect("it is ours");
+            }
+        } else {
+            std::fs::remove_dir_all(folder).expect("it is ours");
+        }
+        assert!(stores.get("a").is_none());
+        assert_eq!(stores.disk.purge(PurgeScope::All, PurgeMode::Hard, NOW).expect("it is writable"), 0);
+        stores.put("a", &[], b"2");
+        assert_eq!(stores.get("a").as_deref(), Some(&b"2"[..]));
+        // It has the secret by which a restart knows its files.
+        assert_eq!(stores.restart(NOW), ScanReport { kept: 1, removed: 0 });
+    }
+}
