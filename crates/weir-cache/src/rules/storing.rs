@@ -262,19 +262,25 @@ fn lifetime(
     let (fresh_ms, source) = freshness((status, rule), said, rules, received)?;
     let is_overridden = rule.is_some_and(|rule| rule.overrides);
     let directives = &said.directives;
-    // `s-maxage` forbids what only the operator would allow (RFC 9111 section 5.2.2.10), not what stands beside it.
-    let has_defaults = source != LifetimeSource::SMaxage;
-    let millis = |seconds: Option<u64>, default: u64| match seconds {
+    // `s-maxage` forbids what only the operator would allow (RFC 9111 section 5.2.2.10), not what stands beside it. What nothing calls fresh is not
+    // meant for a cache, and what is stale from the start is to be confirmed each time: the default of the operator is about the time behind that.
+    let may_help = !matches!(source, LifetimeSource::SMaxage | LifetimeSource::None);
+    let millis = |seconds: Option<u64>, default: u64, has_default: bool| match seconds {
         Some(seconds) => seconds.saturating_mul(1_000),
-        None if has_defaults => default,
+        None if has_default => default,
         None => 0,
     };
+    let (revalidated, failed) = (directives.stale_while_revalidate, directives.stale_if_error);
     Ok(Lifetime {
         received,
         initial_age_ms: initial_age_ms(&said.times, request.sent, received),
         fresh_ms: fresh_ms.min(rules.ttl_max_ms),
-        stale_while_revalidate_ms: millis(directives.stale_while_revalidate, rules.stale_while_revalidate_ms),
-        stale_if_error_ms: millis(directives.stale_if_error, rules.stale_if_error_ms),
+        stale_while_revalidate_ms: millis(
+            revalidated,
+            rules.stale_while_revalidate_ms,
+            may_help && fresh_ms > 0,
+        ),
+        stale_if_error_ms: millis(failed, rules.stale_if_error_ms, may_help),
         must_revalidate: directives.must_revalidate || directives.proxy_revalidate,
         no_cache: directives.no_cache.is_whole() && !is_overridden
             || said.has_pragma && source != LifetimeSource::Rule,

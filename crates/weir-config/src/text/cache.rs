@@ -45,17 +45,18 @@ section! {
         /// without the default port of the scheme.
         key: Spanned<Template> = "{scheme}://{authority}{path}{query}", like "nginx `proxy_cache_key`, Varnish `vcl_hash`";
         /// How long responses are fresh that do not say it themselves. Without an entry for their status, those with `Last-Modified` are fresh
-        /// for a tenth of their age, at most a day (RFC 9111 section 4.2.2), and others are not stored.
+        /// for a tenth of their age, at most a day (RFC 9111 section 4.2.2), and others are not stored, unless the server can confirm them each
+        /// time (`ETag`).
         /// `no-cache` counts all the same: such a response is confirmed by the server each time, or not stored when it has no validator.
         ttl: OneOrMany<SpannedTable<CacheTtlText>> = optional, like "nginx `proxy_cache_valid`, HAProxy `max-age`, Varnish `default_ttl`";
         /// Whether `ttl` counts in place of what responses say: `Cache-Control`, `Expires` and `Pragma` are ignored, `private` and `no-store`
         /// included, and only statuses that `ttl` names are stored. `Set-Cookie` and `Vary` count all the same.
         override_ttl: bool = false, like "nginx `proxy_ignore_headers Cache-Control Expires`";
         /// How long a response is still used after it has become stale while a new one is fetched in the background (RFC 5861), unless it says
-        /// so itself. Off: not at all.
+        /// so itself. Responses that are not fresh at first (`max-age=0`, or nothing that says how long) are not used so. Off: not at all.
         stale_while_revalidate: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_background_update`, Varnish `grace`";
         /// How long a stale response is used in place of a failure of the server: 500, 502, 503, 504, or none at all (RFC 5861). `off`: only if the
-        /// response itself allows it.
+        /// response itself allows it. Responses of which nothing says how long they are fresh are not used so.
         stale_if_error: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_use_stale`";
         /// How long requests for the same response wait while one of them fetches it; then they fetch it themselves. `off`: each fetches.
         wait: Option<Duration> = "5s", in 1..=3_600_000, like "nginx `proxy_cache_lock_timeout`";

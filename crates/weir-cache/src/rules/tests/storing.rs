@@ -291,12 +291,24 @@ fn stale_times_of_the_operator_are_defaults() {
         ("max-age=9, stale-if-error=0", (1, 0)),
         ("s-maxage=9", (0, 0)),
         ("s-maxage=9, stale-if-error=3", (0, 3_000)),
+        // Stale from the start: the server wants to be asked each time.
+        ("max-age=0", (0, 2)),
+        ("max-age=0, stale-while-revalidate=3", (3_000, 2)),
     ] {
         let plan =
             plan_with(&rules, "", 200, &format!("Cache-Control: {response}")).expect("it may be stored");
         let Lifetime { stale_while_revalidate_ms, stale_if_error_ms, .. } = plan.lifetime;
         assert_eq!((stale_while_revalidate_ms, stale_if_error_ms), expected, "{response}");
     }
+    // What nothing calls fresh is no less private for them.
+    for response in ["", "Content-Type: text/html", "Cache-Control: public"] {
+        assert_eq!(plan_with(&rules, "", 200, response).err(), Some(NotStored::Stale), "{response}");
+    }
+    let confirmed = plan_with(&rules, "", 200, "ETag: \"a\"").expect("the server can confirm it").lifetime;
+    assert_eq!((confirmed.stale_while_revalidate_ms, confirmed.stale_if_error_ms), (0, 0));
+    let ttls = vec![StatusTtl { statuses: 200..=200, ttl_ms: 9_000, overrides: false }];
+    let ruled = plan_with(&StoreRules { ttls, ..rules }, "", 200, "").expect("the operator says so").lifetime;
+    assert_eq!((ruled.stale_while_revalidate_ms, ruled.stale_if_error_ms), (1, 2));
 }
 
 #[test]
