@@ -94,6 +94,35 @@ impl FetchTicket {
         Storing { response, writer, refused }
     }
 
+    /// Stores a response whose body is here already: one from a file. Whether memory has room for it or not, it can be read, and those who wait get it.
+    /// `None`: it was purged meanwhile.
+    pub fn store_whole(
+        mut self,
+        new: NewResponse,
+        request: HeadView<'_>,
+        bytes: &[u8],
+    ) -> Option<Arc<StoredResponse>> {
+        let body = Arc::new(CacheBody::new(&self.table.counters, self.table.memory.as_ref()));
+        body.append(bytes).expect("a body that grows takes all");
+        body.finish();
+        body.set_reserved(body.chunk_bytes());
+        let limits = self.table.limits;
+        let has_room = bytes.len() as u64 <= limits.object_max
+            && self.table.body_bytes() <= limits.memory_max.saturating_add(limits.memory_max / 4);
+        let (slot, vary) = self.place(&new.vary, request, has_room);
+        let response = Arc::new(StoredResponse::new(slot, &self.fetch.key, vary, new, body));
+        let is_purged = match has_room {
+            true => self.list(&response) == Some(NotStored::Purged),
+            false => self.heed_purge(&response),
+        };
+        if is_purged {
+            self.settle(FetchOutcome::NotStored);
+            return None;
+        }
+        self.settle(FetchOutcome::Stored(Arc::clone(&response)));
+        Some(response)
+    }
+
     /// Where the response belongs. Makes the index of its variants, if `is_stored`.
     fn place(&self, vary: &VaryRule, request: HeadView<'_>, is_stored: bool) -> (SlotKey, Arc<VaryRule>) {
         let primary = self.fetch.primary;
@@ -134,15 +163,21 @@ impl FetchTicket {
         let charge = response.bytes() + response.body().reserved();
         self.table.insert(response.slot, CacheSlot::Response(Arc::clone(response), charge));
         // Asked behind the insertion: a purge marks the fetches first and looks at the slots then.
+        if self.heed_purge(response) {
+            self.table.remove_response(response, EvictionReason::Purge);
+            return Some(NotStored::Purged);
+        }
+        (!response.body().is_listed()).then_some(NotStored::TooLarge)
+    }
+
+    /// Does to a response what a purge since the beginning of the fetch wants. Whether that has removed it.
+    fn heed_purge(&self, response: &StoredResponse) -> bool {
         match self.fetch.purged(response) {
-            Some(PurgeMode::Hard) => {
-                self.table.remove_response(response, EvictionReason::Purge);
-                return Some(NotStored::Purged);
-            }
+            Some(PurgeMode::Hard) => return true,
             Some(PurgeMode::Soft) => response.expire(response.lifetime().received),
             None => {}
         }
-        (!response.body().is_listed()).then_some(NotStored::TooLarge)
+        false
     }
 
     /// The server has confirmed a stored response: it has these fields and times from now on.

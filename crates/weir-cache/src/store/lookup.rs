@@ -137,7 +137,7 @@ impl Store {
             && (response.vary().is_empty() || key.variant(response.vary(), request) == response.slot)
     }
 
-    /// Stores a response whose body is there already: one that was on disk. `None` when it is not stored.
+    /// Stores a response whose body is there already: one that was on disk. `None` when it was purged meanwhile.
     pub fn promote(
         &self,
         key: &CacheKey<'_>,
@@ -146,11 +146,7 @@ impl Store {
         request: HeadView<'_>,
         body: &[u8],
     ) -> Option<Arc<StoredResponse>> {
-        let ticket = self.lead_alone(key, missing);
-        let mut storing = ticket.store(NewResponse { len: Some(body.len() as u64), ..new }, request);
-        storing.writer.append(body).ok()?;
-        storing.writer.finish();
-        storing.response.body().len().map(|_| storing.response)
+        self.lead_alone(key, missing).store_whole(new, request, body)
     }
 
     /// Purges responses, and what is being fetched. How many were stored.

@@ -291,3 +291,26 @@ fn a_body_that_fails_is_forgotten() {
     assert_eq!(read_all(&mut reader), Err(BodyFailed));
     assert!(storing.response.read_from(0).is_none());
 }
+
+#[test]
+fn what_comes_from_a_file_can_be_read_without_room_in_memory() {
+    let store = store(MIB, MIB);
+    let body = vec![7; MIB as usize];
+    let ticket = lead(&store, "a", NONE);
+    let mut waiting = wait(&store, "a");
+    let response = ticket.store_whole(new_response(&[], None), NONE, &body).expect("it is not purged");
+    assert!(hit(&store, "a", NONE).is_none(), "it is larger than what memory takes");
+    let Poll::Ready(FetchOutcome::Stored(other)) = waiting.poll(&mut cx()) else { panic!("it is here") };
+    for response in [response, other] {
+        let mut reader = response.read_from(0).expect("it is whole");
+        assert!(read_all(&mut reader) == Ok(body.clone()));
+    }
+    // One that was purged meanwhile is nothing for anyone.
+    let ticket = lead(&store, "b", NONE);
+    let mut waiting = wait(&store, "b");
+    store.purge(PurgeScope::All, PurgeMode::Hard, NOW);
+    assert!(ticket.store_whole(new_response(&[], None), NONE, &body).is_none());
+    assert!(matches!(waiting.poll(&mut cx()), Poll::Ready(FetchOutcome::NotStored)));
+    let small = lead(&store, "c", NONE).store_whole(new_response(&[], None), NONE, b"small");
+    assert!(small.is_some() && hit(&store, "c", NONE).is_some());
+}

@@ -1,10 +1,11 @@
 //! Stored responses in files: read into memory when they are asked for, and forgotten when something has changed them.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 
 use weir_cache::disk::DiskHit;
-use weir_cache::store::{FetchTicket, NewResponse, PurgeMode, PurgeScope};
+use weir_cache::store::{FetchTicket, PurgeMode, PurgeScope, StoredResponse};
 use weir_cache::{CacheTime, HeadView};
 use weir_observe::{Failure, Phase};
 
@@ -27,7 +28,17 @@ pub(super) fn find(
     plan.plan.state.disk.as_ref()?.find(&plan.store().key(key), request, now)
 }
 
-/// Brings a response from its file to memory, for all who wait for it. The ticket comes back when the file is of no use.
+/// What has become of a response in a file.
+pub(super) enum Loaded {
+    /// It is here, and in memory if that has room.
+    Whole(Arc<StoredResponse>),
+    /// It was purged meanwhile.
+    Purged,
+    /// The file is of no use.
+    Unusable(FetchTicket),
+}
+
+/// Brings a response from its file to memory, for all who wait for it.
 ///
 /// # Errors
 /// When the client leaves meanwhile, or the time of the exchange is over.
@@ -37,8 +48,8 @@ pub(super) async fn load(
     exchange: &mut Exchange,
     plan: &RouteCachePlan,
     (key, hit, ticket): (&[u8], DiskHit, FetchTicket),
-) -> Result<Option<FetchTicket>, Ended> {
-    let Some(folder) = plan.plan.state.disk.clone() else { return Ok(Some(ticket)) };
+) -> Result<Loaded, Ended> {
+    let Some(folder) = plan.plan.state.disk.clone() else { return Ok(Loaded::Unusable(ticket)) };
     let (text, secret) = (key.to_vec(), folder.secret());
     let mut loading = DiskWait::run(move || {
         let found = folder.open_hit(&weir_cache::store::CacheKey::new(&secret, &text), &hit)?;
@@ -60,14 +71,12 @@ pub(super) async fn load(
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Response, now);
-    let Some((new, body, body_id)) = loaded else { return Ok(Some(ticket)) };
-    let new = NewResponse { len: Some(body.len() as u64), ..new };
-    let mut storing = ticket.store(new, request_head(exchange));
-    storing.response.set_file_body(body_id);
-    if storing.writer.append(&body).is_ok() {
-        storing.writer.finish();
-    }
-    Ok(None)
+    let Some((new, body, body_id)) = loaded else { return Ok(Loaded::Unusable(ticket)) };
+    let Some(response) = ticket.store_whole(new, request_head(exchange), &body) else {
+        return Ok(Loaded::Purged);
+    };
+    response.set_file_body(body_id);
+    Ok(Loaded::Whole(response))
 }
 
 /// Forgets the files of these keys, before the client learns that what is in them has changed.

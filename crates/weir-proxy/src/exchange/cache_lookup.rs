@@ -13,13 +13,14 @@ use weir_config::RouteCache;
 use weir_http::{BodyLength, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
+use super::cache_files::{self, Loaded};
+use super::cache_refresh;
 use super::cache_send::{self, StoredAnswer};
 use super::cache_use::{CacheTask, CacheUse, note, request_head};
 use super::client::Client;
 use super::stream::{ClientEnd, ClientStream};
 use super::template::TemplateValues;
 use super::{End, Ended, Exchange, answer, choose};
-use super::{cache_files, cache_refresh};
 use crate::net::clock;
 use crate::responder::Answer;
 use crate::state::activity::Activity;
@@ -82,9 +83,10 @@ pub(super) async fn pass(
         true => RequestDirectives::of(request_head(exchange)),
         false => RequestDirectives::default(),
     };
-    let (mut waited, mut is_loaded) = (Waited::Not, false);
+    let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
     loop {
-        match step(exchange, plan, (&key, &directives), (config.wait, waited, is_loaded)) {
+        let so_far = (waited, is_loaded, loaded.take());
+        match step(exchange, plan, (&key, &directives), config.wait, so_far) {
             CacheStep::Answer(answer) => return answered(client, stream, exchange, answer).await,
             CacheStep::AnswerAndRefresh(answer) => {
                 cache_refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
@@ -107,13 +109,17 @@ pub(super) async fn pass(
             }
             CacheStep::Load(hit, reason, ticket) => {
                 let loading = (&key[..], *hit, ticket);
-                if let Some(ticket) = cache_files::load(client, stream, exchange, plan, loading).await? {
-                    let is_get = exchange.request.method() == Method::Get;
-                    let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
-                    begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
-                    return Ok(None);
-                }
                 is_loaded = true;
+                match cache_files::load(client, stream, exchange, plan, loading).await? {
+                    Loaded::Whole(stored) => loaded = Some(stored),
+                    Loaded::Purged => {}
+                    Loaded::Unusable(ticket) => {
+                        let is_get = exchange.request.method() == Method::Get;
+                        let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
+                        begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
+                        return Ok(None);
+                    }
+                }
             }
             CacheStep::Forward(reason, task, detail) => {
                 begin(exchange, (key, reason, task), (CacheResult::Miss, detail));
@@ -153,16 +159,18 @@ fn bypass(
     is_bypassed.then_some((ForwardReason::Bypass, CacheTask::Pass))
 }
 
+/// `loaded`: the response that was just read from a file. It may have made room for others in memory by now.
 fn step(
     exchange: &Exchange,
     plan: &RouteCachePlan,
     (key_text, directives): (&[u8], &RequestDirectives),
-    (wait, waited, is_loaded): (Option<Duration>, Waited, bool),
+    wait: Option<Duration>,
+    (waited, is_loaded, loaded): (Waited, bool, Option<Arc<StoredResponse>>),
 ) -> CacheStep {
     let (store, head, now) = (plan.store(), request_head(exchange), cache_now());
     let key = store.key(key_text);
     let is_head = exchange.request.method() == Method::Head;
-    let missing = match store.find(&key, head, now) {
+    let missing = match loaded.map_or_else(|| store.find(&key, head, now), Found::Hit) {
         Found::Hit(stored) => match of_stored(plan, stored, directives, waited) {
             Ok(step) => return step,
             Err((stored, reason, stale_on_error)) => {

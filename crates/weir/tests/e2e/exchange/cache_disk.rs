@@ -128,3 +128,29 @@ fn a_soft_purge_leaves_what_helps_when_servers_fail() {
     assert_eq!(removed.stdout, "pages: 1 responses removed\n");
     assert_eq!(get(&weir, "/a", "").status, 503);
 }
+
+/// Files are read at the same time, more of them than memory has room for.
+#[test]
+fn what_is_in_files_is_used_although_memory_has_no_room_for_it() {
+    const COUNT: usize = 12;
+    let origin = versioned(Arc::default());
+    let folder = temporary_folder();
+    let weir = Weir::start(&config(&origin, &folder));
+    for number in 0..COUNT {
+        get(&weir, &format!("/{number}"), "");
+    }
+    eventually("all are in files", || files(&weir) == COUNT as f64);
+    for _ in 0..5 {
+        std::thread::scope(|scope| {
+            for number in 0..COUNT {
+                let weir = &weir;
+                scope.spawn(move || {
+                    let hit = get(weir, &format!("/{number}"), "");
+                    assert!(status(&hit).starts_with("weir; hit; ttl=5"), "{}", status(&hit));
+                    assert_eq!(hit.body.bytes.len(), BODY_LEN);
+                });
+            }
+        });
+    }
+    assert_eq!(origin.requests().len(), COUNT);
+}
