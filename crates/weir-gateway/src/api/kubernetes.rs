@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use weir_config::Authorities;
+use weir_config::{Authorities, LoadedCertificate};
 
 use super::memo::Memo;
 use super::meta::ObjectMeta;
@@ -163,6 +163,9 @@ pub struct SecretObject {
     pub r#type: SharedText,
     /// The values, in base64. No copy of a secret outlives it: they are not among the texts that are remembered.
     pub data: BTreeMap<SharedText, Box<str>>,
+    /// The certificate in it, or what is wrong with it.
+    #[serde(skip)]
+    pub(crate) certificate: Memo<Result<Arc<LoadedCertificate>, Box<str>>>,
 }
 
 impl std::fmt::Debug for SecretObject {

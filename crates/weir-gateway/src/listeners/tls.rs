@@ -9,7 +9,7 @@ use weir_config::{
     LoadedCertificate,
 };
 
-use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, SecretReference};
+use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, SecretObject, SecretReference};
 use crate::policies::load_authorities;
 use crate::refusal::Refusal;
 use crate::store::{ObjectKey, ObjectStore};
@@ -78,19 +78,24 @@ fn load_certificate(
     }
     let refused = |why: &str| Refusal::new("InvalidCertificateRef", format!("{field}: Secret {key}: {why}"));
     let secret = store.secrets.get(&key).ok_or_else(|| refused("it does not exist"))?;
+    // All listeners are planned anew with a change of any Secret or ConfigMap.
+    let read = secret.certificate.get_or_init(|| read_certificate(secret, &key).map_err(Into::into));
+    read.clone().map_err(|why| refused(&why))
+}
+
+fn read_certificate(secret: &SecretObject, key: &ObjectKey) -> Result<Arc<LoadedCertificate>, String> {
     if *secret.r#type != *"kubernetes.io/tls" {
-        return Err(refused("its type is not kubernetes.io/tls"));
+        return Err("its type is not kubernetes.io/tls".to_owned());
     }
-    let value = |name: &str| -> Result<Vec<u8>, Refusal> {
-        let text = secret.data.get(name).ok_or_else(|| refused(&format!("it has no `{name}`")))?;
-        BASE64.decode(text.as_bytes()).map_err(|_| refused(&format!("`{name}` is not base64")))
+    let value = |name: &str| -> Result<Vec<u8>, String> {
+        let text = secret.data.get(name).ok_or_else(|| format!("it has no `{name}`"))?;
+        BASE64.decode(text.as_bytes()).map_err(|_| format!("`{name}` is not base64"))
     };
     let files = CertificateFiles {
         certificate: PathBuf::from(format!("Secret {key} tls.crt")),
         key: PathBuf::from(format!("Secret {key} tls.key")),
     };
-    let loaded = files.load_texts(&value("tls.crt")?, &value("tls.key")?);
-    loaded.map_err(|error| refused(&error.message))
+    files.load_texts(&value("tls.crt")?, &value("tls.key")?).map_err(|error| error.message)
 }
 
 /// Certificates of clients, which a Gateway asks for by port.

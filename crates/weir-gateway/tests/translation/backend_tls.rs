@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_config::Upstream;
 use weir_gateway::{ObjectStatus, Translation};
 
-use crate::objects::translated;
+use crate::objects::{NOW, read, translated};
 
 const BASE: &str = "kind: GatewayClass
 metadata: {name: weir}
@@ -111,6 +111,24 @@ fn a_policy_without_a_target_is_not_accepted() {
         let found = told(&translation, "policy");
         assert_eq!(found, [(expected.0.to_owned(), expected.1.to_owned())], "{section}");
     }
+}
+
+/// A change of a ConfigMap of anyone plans all listeners anew, and reads no certificate.
+#[test]
+fn certificates_are_read_once() {
+    let listener = ENDS.replace("*.term.test", "b.term.test");
+    let text = format!("{BASE}{}{}", gateway(&listener), route("TLSRoute", "b.term.test", 443));
+    let (mut translator, first) = translated(&text);
+    let other = "kind: ConfigMap\nmetadata: {namespace: other, name: lock}\ndata: {holder: me}\n";
+    read(other).iter().for_each(|object| translator.upsert(object));
+    let second = translator.translate(NOW);
+    let certificate = |translation: &Translation| {
+        let config = translation.config.as_ref().unwrap();
+        let tls = config.listeners[0].tls.as_ref().unwrap();
+        Arc::clone(&tls.certificates().next().unwrap().certificate)
+    };
+    assert!(Arc::ptr_eq(&certificate(&first), &certificate(&second)));
+    assert!(Arc::ptr_eq(&first.config.unwrap().listeners[0], &second.config.unwrap().listeners[0]));
 }
 
 /// A ConfigMap is read once, whatever the number of policies and routes that refer to it.

@@ -161,7 +161,7 @@ fn ingresses_of_a_namespace_are_bounded_together_oldest_first() {
         upsert(
             &mut translator,
             &ingress("evil", number, "/same/").replace("evil.test", &format!("h{number}.evil.test")),
-        )
+        );
     });
     let (short, served) = ingresses(&translator.translate(NOW));
     assert_eq!((short, served), (Vec::new(), 70));
