@@ -8,7 +8,9 @@
 
 // What is followed, and what is believed of it.
 mod run;
+mod server_sources;
 mod route_sources;
+mod believed_store;
 
 // The sources, each with its task.
 mod file_source;
@@ -20,7 +22,6 @@ mod xds;
 mod http_client;
 mod source_connection;
 mod weights;
-mod believed_store;
 mod route_report;
 
 // From a source to the set that goes out.

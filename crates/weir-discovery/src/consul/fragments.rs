@@ -1,36 +1,42 @@
-//! Keys below a prefix of Consul's KV store, by blocking queries of `/v1/kv/PREFIX?recurse`.
+//! Keys below a prefix of Consul's KV store, by `/v1/kv/PREFIX?recurse`.
 
 use data_encoding::BASE64;
 use serde_json::Value;
-use weir_config::{ConsulAgent, OfferedFragments};
+use weir_config::OfferedFragments;
 
-use super::{EXTRA, WAIT, refusal};
-use crate::http_client::{HttpClient, Query, RequestProblem, percent_encoded};
-use crate::route_report::read_fragment;
+use super::{BlockingQuestion, WAIT};
+use crate::http_client::{RequestProblem, percent_encoded};
+use crate::route_report::{RouteReporter, read_fragment};
 
-/// The index of an answer and its keys.
-pub(super) async fn ask(
-    client: &mut HttpClient,
-    prefix: &str,
-    datacenter: Option<&str>,
-    agent: &ConsulAgent,
-    index: u64,
-) -> Result<(u64, OfferedFragments), RequestProblem> {
-    let target = target(prefix, datacenter, index);
-    let token = agent.token.as_ref().map(|token| ("X-Consul-Token", &*token.0));
-    let fields: Vec<(&str, &str)> = token.into_iter().collect();
-    let query = Query { method: "GET", target: &target, fields: &fields, body: "" };
-    let wait = if index == 0 { EXTRA } else { WAIT + WAIT / 16 + EXTRA };
-    let (head, body) = client.send(&query, wait).await?.whole(EXTRA).await?;
-    let index = head.field("x-consul-index").and_then(|index| index.parse().ok()).unwrap_or(0);
-    match head.status {
-        200 => {
-            let refused = |why| RequestProblem::Refused(format!("{}: {why}", agent.url));
-            Ok((index, fragments_of(&body).map_err(refused)?))
-        }
-        // There is no key below the prefix. An answer without an index is none of the store's.
-        404 if index > 0 => Ok((index, OfferedFragments::new())),
-        status => Err(RequestProblem::Refused(refusal(status, &body, agent))),
+/// What the keys below a prefix are now.
+pub(super) struct FragmentQuestion {
+    pub(super) prefix: Box<str>,
+    pub(super) datacenter: Option<Box<str>>,
+    pub(super) reporter: RouteReporter,
+}
+
+impl BlockingQuestion for FragmentQuestion {
+    type Answer = OfferedFragments;
+
+    fn target(&self, index: u64) -> String {
+        target(&self.prefix, self.datacenter.as_deref(), index)
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Self::Answer, String> {
+        fragments_of(body)
+    }
+
+    /// There is no key below the prefix.
+    fn absent(&self) -> Option<Self::Answer> {
+        Some(OfferedFragments::new())
+    }
+
+    fn said(&self, fragments: Self::Answer) {
+        self.reporter.said(fragments);
+    }
+
+    fn failed(&self, why: &RequestProblem) {
+        self.reporter.failed(why);
     }
 }
 

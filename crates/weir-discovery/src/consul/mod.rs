@@ -1,6 +1,7 @@
-//! A service in Consul, followed by blocking queries of `/v1/health/service`: the agent answers when something has changed, or after some
-//! minutes. `instances` reads the answers, without I/O.
+//! Consul, followed by blocking queries: the agent answers when something has changed, or after some minutes. `service` asks for the instances of
+//! a service, `fragments` for keys that hold routes; both read answers without I/O.
 
+mod service;
 mod fragments;
 mod instances;
 
@@ -8,10 +9,11 @@ use std::time::Duration;
 
 use weir_config::{ConsulAgent, ConsulService};
 
-use self::instances::servers_of;
+use self::fragments::FragmentQuestion;
+use self::service::ServiceQuestion;
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::http_client::{HttpClient, Query, RequestProblem, percent_encoded};
+use crate::http_client::{HttpClient, Query, RequestProblem};
 use crate::report::Reporter;
 use crate::route_report::RouteReporter;
 
@@ -24,50 +26,52 @@ const EXTRA: Duration = Duration::from_secs(15);
 /// Between answers of a service that changes all the time: no more than this many questions per second.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks until the task is dropped.
-pub(crate) async fn follow(service: ConsulService, agent: ConsulAgent, reporter: Reporter) {
-    let mut client = HttpClient::new(agent.url.clone(), agent.tls.as_ref());
-    let mut backoff = Backoff::default();
-    let mut index = 0;
-    loop {
-        match ask(&mut client, &service, &agent, index).await {
-            Ok((next, servers)) => {
-                backoff.reset();
-                index = next_index(index, next);
-                reporter.said(servers);
-                tokio::time::sleep(PAUSE).await;
-            }
-            Err(problem) => {
-                // What was missed meanwhile must not be waited for.
-                index = 0;
-                reporter.failed(&problem);
-                tokio::time::sleep(backoff.next_wait(clock::random())).await;
-            }
-        }
-    }
+/// What an agent is asked again and again.
+trait BlockingQuestion {
+    type Answer;
+    /// The path of the API, with a query; an answer to an `index` other than 0 waits for a change behind that.
+    fn target(&self, index: u64) -> String;
+    /// Reads the body of an answer, or says what is wrong with it.
+    fn read(&self, body: &[u8]) -> Result<Self::Answer, String>;
+    /// What a 404 of the store means, if that is an answer.
+    fn absent(&self) -> Option<Self::Answer>;
+    /// This is so now.
+    fn said(&self, answer: Self::Answer);
+    /// There is no answer now.
+    fn failed(&self, why: &RequestProblem);
 }
 
-/// Asks for the fragments below a prefix until the task is dropped.
+/// Follows the instances of a service until the task is dropped.
+pub(crate) async fn follow(service: ConsulService, agent: ConsulAgent, reporter: Reporter) {
+    keep_asking(&agent, &ServiceQuestion { service, reporter }).await;
+}
+
+/// Follows the fragments below a prefix until the task is dropped.
 pub(crate) async fn follow_routes(
     prefix: Box<str>,
     datacenter: Option<Box<str>>,
     agent: ConsulAgent,
     reporter: RouteReporter,
 ) {
+    keep_asking(&agent, &FragmentQuestion { prefix, datacenter, reporter }).await;
+}
+
+async fn keep_asking<Q: BlockingQuestion>(agent: &ConsulAgent, question: &Q) {
     let mut client = HttpClient::new(agent.url.clone(), agent.tls.as_ref());
     let mut backoff = Backoff::default();
     let mut index = 0;
     loop {
-        match fragments::ask(&mut client, &prefix, datacenter.as_deref(), &agent, index).await {
-            Ok((next, fragments)) => {
+        match ask(&mut client, question, agent, index).await {
+            Ok((next, answer)) => {
                 backoff.reset();
                 index = next_index(index, next);
-                reporter.said(fragments);
+                question.said(answer);
                 tokio::time::sleep(PAUSE).await;
             }
             Err(problem) => {
+                // What was missed meanwhile must not be waited for.
                 index = 0;
-                reporter.failed(&problem);
+                question.failed(&problem);
                 tokio::time::sleep(backoff.next_wait(clock::random())).await;
             }
         }
@@ -79,47 +83,30 @@ fn next_index(before: u64, answered: u64) -> u64 {
     if answered < before { 0 } else { answered.max(1) }
 }
 
-async fn ask(
+/// The index of an answer, and what it says.
+async fn ask<Q: BlockingQuestion>(
     client: &mut HttpClient,
-    service: &ConsulService,
+    question: &Q,
     agent: &ConsulAgent,
     index: u64,
-) -> Result<(u64, Vec<crate::DiscoveredServer>), RequestProblem> {
-    let target = target(service, index);
+) -> Result<(u64, Q::Answer), RequestProblem> {
+    let target = question.target(index);
     let token = agent.token.as_ref().map(|token| ("X-Consul-Token", &*token.0));
     let fields: Vec<(&str, &str)> = token.into_iter().collect();
     let query = Query { method: "GET", target: &target, fields: &fields, body: "" };
     let wait = if index == 0 { EXTRA } else { WAIT + WAIT / 16 + EXTRA };
     let (head, body) = client.send(&query, wait).await?.whole(EXTRA).await?;
-    if head.status != 200 {
-        return Err(RequestProblem::Refused(refusal(head.status, &body, agent)));
-    }
     let index = head.field("x-consul-index").and_then(|index| index.parse().ok()).unwrap_or(0);
-    let servers = servers_of(&body, service.nearest)
-        .map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?;
-    Ok((index, servers))
-}
-
-fn target(service: &ConsulService, index: u64) -> String {
-    let mut target = format!("/v1/health/service/{}?", percent_encoded(&service.name));
-    if index > 0 {
-        target.push_str(&format!("index={index}&wait={}s&", WAIT.as_secs()));
-    }
-    if let Some(datacenter) = &service.datacenter {
-        target.push_str(&format!("dc={}&", percent_encoded(datacenter)));
-    }
-    for tag in &service.tags {
-        target.push_str(&format!("tag={}&", percent_encoded(tag)));
-    }
-    if let Some(filter) = &service.filter {
-        target.push_str(&format!("filter={}&", percent_encoded(filter)));
-    }
-    // The answer is sorted by round trip times, from the agent on.
-    if service.nearest.is_some() {
-        target.push_str("near=_agent&");
-    }
-    target.pop();
-    target
+    // A 404 without an index is none of the store's.
+    let absent = if head.status == 404 && index > 0 { question.absent() } else { None };
+    let answer = match (head.status, absent) {
+        (200, _) => {
+            question.read(&body).map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?
+        }
+        (_, Some(absent)) => absent,
+        (status, None) => return Err(RequestProblem::Refused(refusal(status, &body, agent))),
+    };
+    Ok((index, answer))
 }
 
 fn refusal(status: u16, body: &[u8], agent: &ConsulAgent) -> String {
@@ -135,30 +122,6 @@ fn refusal(status: u16, body: &[u8], agent: &ConsulAgent) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn questions_name_what_is_wanted() {
-        let service = ConsulService {
-            name: "my app".into(),
-            tags: vec!["v2".into(), "eu&us".into()],
-            datacenter: Some("dc1".into()),
-            filter: Some("Service.Meta.v == \"2\"".into()),
-            nearest: Some(2),
-        };
-        assert_eq!(
-            target(&service, 0),
-            "/v1/health/service/my%20app?dc=dc1&tag=v2&tag=eu%26us&filter=Service.Meta.v%20%3D%3D%20%222%22&near=_agent"
-        );
-        let plain = ConsulService {
-            name: "app".into(),
-            tags: Vec::new(),
-            datacenter: None,
-            filter: None,
-            nearest: None,
-        };
-        assert_eq!(target(&plain, 0), "/v1/health/service/app");
-        assert_eq!(target(&plain, 7), "/v1/health/service/app?index=7&wait=60s");
-    }
 
     #[test]
     fn an_index_that_goes_backwards_begins_anew() {
