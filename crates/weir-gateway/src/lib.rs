@@ -52,6 +52,6 @@ pub use listeners::gateway_of_set;
 pub use parameters::{GatewayParameters, STOP_MAX, admin_port};
 pub use servers::{UpstreamServers, ZonedServer};
 pub use settings::{CONTROLLER_NAME, GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings};
-pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate};
+pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate, is_own_condition};
 pub use store::{KubernetesObject, ObjectKey, ObjectKind};
 pub use translator::{Translation, Translator};

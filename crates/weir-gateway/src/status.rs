@@ -80,6 +80,11 @@ const OWN_CONDITIONS: &[&str] = &[
     "SupportedVersion",
 ];
 
+/// Whether Weir writes conditions of this type; those of others stay as they are.
+pub fn is_own_condition(kind: &str) -> bool {
+    OWN_CONDITIONS.contains(&kind)
+}
+
 /// How many conditions the API server takes in one place.
 const CONDITIONS_MAX: usize = 8;
 
@@ -183,7 +188,7 @@ impl<'a> Conditions<'a> {
     /// Conditions of other writers stay, as many as there is room for.
     fn finish(self) -> Box<[Condition]> {
         let mut room = CONDITIONS_MAX.saturating_sub(self.decided.len());
-        let is_ours = |one: &Condition| OWN_CONDITIONS.contains(&&*one.r#type);
+        let is_ours = |one: &Condition| is_own_condition(&one.r#type);
         let mut has_room = |one: &Condition| {
             let stays = is_ours(one) || room > 0;
             room -= usize::from(stays && !is_ours(one));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use weir_gateway::{ObjectKey, ObjectKind, StatusUpdate};
+use weir_gateway::{ObjectKey, ObjectKind, StatusUpdate, is_own_condition};
 
 use crate::watched::names_of;
 
@@ -67,21 +67,31 @@ impl StatusFights {
     }
 }
 
-/// A number that is the same as long as nothing but times differs.
+/// A number that is the same as long as nothing of Weir's own but times differs.
 fn fingerprint(update: &StatusUpdate) -> u64 {
     let mut status = update.status.patch();
-    forget_times(&mut status);
+    forget_others(&mut status, &update.manager);
     let mut hasher = DefaultHasher::new();
     status.to_string().hash(&mut hasher);
     hasher.finish()
 }
 
-fn forget_times(value: &mut Value) {
+/// Removes times, conditions of other types, and entries of other controllers, which are written as they were found.
+fn forget_others(value: &mut Value, manager: &str) {
+    let is_own = |entry: &Value| {
+        // The name of the writer may be shortened.
+        let of_other = entry["controllerName"].as_str().is_some_and(|name| !name.starts_with(manager));
+        let is_condition = entry.get("lastTransitionTime").is_some();
+        !of_other && (!is_condition || entry["type"].as_str().is_some_and(is_own_condition))
+    };
     match value {
-        Value::Array(all) => all.iter_mut().for_each(forget_times),
+        Value::Array(all) => {
+            all.retain(is_own);
+            all.iter_mut().for_each(|one| forget_others(one, manager));
+        }
         Value::Object(fields) => {
             fields.remove("lastTransitionTime");
-            fields.values_mut().for_each(forget_times);
+            fields.values_mut().for_each(|one| forget_others(one, manager));
         }
         _ => {}
     }
@@ -95,9 +105,15 @@ mod tests {
     use super::*;
 
     fn update(reason: &str, time: &str) -> StatusUpdate {
-        let condition =
-            Condition { reason: reason.into(), last_transition_time: time.into(), ..Condition::default() };
-        let status = GatewayStatus { conditions: [condition].into(), ..GatewayStatus::default() };
+        let condition = |kind: &str, reason: &str| Condition {
+            r#type: kind.into(),
+            reason: reason.into(),
+            last_transition_time: time.into(),
+            ..Condition::default()
+        };
+        // Another writer's condition says something else each time.
+        let conditions = [condition("Programmed", reason), condition("other.test/Checked", time)].into();
+        let status = GatewayStatus { conditions, ..GatewayStatus::default() };
         StatusUpdate {
             kind: ObjectKind::Gateway,
             key: ObjectKey::new("infra", "web"),

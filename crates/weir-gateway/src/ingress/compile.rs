@@ -8,10 +8,10 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{BoundedRegexes, PathMatch, RouteRegex};
 
 use super::annotations::{self, IngressDraft, IngressProblem};
-use super::canary::CanaryRules;
+use super::canary::{CanaryRule, CanaryRules, canary_rules};
 use super::compilation::Compilation;
 use super::lookup::{AuthPlan, MirrorAnnotation};
-use super::regexes::IngressRegexes;
+use super::regexes::{IngressRegexes, escaped};
 use super::route_settings;
 use super::servers::{IngressScope, certificate};
 use crate::api::{Ingress, IngressBackend, IngressPath, SharedText};
@@ -168,18 +168,6 @@ impl CompiledPath {
     }
 }
 
-/// A text as a part of a regular expression that matches it alone.
-pub(super) fn escaped(text: &str) -> String {
-    let mut pattern = String::new();
-    for c in text.chars() {
-        if c.is_ascii_punctuation() && !matches!(c, '_' | '-' | '/' | '<' | '>') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern
-}
-
 /// A prefix without the slash at its end, which has no meaning in Ingresses.
 fn stem(path: &str) -> &str {
     match path.strip_suffix('/') {
@@ -195,6 +183,17 @@ impl CompiledIngress {
         hosts.sort_unstable();
         hosts.dedup();
         hosts
+    }
+
+    /// Makes ready what decides about it as a canary.
+    pub(super) fn prepare_canary(&self, regexes: &mut IngressRegexes<'_>) -> Result<(), String> {
+        regexes.hold(&self.canary_rules, |regexes| canary_rules(&self.draft.canary, regexes))
+    }
+
+    /// What decides about it as a canary, once that is ready.
+    pub(super) fn canary_rules(&self) -> &[CanaryRule] {
+        let rules = self.canary_rules.get().and_then(|made| made.as_ref().ok());
+        rules.map_or(&[], |(rules, _)| rules)
     }
 
     /// The certificate for a host: that which names it, else one that is for it.

@@ -11,10 +11,10 @@ mod page;
 // Listeners and routes of all Ingresses.
 mod assembly;
 mod hosts;
-mod canary;
 
 // One Ingress at a time.
 mod compile;
+mod canary;
 mod regexes;
 mod route_settings;
 mod lookup;

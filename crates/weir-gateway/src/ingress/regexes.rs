@@ -96,3 +96,15 @@ impl IngressRegexes<'_> {
         }
     }
 }
+
+/// A text as a part of a regular expression that matches it alone.
+pub(super) fn escaped(text: &str) -> String {
+    let mut pattern = String::new();
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !matches!(c, '_' | '-' | '/' | '<' | '>') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}

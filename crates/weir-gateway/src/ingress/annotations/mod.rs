@@ -15,7 +15,7 @@ mod draft;
 use crate::api::{Annotations, NGINX_PREFIX, WEIR_PREFIX};
 use crate::refusal::excerpt;
 
-pub(crate) use draft::{BackendProtocol, IngressDraft};
+pub(crate) use draft::{BackendProtocol, CanaryDraft, IngressDraft};
 pub(crate) use messages::header;
 pub(crate) use table::table;
 
