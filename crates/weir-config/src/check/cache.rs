@@ -1,6 +1,7 @@
 //! Caches: each one for itself, and the routes that use them.
 
 use std::cell::Cell;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::templates::{self, TemplatePlace};
@@ -25,8 +26,10 @@ impl CacheLookup {
             check_name(name, "cache", diagnostics);
             let cache = Arc::new(check(name, text, files, diagnostics));
             if let Some((disk, folder)) = cache.disk.as_ref().zip(folder_of(text)) {
+                let own = without_detours(&disk.folder);
                 let nested = |other: &CacheDisk| {
-                    disk.folder.starts_with(&other.folder) || other.folder.starts_with(&disk.folder)
+                    let other = without_detours(&other.folder);
+                    own.starts_with(&other) || other.starts_with(&own)
                 };
                 let other = folders.iter().find(|(_, other)| other.disk.as_ref().is_some_and(nested));
                 if let Some((at, other)) = other {
@@ -109,6 +112,19 @@ impl CacheLookup {
         }
         self.caches
     }
+}
+
+/// The path without `.` and `..`, as it is read where no folder is a symbolic link.
+fn without_detours(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if plain.file_name().is_some() => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 fn folder_of(text: &SpannedTable<CacheText>) -> Option<&Spanned<Box<str>>> {

@@ -101,6 +101,11 @@ impl FromStr for AccessLogOutput {
             return path(rest).map(Self::File);
         }
         if let Some(rest) = text.strip_prefix("syslog:") {
+            // As in other products, and in addresses of Weir's own.
+            if let Some(socket) = rest.strip_prefix("unix:") {
+                return Err(ValueError::new(format!("`{text}` is not an output"))
+                    .help(format!("write `syslog:{socket}`")));
+            }
             return path(rest).map(Self::SyslogUnix);
         }
         if let Some(rest) = text.strip_prefix("syslog+udp://") {
@@ -161,7 +166,8 @@ mod tests {
         for text in ["stdout", "stderr", "file:/var/log/a", "syslog:/dev/log", "syslog+udp://[::1]:514"] {
             assert_eq!(text.parse::<AccessLogOutput>().unwrap().to_string(), text);
         }
-        for text in ["", "file:", "syslog:", "syslog+udp://x:1", "/var/log/a", "udp"] {
+        for text in ["", "file:", "syslog:", "syslog:unix:/dev/log", "syslog+udp://x:1", "/var/log/a", "udp"]
+        {
             assert!(text.parse::<AccessLogOutput>().is_err(), "{text}");
         }
     }

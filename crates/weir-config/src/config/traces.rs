@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::AcceptFrom;
 use crate::certificate::Authorities;
-use crate::value::{Fraction, HeaderName, HeaderValue};
+use crate::value::{Fraction, HeaderName, HeaderValue, without_telling_values};
 
 /// Traces by OpenTelemetry.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +47,17 @@ pub struct CollectorUrl {
     pub authority: Box<str>,
     /// Path and query; may be empty.
     pub path: Box<str>,
+}
+
+impl CollectorUrl {
+    /// As it is shown and logged: without a user, a password and the values of parameters that say that they are secrets.
+    pub fn without_secrets(&self) -> Self {
+        let authority = match self.authority.rsplit_once('@') {
+            Some((_, host)) => format!("left-out@{host}").into(),
+            None => self.authority.clone(),
+        };
+        Self { authority, path: without_telling_values(&self.path).into(), ..*self }
+    }
 }
 
 impl fmt::Display for CollectorUrl {

@@ -7,9 +7,9 @@ use weir_traffic::route::{FieldMatch, QueryMatch, RouteMatch, ValueMatch};
 
 use crate::key::Map;
 use crate::text::{
-    CookieSecretText, Document, HeaderChangesText, PasswordHashText, StorePasswordText, ValueRule,
+    CookieSecretText, Document, HeaderChangesText, PasswordHashText, ProbePath, StorePasswordText, ValueRule,
 };
-use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, is_telling};
+use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, is_telling, without_telling_values};
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
@@ -19,6 +19,9 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     let mut document = document.clone();
     for (_, value) in &mut document.traces.value.headers.0 {
         *value = hidden_value();
+    }
+    if let Some(endpoint) = &mut document.traces.value.endpoint {
+        endpoint.value = endpoint.value.without_secrets();
     }
     for (_, listener) in &mut document.listener.0 {
         hide_changes(&mut listener.value.request_headers);
@@ -65,6 +68,8 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         }
         if let Some(health) = &mut upstream.value.health {
             hide(&mut health.value.headers, hidden_value);
+            let path = &mut health.value.path;
+            *path = path.take().map(|path| ProbePath(without_telling_values(&path.0).into()));
         }
     }
     document
@@ -123,7 +128,7 @@ mod tests {
     fn what_is_shown_has_no_secret() {
         let text = r#"
             [traces]
-            endpoint = "http://127.0.0.1:4318/v1/traces"
+            endpoint = "http://hush-11:hush-12@127.0.0.1:4318/v1/traces?api_key=hush-13&tier=2"
             headers = { tenant = "hush-7" }
             [listener.web]
             address = "127.0.0.1:0"
@@ -145,7 +150,7 @@ mod tests {
             [upstream.app]
             servers = ["127.0.0.1:1"]
             affinity = { secret = "hush-5-hush-5-hush-5" }
-            health = { path = "/", headers = { Cookie = "hush-6" } }
+            health = { path = "/alive?token=hush-14&full=1", headers = { Cookie = "hush-6" } }
         "#;
         let checked = CheckedConfig::parse_alone(text, "weir.toml", &|_| None);
         assert!(checked.print().contains("hush-5"), "`weir check --print` reads the file itself");
@@ -153,6 +158,11 @@ mod tests {
         assert!(!shown.contains("hush"), "{shown}");
         assert_eq!(shown.matches("(a secret, left out)").count(), 10, "{shown}");
         assert!(shown.contains("red"), "{shown}");
+        assert!(
+            shown.contains("http://left-out@127.0.0.1:4318/v1/traces?api_key=left-out&tier=2"),
+            "{shown}"
+        );
+        assert!(shown.contains("/alive?token=left-out&full=1"), "{shown}");
     }
 
     #[test]

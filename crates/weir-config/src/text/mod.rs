@@ -52,7 +52,7 @@ pub(crate) use error_page::{ErrorPageText, ErrorPagesText};
 pub(crate) use fastcgi::FastcgiText;
 pub(crate) use files::FilesText;
 pub(crate) use forward_auth::ForwardAuthText;
-pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
+pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePath, ProbePreset};
 pub(crate) use hsts::HstsText;
 pub(crate) use internal::InternalText;
 pub(crate) use jwt::{JwtText, RemoteKeysText};

@@ -228,6 +228,16 @@ pub(crate) fn is_telling(name: &str) -> bool {
     TELLING.iter().any(|part| name.contains(part))
 }
 
+/// A path with its query, without the values of parameters whose names say that they are secrets.
+pub(crate) fn without_telling_values(target: &str) -> String {
+    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
+    let shown = query.split('&').map(|parameter| match parameter.split_once('=') {
+        Some((name, _)) if is_telling(name) => format!("{name}=left-out"),
+        _ => parameter.to_owned(),
+    });
+    format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
+}
+
 /// A header name in lower case.
 fn header_name(name: &str) -> Result<Box<str>, ValueError> {
     match name.chars().all(is_token) {

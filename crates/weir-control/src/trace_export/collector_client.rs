@@ -71,6 +71,8 @@ pub(super) struct CollectorClient {
     agent: ureq::Agent,
     collector: Collector,
     url: String,
+    /// As it is logged.
+    shown_url: String,
     queue: Arc<TraceQueue>,
     counts: Arc<TraceCounts>,
     state: Mutex<ClientState>,
@@ -81,6 +83,7 @@ impl CollectorClient {
         Self {
             agent: agent(collector),
             url: collector.url.to_string(),
+            shown_url: collector.url.without_secrets().to_string(),
             collector: collector.clone(),
             queue: Arc::clone(queue),
             counts: Arc::clone(counts),
@@ -172,7 +175,7 @@ impl CollectorClient {
         }
         state.reported = Some((failure.status, now));
         tracing::warn!(
-            collector = self.url,
+            collector = self.shown_url,
             error = failure.what,
             change = failure.change(),
             "spans cannot be exported"
@@ -183,7 +186,7 @@ impl CollectorClient {
         let mut state = self.lock();
         let failed = std::mem::take(&mut state.failed);
         if state.reported.take().is_some() {
-            tracing::info!(collector = self.url, failed, "spans are exported again");
+            tracing::info!(collector = self.shown_url, failed, "spans are exported again");
         }
     }
 }
