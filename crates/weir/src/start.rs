@@ -5,10 +5,12 @@ use std::path::Path;
 
 use weir_config::Config;
 use weir_control::{
-    CommandSender, Handover, InheritedSockets, OpenedProxy, Proxy, StartError, why_refused, why_unbindable,
+    BoundListener, CommandSender, Handover, InheritedSockets, OpenedProxy, Proxy, StartError, why_refused,
+    why_unbindable,
 };
 
 use crate::error::CommandError;
+use crate::log;
 
 /// The highest port that needs a privilege (`net.ipv4.ip_unprivileged_port_start`, as every distribution has it).
 const PRIVILEGED_PORT_MAX: u16 = 1023;
@@ -52,6 +54,11 @@ pub(crate) fn open(
 /// As [`open`].
 pub(crate) fn give_up_privileges(config: &Config, origin: Origin<'_>) -> Result<(), CommandError> {
     weir_control::give_up_privileges(config).map_err(|error| failed(error, origin))
+}
+
+/// Notes that a listener takes connections, in the words that scripts wait for.
+pub(crate) fn tell_listening(listened: &BoundListener) {
+    log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
 }
 
 /// Logs what the process may do.

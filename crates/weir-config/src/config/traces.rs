@@ -50,13 +50,9 @@ pub struct CollectorUrl {
 }
 
 impl CollectorUrl {
-    /// As it is shown and logged: without a user, a password and the values of parameters that say that they are secrets.
+    /// As it is shown and logged: without the values of parameters that say that they are secrets. It holds no user and no password.
     pub fn without_secrets(&self) -> Self {
-        let authority = match self.authority.rsplit_once('@') {
-            Some((_, host)) => format!("left-out@{host}").into(),
-            None => self.authority.clone(),
-        };
-        Self { authority, path: without_telling_values(&self.path).into(), ..*self }
+        Self { path: without_telling_values(&self.path).into(), ..self.clone() }
     }
 }
 

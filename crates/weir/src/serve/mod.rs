@@ -213,6 +213,9 @@ fn serve(
     let mut proxy = start::proxy(config, opened, origin, events.commands())?;
     watch.start()?;
     let routes = await_sources(&mut proxy, &mut source, &events);
+    for listened in proxy.bound_listeners() {
+        start::tell_listening(&listened);
+    }
     let times = StopTimes::of(config);
     let mut has_routes = true;
     if let ConfigSource::Kubernetes(routes, _) = &mut source {
@@ -220,9 +223,6 @@ fn serve(
         routes.start(config, &events)?;
         has_routes = events.await_routes(|update| update(&mut proxy));
         proxy.set_awaits_routes(!has_routes);
-    }
-    for listened in proxy.bound_listeners() {
-        log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
     if let Some(predecessor) = predecessor.take() {
         predecessor.tell_ready(proxy.takeover());

@@ -7,7 +7,6 @@ use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{Proxy, ReloadReport};
 
 use super::watch::ConfigWatch;
-use crate::log;
 use crate::start::{self, Origin};
 
 /// How the system's errors read, in any message about a file.
@@ -58,7 +57,7 @@ pub(crate) fn run(
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
             for listened in proxy.bound_listeners().iter().filter(|listened| !before.contains(listened)) {
-                log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
+                start::tell_listening(listened);
             }
             let generation = reloaded.generation;
             tracing::info!(file = %file.path().display(), generation, "the config was reloaded");

@@ -15,7 +15,6 @@ use crate::election::election;
 use crate::error::CommandError;
 use crate::features;
 use crate::kubernetes_arguments::{KubernetesArguments, ServedObjects};
-use crate::log;
 use crate::serve::events::ServeEvents;
 use crate::start::{self, Origin};
 
@@ -198,7 +197,7 @@ fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), ChangeRefusal>
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
             for listened in proxy.bound_listeners().iter().filter(|listened| !before.contains(listened)) {
-                log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
+                start::tell_listening(listened);
             }
             tracing::debug!(generation = reloaded.generation, "routes of Kubernetes took effect");
             Ok(())
