@@ -146,10 +146,9 @@ impl CompiledPath {
 
     /// The whole path is replaced, as nginx does.
     fn read_regex(&self, target: Option<&str>, regexes: &mut BoundedRegexes<'_>) -> ReadPath {
-        let malformed = |error: &dyn std::fmt::Display| error.to_string();
         // Alone first: a parenthesis must not end the group that the rewrite puts it into.
-        BoundedRegexes::check_part(&self.text).map_err(|error| malformed(&error))?;
-        let path = regexes.compile(&format!("(?i)^{}", self.text)).map_err(|error| malformed(&error))?;
+        BoundedRegexes::check_part(&self.text).map_err(|error| error.to_string())?;
+        let path = regexes.compile(&format!("(?i)^{}", self.text)).map_err(|error| error.to_string())?;
         let Some(target) = target else { return Ok((PathMatch::of_pattern(path), None)) };
         let of_target = |error: &dyn std::fmt::Display| format!("rewrite-target: {error}");
         let pattern = regexes.compile_with_groups(&format!("(?i)^.*?(?:{}).*$", self.text));

@@ -35,7 +35,7 @@ use crate::log;
 use crate::output;
 use crate::start::{self, Origin};
 
-pub(crate) use successor::START_TIME_MAX as UPGRADE_TIME_MAX;
+pub(crate) use successor::UPGRADE_TIME_MAX;
 
 use beside::ProcessesBeside;
 use events::{ServeEvent, ServeEvents, ServeSignals};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use weir_control::{Handover, HandoverError, HandoverGiver, Takeover, UpgradeLauncher};
 
 /// How long the new process may take until it accepts connections.
-pub(crate) const START_TIME_MAX: Duration = Duration::from_secs(60);
+pub(crate) const UPGRADE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A process that accepts connections on the sockets of this one.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) fn begin(
     ended: impl FnOnce(Result<Successor, String>) + Send + 'static,
 ) -> Result<(), HandoverError> {
     let (ours, theirs) = UnixStream::pair()?;
-    let giver = HandoverGiver::new(ours, START_TIME_MAX)?;
+    let giver = HandoverGiver::new(ours, UPGRADE_TIME_MAX)?;
     let process = launcher.launch(&OwnedFd::from(theirs))?;
     let launcher = Arc::clone(launcher);
     std::thread::Builder::new().name("weir-upgrade".into()).spawn(move || {
@@ -68,7 +68,7 @@ pub(crate) fn begin(
 fn explain(error: &HandoverError, status: Option<String>) -> String {
     match (error, status) {
         (HandoverError::Channel(error), None) if error.kind() == io::ErrorKind::WouldBlock => {
-            format!("it accepted no connections within {} seconds", START_TIME_MAX.as_secs())
+            format!("it accepted no connections within {} seconds", UPGRADE_TIME_MAX.as_secs())
         }
         (HandoverError::Channel(_), Some(status)) => {
             format!("it ended with {status}; its messages are on standard error")
