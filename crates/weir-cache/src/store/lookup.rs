@@ -15,6 +15,9 @@ use super::table::{StoreLimits, StoreTable};
 use crate::head::HeadView;
 use crate::time::CacheTime;
 
+/// Bytes of bodies that are held for each byte of memory, at most, where they come from files.
+const HELD_PER_MEMORY: u64 = 4;
+
 /// Where a response to a request would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchSlot {
@@ -63,6 +66,13 @@ impl Store {
     /// Bounds what is stored by so many bytes as well, until the next call: what is beyond leaves now, the least used first.
     pub fn set_memory_max(&self, bytes: u64) {
         self.table.set_memory_max(bytes);
+    }
+
+    /// Whether a body from a file may be held, stored or only read: all bodies together take a few times the memory at most, so that clients that read
+    /// slowly do not fill the machine with as many files.
+    pub fn may_hold(&self, len: u64) -> bool {
+        let max = self.table.limits.memory_max.saturating_mul(HELD_PER_MEMORY);
+        self.table.body_bytes().saturating_add(len) <= max
     }
 
     /// The limits.

@@ -293,6 +293,21 @@ fn a_body_that_fails_is_forgotten() {
 }
 
 #[test]
+fn what_is_read_from_files_is_bounded() {
+    let store = store(MIB, MIB);
+    let body = vec![7; MIB as usize];
+    let mut held = Vec::new();
+    while store.may_hold(MIB) {
+        let ticket = lead(&store, &held.len().to_string(), NONE);
+        held.push(ticket.store_whole(new_response(&[], None), NONE, &body).expect("it is not purged"));
+        assert!(held.len() < 10, "slow readers of as many files fill the machine");
+    }
+    assert!(held.len() >= 3, "{} are held", held.len());
+    held.pop();
+    assert!(store.may_hold(MIB), "one that is not read any more makes room");
+}
+
+#[test]
 fn what_comes_from_a_file_can_be_read_without_room_in_memory() {
     let store = store(MIB, MIB);
     let body = vec![7; MIB as usize];

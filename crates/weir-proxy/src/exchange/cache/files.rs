@@ -33,7 +33,7 @@ pub(in crate::exchange) enum Loaded {
     Whole(Arc<StoredResponse>),
     /// It was purged meanwhile.
     Purged,
-    /// The file is of no use.
+    /// The file is of no use, or too much is held already.
     Unusable(FetchTicket),
 }
 
@@ -70,7 +70,8 @@ pub(in crate::exchange) async fn load(
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Response, now);
-    let Some((new, body, body_id)) = loaded else { return Ok(Loaded::Unusable(ticket)) };
+    let may_hold = |(_, body, _): &(_, Vec<u8>, _)| plan.store().may_hold(body.len() as u64);
+    let Some((new, body, body_id)) = loaded.filter(may_hold) else { return Ok(Loaded::Unusable(ticket)) };
     let Some(response) = ticket.store_whole(new, exchange.request_for_cache(), &body) else {
         return Ok(Loaded::Purged);
     };
