@@ -312,8 +312,11 @@ fn spawn_script(shared: &Arc<Shared>, stream: Stream, script: Arc<Script>) {
     });
     let shared = Arc::clone(shared);
     let run = move || {
-        let mut conn = Connection { index, wire: Wire::new(stream), shared: Arc::clone(&shared) };
-        let outcome = catch_unwind(AssertUnwindSafe(|| script(&mut conn)));
+        let mut conn = Connection { index, wire: Wire::of_server(stream), shared: Arc::clone(&shared) };
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            script(&mut conn);
+            conn.wire.judge();
+        }));
         shared.change(|record| {
             record.open[index] = None;
             if let Err(panic) = outcome {
@@ -335,6 +338,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Leaves what Weir writes on this connection unjudged, for this reason: it is no HTTP, or the test wants it to be broken.
+    pub(crate) fn exempt(&self, reason: &'static str) {
+        self.wire.exempt(reason);
+    }
+
     /// Reads one whole request; `None` when Weir ended the connection first.
     pub(crate) fn request(&mut self) -> Option<Request> {
         let head = self.head()?;
