@@ -152,6 +152,7 @@ fn print_failure(judged: &Judged, folder: &Path, files: &Path) -> anyhow::Result
     let script = folder.join("replay.py");
     std::fs::write(&script, reproduction::script(observation, findings, files)?)?;
     std::fs::write(folder.join("weir.toml"), &observation.config)?;
+    std::fs::write(folder.join("weir.log"), &observation.log)?;
     println!("\n== {} ==", observation.case);
     findings.iter().for_each(|finding| println!("{finding}"));
     println!(
@@ -186,6 +187,8 @@ fn plant_all(judged: &[Option<Judged>], is_whole: bool) -> bool {
             is_sound = false;
         }
     }
+    // Cases that fail can show nothing.
+    let is_whole = is_whole && sound.len() == judged.len();
     for name in plant::not_shown(&shown).into_iter().filter(|_| is_whole) {
         println!("planted: {name}: NO CASE could show it");
         is_sound = false;

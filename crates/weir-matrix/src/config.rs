@@ -127,7 +127,7 @@ fn upstreams(case: &Case, addresses: &Addresses) -> String {
         Server::Fastcgi => "fastcgi",
     };
     let mut text = format!(
-        "\n[upstream.app]\nprotocol = \"{protocol}\"\nbalance = \"round-robin\"\ntimeouts.response = \"10s\"\n\
+        "\n[upstream.app]\nprotocol = \"{protocol}\"\nbalance = \"consistent-hash\"\nhash_key = \"path\"\ntimeouts.response = \"10s\"\n\
          servers = [{{ name = \"a\", address = \"{a}\" }}, {{ name = \"b\", address = \"{b}\" }}]\n"
     );
     if case.has(Feature::Tls) {

@@ -63,10 +63,20 @@ def replay(sock, steps, name):
             if step[0] == "send":
                 sock.sendall(base64.b64decode(step[1]))
             elif step[0] in ("wait", "wait-for-end"):
+                # Ids and ports differ from run to run, and with them lengths: some bytes and then silence are enough.
+                sock.settimeout(PATIENCE)
                 while not ended and (step[0] == "wait-for-end" or len(received) < step[1]):
-                    chunk = sock.recv(65536)
+                    try:
+                        chunk = sock.recv(65536)
+                    except socket.timeout:
+                        if sock.gettimeout() < PATIENCE:
+                            break
+                        raise
                     received += chunk
                     ended = not chunk
+                    if step[0] == "wait":
+                        sock.settimeout(0.4)
+                sock.settimeout(PATIENCE)
             elif step[0] == "finish":
                 sock.unwrap().shutdown(socket.SHUT_WR) if isinstance(sock, ssl.SSLSocket) else sock.shutdown(socket.SHUT_WR)
             elif step[0] == "abort":

@@ -1,6 +1,6 @@
 //! What an exchange may come to, by its case.
 
-use crate::array::{Body, Case, Client, Event, Method, Server};
+use crate::array::{Body, Case, Client, Event, Feature, Method, Server};
 use crate::exchange::{Exchange, FIRST, SAME_TARGET, TRIED};
 
 /// What a client may get.
@@ -23,13 +23,11 @@ impl Allowed {
         if exchange.id != TRIED {
             // A response in the same pipeline may be missing once the tried exchange has ended the connection.
             let nothing = exchange.id != FIRST;
+            // It may have been on the server that goes away; and without retries, no other server is tried.
             let is_together = matches!(case.client, Client::H2 | Client::H2c) && exchange.id == SAME_TARGET;
-            // It may be on the server that goes away.
-            let own = if is_together && case.event == Event::ServerKilled {
-                vec![502, 503, 504]
-            } else {
-                Vec::new()
-            };
+            let is_behind = exchange.id != FIRST && !case.has(Feature::Retries);
+            let may_fail = case.event == Event::ServerKilled && (is_together || is_behind);
+            let own = if may_fail { vec![502, 503, 504] } else { Vec::new() };
             return Self { nothing, own, ..relayed };
         }
         let gone = case.event == Event::ClientGone;
@@ -66,7 +64,7 @@ pub(super) fn client_cuts(case: &Case) -> bool {
 /// How often the servers of the upstream may have an exchange, heads counted.
 pub(super) fn arrivals_max(case: &Case, exchange: &Exchange) -> usize {
     let is_h2 = matches!(case.server, Server::H2 | Server::H2c);
-    match (exchange.method, case.has(crate::array::Feature::Retries)) {
+    match (exchange.method, case.has(Feature::Retries)) {
         (Method::Post, _) => 1,
         (_, true) => 3,
         // A connection that turns out to be dead is replaced without counting as a retry.

@@ -101,19 +101,11 @@ impl Conversation {
     /// Waits until the response is complete, or the connection or stream has ended.
     fn wait(&mut self, exchange: &Exchange, stream: u32) -> Result<(), End> {
         match &mut self.protocol {
-            Protocol::Http2(http2) => loop {
-                if http2.has_news {
-                    let reading = http2.reading();
-                    if reading.fault.is_some() {
-                        return Err(End::Malformed);
-                    }
-                    let sent = reading.streams.get(&stream);
-                    if sent.is_some_and(|sent| sent.has_ended || sent.reset.is_some()) {
-                        return Ok(());
-                    }
-                }
-                http2.read_frame()?;
-            },
+            Protocol::Http2(http2) => {
+                // What is to be waited for may have come while another stream was.
+                http2.has_news = true;
+                wait_http2(http2, stream)
+            }
             Protocol::Http1(link) => wait_http1(link, exchange.id, false),
         }
     }
@@ -142,6 +134,22 @@ impl Conversation {
 pub(crate) fn cut(handle: &TcpStream) {
     // It may have ended meanwhile.
     let _ = handle.shutdown(Shutdown::Both);
+}
+
+/// Waits until a stream is over.
+fn wait_http2(http2: &mut Http2, stream: u32) -> Result<(), End> {
+    loop {
+        if http2.has_news {
+            let reading = http2.reading();
+            if reading.fault.is_some() {
+                return Err(End::Malformed);
+            }
+            if reading.streams.get(&stream).is_some_and(|sent| sent.has_ended || sent.reset.is_some()) {
+                return Ok(());
+            }
+        }
+        http2.read_frame()?;
+    }
 }
 
 /// Waits for the response to `id`, or with `head_only` until its head is here.

@@ -174,7 +174,7 @@ impl Drop for OpenSocket {
 /// A recorded connection.
 pub(crate) struct Link {
     /// Before the stream, so that no other handle is left when that is closed.
-    open: Option<OpenSocket>,
+    _open: Option<OpenSocket>,
     stream: Stream,
     tape: Arc<Tape>,
     received: Vec<u8>,
@@ -197,12 +197,12 @@ pub(super) fn guarded(tcp: &TcpStream) -> std::io::Result<()> {
 impl Link {
     pub(super) fn new(stream: Stream, tapes: &Tapes, label: Label, speaks: Speaks) -> Self {
         let has_tls = !matches!(stream, Stream::Tcp(_));
-        Self { open: None, stream, tape: tapes.start(label, speaks, has_tls), received: Vec::new() }
+        Self { _open: None, stream, tape: tapes.start(label, speaks, has_tls), received: Vec::new() }
     }
 
     /// The same, among the open connections of its server.
     pub(super) fn among(self, open: Option<OpenSocket>) -> Self {
-        Self { open, ..self }
+        Self { _open: open, ..self }
     }
 
     pub(super) fn tape(&self) -> &Arc<Tape> {

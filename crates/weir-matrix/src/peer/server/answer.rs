@@ -15,7 +15,7 @@ pub(super) enum Turn<'a> {
     /// It is answered as its exchange says.
     Answer(&'a Exchange),
     /// The exchange ends without an answer.
-    Reset(&'a Exchange),
+    Reset,
     /// With these fields and no body of the exchange: a copy, a question, or what no client has asked.
     Plain(Vec<(String, String)>),
 }
@@ -27,11 +27,7 @@ pub(super) fn turn<'a>(shared: &'a Shared, field: impl Fn(&str) -> Option<String
     match (shared.role, exchange) {
         (Role::App(name), Some(exchange)) => {
             let before = shared.script.arrive(exchange.id, name);
-            if exchange.fate == Fate::Reset && before == 0 {
-                Turn::Reset(exchange)
-            } else {
-                Turn::Answer(exchange)
-            }
+            if exchange.fate == Fate::Reset && before == 0 { Turn::Reset } else { Turn::Answer(exchange) }
         }
         (Role::Judge, _) => Turn::Plain(vec![("remote-user".to_owned(), user)]),
         _ => Turn::Plain(vec![("x-echo".to_owned(), "unknown".to_owned())]),

@@ -32,7 +32,7 @@ pub(super) fn serve(mut link: Link, shared: &Shared) -> Result<(), End> {
             answer::hold(shared, exchange, link.tape());
             respond(&mut link, shared, exchange)?;
         }
-        Turn::Reset(_) => {
+        Turn::Reset => {
             link.abort();
             return Ok(());
         }

@@ -33,7 +33,7 @@ pub(super) fn serve(mut link: Link, shared: &Shared, kind: Server) -> Result<(),
                 answer::hold(shared, exchange, link.tape());
                 respond(&mut link, shared, exchange, kind)?
             }
-            Turn::Reset(_) => Behind::Abort,
+            Turn::Reset => Behind::Abort,
             Turn::Plain(fields) => {
                 let lines: String =
                     fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

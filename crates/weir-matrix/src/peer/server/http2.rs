@@ -54,7 +54,7 @@ fn take(http2: &mut Http2, shared: &Shared, stream: u32, turn: Turn<'_>) -> Resu
             answer::hold(shared, exchange, http2.link.tape());
             respond(http2, shared, exchange, stream)
         }
-        Turn::Reset(_) => http2.send_reset(stream, INTERNAL_ERROR),
+        Turn::Reset => http2.send_reset(stream, INTERNAL_ERROR),
         Turn::Plain(fields) => {
             let head = [&[(":status".to_owned(), "200".to_owned())][..], &fields].concat();
             http2.send_head(stream, &head, true)
