@@ -245,7 +245,11 @@ impl Http2ServerStream {
                 HeadError::Broken(rule)
             }
             (None, Cause::Closed) => HeadError::Closed,
-            (None, Cause::Reset) => HeadError::Io(io::ErrorKind::ConnectionReset.into()),
+            (None, Cause::Reset) => {
+                // What the server says of this stream is its answer: the connection is alive, and the request was read.
+                self.received_any |= self.handle.stream.inbox.borrow().side.was_reset;
+                HeadError::Io(io::ErrorKind::ConnectionReset.into())
+            }
             (None, cause) => HeadError::Lost(cause),
         })
     }
