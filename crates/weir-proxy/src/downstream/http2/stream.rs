@@ -143,8 +143,8 @@ impl ClientEnd for Http2Stream {
         true
     }
 
-    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
-        self.gone()
+    fn poll_gone(&mut self, cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.handle.poll_gone(cx)
     }
 
     fn body_received(&self) -> u64 {
@@ -257,8 +257,8 @@ impl ClientStream for Http2Stream {
 
     fn close_after(&mut self) {}
 
-    fn poll_reset(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
-        self.gone()
+    fn poll_reset(&mut self, cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.handle.poll_gone(cx)
     }
 }
 

@@ -29,13 +29,21 @@ impl<S: ConnectionSide> StreamHandle<S> {
 
     /// The task of `cx` runs the stream from now on.
     pub(crate) fn enter(&self, cx: &Context<'_>) {
-        // It is set once, since a stream has one task.
-        self.stream.task.get_or_init(|| cx.waker().clone());
+        self.stream.watch(cx);
     }
 
     /// Why the peer does not want any more of it, or cannot get it.
     pub(crate) fn gone(&self) -> Option<Cause> {
         self.stream.gone.get()
+    }
+
+    /// The same; `None` has the task of `cx` woken by news.
+    pub(crate) fn poll_gone(&self, cx: &Context<'_>) -> Option<Cause> {
+        let gone = self.gone();
+        if gone.is_none() {
+            self.stream.watch(cx);
+        }
+        gone
     }
 
     /// Whether it has been released.

@@ -154,13 +154,13 @@ impl<S: ConnectionSide> Sink for FrameSink<'_, S> {
         state.wake();
     }
 
-    fn poll_write(&mut self, _cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         if self.stream.gone.get().is_some() {
             return Poll::Ready(Err(RelayError::Write(io::ErrorKind::ConnectionReset.into())));
         }
         match self.append_allowed(data) {
             _ if self.outgoing.allowance.is_violated() => Poll::Ready(Err(RelayError::Framing)),
-            0 if !data.is_empty() => Poll::Pending,
+            0 if !data.is_empty() => self.stream.pending(cx),
             len => Poll::Ready(Ok(len)),
         }
     }

@@ -50,11 +50,20 @@ pub(crate) struct ResponseInbox {
     has_final: bool,
     /// Why the server has left the request alone, if it has said so.
     pub(super) unprocessed: Option<Unprocessed>,
+    /// Whether the server has reset the stream, which says something about the server, not about the connection.
+    pub(super) was_reset: bool,
 }
 
 impl ResponseInbox {
     pub(super) fn new() -> Self {
-        Self { method: Method::Get, first: None, further: Vec::new(), has_final: false, unprocessed: None }
+        Self {
+            method: Method::Get,
+            first: None,
+            further: Vec::new(),
+            has_final: false,
+            unprocessed: None,
+            was_reset: false,
+        }
     }
 
     /// The next head.
@@ -130,6 +139,7 @@ impl ConnectionSide for ToServers {
         };
         let Some(stream) = state.stream(id).map(Rc::clone) else { return };
         let mut inbox = stream.inbox.borrow_mut();
+        inbox.side.was_reset = true;
         if unprocessed.is_some() && !inbox.side.has_begun() {
             inbox.side.unprocessed = unprocessed;
             state.side.requires_http1 |= code == ErrorCode::HTTP_1_1_REQUIRED;

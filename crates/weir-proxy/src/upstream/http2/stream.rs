@@ -150,7 +150,6 @@ impl ServerStream for Http2ServerStream {
         relay: &mut Relay,
         body: &mut impl Source,
     ) -> Poll<Result<(), RelayError>> {
-        self.handle.enter(cx);
         relay.poll(cx, body, &mut self.handle.outgoing())
     }
 
@@ -173,12 +172,11 @@ impl ServerStream for Http2ServerStream {
         if let Some(unable) = self.unable.take() {
             return Poll::Ready(Err(unable));
         }
-        self.handle.enter(cx);
         let mut inbox = self.handle.stream.inbox.borrow_mut();
         let Some(mut head) = inbox.side.take_head() else {
             let unprocessed = inbox.side.unprocessed;
             drop(inbox);
-            return self.poll_end(unprocessed).map(Err);
+            return self.poll_end(cx, unprocessed).map(Err);
         };
         drop(inbox);
         self.received_any = true;
@@ -231,8 +229,8 @@ impl ServerStream for Http2ServerStream {
 
 impl Http2ServerStream {
     /// Why no head will come, if none will.
-    fn poll_end(&mut self, unprocessed: Option<Unprocessed>) -> Poll<HeadError> {
-        let Some(cause) = self.handle.gone() else { return Poll::Pending };
+    fn poll_end(&mut self, cx: &Context<'_>, unprocessed: Option<Unprocessed>) -> Poll<HeadError> {
+        let Some(cause) = self.handle.poll_gone(cx) else { return Poll::Pending };
         Poll::Ready(match (unprocessed, cause) {
             (Some(Unprocessed::Http1Required), _) if !self.handle.connection.facts.may_use_http1 => {
                 HeadError::Unable(Cause::Http1Required)
@@ -243,7 +241,11 @@ impl Http2ServerStream {
                 HeadError::Broken(rule)
             }
             (None, Cause::Closed) => HeadError::Closed,
-            (None, Cause::Reset) => HeadError::Io(io::ErrorKind::ConnectionReset.into()),
+            (None, Cause::Reset) => {
+                // What the server says of this stream is its answer: the connection is alive, and the request was read.
+                self.received_any |= self.handle.stream.inbox.borrow().side.was_reset;
+                HeadError::Io(io::ErrorKind::ConnectionReset.into())
+            }
             (None, cause) => HeadError::Lost(cause),
         })
     }
