@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use weir_http::h2::{ErrorCode, HeadWriter, RequestPseudoFields};
-use weir_http::{BodyLength, ChunkedLimits, FieldName, FieldWriter as _, HeadLimits, Method, ResponseHead};
+use weir_http::{ChunkedLimits, FieldName, FieldWriter as _, Framing, HeadLimits, Method, ResponseHead};
 use weir_observe::{Cause, ServerShard};
 
 use super::link::ServerLink;
@@ -92,19 +92,15 @@ impl Http2ServerStream {
             },
         };
         let is_websocket = self.websocket.is_some();
-        let is_whole = head.body == BodyLength::None && !is_tunnel;
-        self.handle.append_head(true, is_whole, |encoder, out| {
+        let framing = if is_tunnel { Framing::Delimited } else { head.body };
+        self.handle.append_head(Some(framing), |encoder, out| {
             let mut out = HeadWriter::request(encoder, out, &pseudo_fields);
             if is_websocket {
                 out.leave_out(FieldName::SecWebsocketKey);
             }
             fields.write(&mut out);
-            match head.body {
-                BodyLength::Known(len) => out.decimal_field(b"content-length", len),
-                BodyLength::None if head.announces_length && !is_tunnel => {
-                    out.decimal_field(b"content-length", 0);
-                }
-                BodyLength::None | BodyLength::Unknown => {}
+            if let Framing::Length(len) = framing {
+                out.decimal_field(b"content-length", len);
             }
             if head.takes_trailers {
                 out.field(b"te", b"trailers");
@@ -201,7 +197,7 @@ impl ServerStream for Http2ServerStream {
     }
 
     #[inline]
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> BodyLength {
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> Framing {
         response.body(method)
     }
 
