@@ -22,6 +22,9 @@ pub(crate) struct MatrixArguments {
 pub(crate) fn run(workspace: &Workspace, arguments: &MatrixArguments) -> anyhow::Result<()> {
     // The program that the tests run: a build without them would give dependencies other features, and compile them anew.
     ProgramRun::cargo(workspace).args(["test", "--workspace", "--all-features", "--no-run"]).run()?;
+    ProgramRun::cargo(workspace)
+        .args(["build", "--workspace", "--all-features", "--bin", "weir-matrix"])
+        .run()?;
     let built = workspace.target().join("debug");
     ProgramRun::new(workspace, built.join("weir-matrix"))
         .arg("--program")

@@ -101,6 +101,8 @@ impl Conversation {
     /// Waits until the response is complete, or the connection or stream has ended.
     fn wait(&mut self, exchange: &Exchange, stream: u32) -> Result<(), End> {
         match &mut self.protocol {
+            // The client itself has ended the stream.
+            Protocol::Http2(_) if exchange.request == Body::Cut => Ok(()),
             Protocol::Http2(http2) => {
                 // What is to be waited for may have come while another stream was.
                 http2.has_news = true;

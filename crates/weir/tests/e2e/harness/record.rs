@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use weir_wire::http1::{self, Ending};
-use weir_wire::http2::{self, FRAME_MAX, PREFACE, Sender};
+use weir_wire::http2::{self, FRAME_MAX, FrameHeader, PREFACE, Sender};
 use weir_wire::{fastcgi, proxy_header};
 
 use super::message::latin1;
@@ -67,7 +67,7 @@ impl Record {
     fn fault_of_responses(&self, received: &[u8]) -> Option<String> {
         let header = proxy_header::len(&self.sent).unwrap_or(0);
         let sent = &self.sent[header..];
-        if sent.starts_with(PREFACE) && !received.starts_with(b"HTTP/1.1 ") {
+        if is_http2(received) {
             let reading = http2::read(received, Sender::Server, &self.heads, FRAME_MAX);
             return reading.fault.map(|fault| fault.to_string());
         }
@@ -79,6 +79,13 @@ impl Record {
         let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
         http1::responses(received, &methods, Ending::Open).fault.map(|fault| fault.to_string())
     }
+}
+
+/// Whether bytes begin with a frame of SETTINGS, as a server of HTTP/2 does.
+fn is_http2(received: &[u8]) -> bool {
+    const SETTINGS: u8 = 4;
+    let first = FrameHeader::read(received);
+    first.is_some_and(|header| header.kind == SETTINGS && header.stream == 0 && header.len % 6 == 0)
 }
 
 fn fault_of_requests(sent: &[u8], received: &[u8]) -> Option<String> {
