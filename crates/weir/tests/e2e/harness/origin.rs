@@ -338,11 +338,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Leaves what Weir writes on this connection unjudged, for this reason: it is no HTTP, or the test wants it to be broken.
-    pub(crate) fn exempt(&self, reason: &'static str) {
-        self.wire.exempt(reason);
-    }
-
     /// Reads one whole request; `None` when Weir ended the connection first.
     pub(crate) fn request(&mut self) -> Option<Request> {
         let head = self.head()?;

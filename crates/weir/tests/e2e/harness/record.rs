@@ -2,6 +2,8 @@
 //! connection ends, whatever the test is about.
 //!
 //! Only what Weir wrote is judged. Peers of tests break rules on purpose; what they sent says which responses there may be, and nothing else.
+//! Where neither a peer nor Weir speaks HTTP from the first byte, the connection is of something else: a TCP listener, the runtime socket, a probe
+//! of another protocol.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -67,11 +69,20 @@ impl Record {
     fn fault_of_responses(&self, received: &[u8]) -> Option<String> {
         let header = proxy_header::len(&self.sent).unwrap_or(0);
         let sent = &self.sent[header..];
+        let first_line = sent.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+        let asks = first_line.is_some_and(|line| latin1(line).contains(" HTTP/"));
+        if !asks && !received.starts_with(b"HTTP/") && !is_http2(received) {
+            return None;
+        }
         if is_http2(received) {
             let reading = http2::read(received, Sender::Server, &self.heads, FRAME_MAX);
             return reading.fault.map(|fault| fault.to_string());
         }
         let (mut methods, is_exact) = http1::request_methods(sent);
+        if methods.is_empty() {
+            // The time for a request may be over before it came.
+            methods.push("GET".to_owned());
+        }
         if !is_exact {
             // How many requests there are is for the test to know.
             methods.extend(vec!["GET".to_owned(); 64]);
@@ -104,6 +115,9 @@ fn fault_of_requests(sent: &[u8], received: &[u8]) -> Option<String> {
     }
     let reading = http1::requests(received);
     let fault = reading.fault?;
+    if fault.at == 0 && !sent.starts_with(b"HTTP/") {
+        return None;
+    }
     // Behind a switch of protocols, what comes is not HTTP/1.
     let methods: Vec<String> = http1::request_methods(received).0;
     let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
