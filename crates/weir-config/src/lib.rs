@@ -63,7 +63,7 @@ pub use config::{
     MonitoredMaster, NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings,
     PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion,
     QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage,
-    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction,
+    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RuleOrder, RouteAccessLog, RouteAction,
     RouteCache, RouteSettings, RouteSource, RouteStore, RouteTimeouts, SandboxMode, Sentinel, Server,
     ServerDescription, ServerLeniency, ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl,
     SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls, SymlinkRule, TiedRoutes,
@@ -83,6 +83,6 @@ pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
     Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template,
-    TemplatePart, TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
+    TemplatePart, Stage, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
     print_duration,
 };

@@ -19,7 +19,7 @@ mod bytes;
 
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloProgress};
 pub use message::auth::authenticates_connection;
-pub use message::authority::Authority;
+pub use message::authority::{Authority, normalize_authority};
 pub use message::body::BodyLength;
 pub use message::coding::{AcceptedCodings, ContentCoding, depends_on_coding};
 pub use message::conditional::{ConditionOutcome, Validators, parse_date};

@@ -22,6 +22,7 @@ mod compression;
 mod cache;
 mod limit;
 mod store;
+mod rule_order;
 mod list;
 mod upstream;
 mod discovery;
@@ -75,6 +76,7 @@ pub(crate) use internal::{is_internal_address, is_internal_name};
 pub use interning::Interner;
 pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;
+pub use rule_order::RuleOrder;
 pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,

@@ -10,6 +10,7 @@ use weir_http::{
 };
 
 use weir_traffic::ServerId;
+use weir_traffic::affinity::cookie_values;
 
 use super::body_coding::BodyCoding;
 use super::client::Client;
@@ -67,6 +68,12 @@ fn copy_fields<W: FieldWriter>(
         // Everything up to the empty line that ends the head.
         out.copy(FieldRun { text, fields: &fields[start..], end: text.len() - b"\r\n".len() });
     }
+}
+
+/// The values of the cookies of a name, in all fields.
+pub(super) fn cookies<'a>(exchange: &'a Exchange, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let fields = exchange.request.fields().all(FieldName::Cookie);
+    fields.flat_map(|field| cookie_values(field.value.of(&exchange.request_text), name.as_bytes()))
 }
 
 /// The target that the server gets.

@@ -91,7 +91,7 @@ async fn carry(
     let route = choose::connection_route(client, exchange, listener)?;
     let (chosen, _) = choose::upstream(client, exchange, listener, route);
     if let Some(rules) = &route.rules {
-        access::pass(client, stream, exchange, listener, route, rules).await?;
+        access::pass(client, stream, exchange, (listener, route, rules), Stage::Request).await?;
     }
     let Some(upstream_index) = chosen else {
         unreachable!("the routes of a TCP listener lead to upstreams");

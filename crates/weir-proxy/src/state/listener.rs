@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{
     AccessList, AccessLogFormat, FixedResponse, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse,
-    Listener, ListenerProtocol, Mirror, PathForm, RemotePage, Route, RouteAction, SplitAction, SplitTarget,
-    TokenKeys, UpstreamIndex,
+    Listener, ListenerProtocol, Mirror, PathForm, RemotePage, Route, RouteAction, RuleOrder, SplitAction,
+    SplitTarget, Stage, TokenKeys, UpstreamIndex,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -149,8 +149,18 @@ pub(super) struct NamedPlans<'a> {
 /// The lists that requests are looked up in, and the limits that they are under.
 #[derive(Debug)]
 pub(crate) struct RequestRules {
-    pub(crate) lists: Vec<Arc<AccessList>>,
+    pub(crate) lists: Box<[ListInUse]>,
     pub(crate) limits: Box<[LimitInUse]>,
+    /// The stage at which the last of them is asked.
+    pub(crate) last: Stage,
+}
+
+/// A list where a listener or a route names it.
+#[derive(Debug)]
+pub(crate) struct ListInUse {
+    pub(crate) list: Arc<AccessList>,
+    /// The stage at which its key is known.
+    pub(crate) stage: Stage,
 }
 
 /// A route, ready for use.
@@ -501,12 +511,21 @@ fn request_rules(
     uses: &[LimitUse],
     limits: &[Arc<LimitPlan>],
 ) -> Option<Box<RequestRules>> {
+    if lists.is_empty() && uses.is_empty() {
+        return None;
+    }
+    let order = RuleOrder::new(lists);
     let plan = |one: &LimitUse| {
-        let plan = limits.iter().find(|plan| plan.config.name == one.limit.name)?;
-        Some(LimitInUse { plan: Arc::clone(plan), upstream: one.upstream.map(|upstream| upstream.0) })
+        let plan = Arc::clone(limits.iter().find(|plan| plan.config.name == one.limit.name)?);
+        let stage = order.stage(&one.limit.key);
+        Some(LimitInUse { plan, upstream: one.upstream.map(|upstream| upstream.0), stage })
     };
-    let limits = uses.iter().filter_map(plan).collect();
-    (!lists.is_empty() || !uses.is_empty()).then(|| Box::new(RequestRules { lists: lists.to_vec(), limits }))
+    let limits: Box<[LimitInUse]> = uses.iter().filter_map(plan).collect();
+    let in_use = |list: &Arc<AccessList>| ListInUse { list: Arc::clone(list), stage: order.stage(&list.key) };
+    let lists: Box<[ListInUse]> = lists.iter().map(in_use).collect();
+    let stages = lists.iter().map(|one| one.stage).chain(limits.iter().map(|one| one.stage));
+    let last = stages.max().unwrap_or(Stage::Request);
+    Some(Box::new(RequestRules { lists, limits, last }))
 }
 
 /// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that

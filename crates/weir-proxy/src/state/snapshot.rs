@@ -18,7 +18,7 @@ pub use super::cache::{CachePlan, Purge, PurgedPart};
 pub use super::limit::LimitPlan;
 use super::limit_store::{self, LimitStorePlan};
 use super::listener::NamedPlans;
-pub(crate) use super::listener::RequestRules;
+pub(crate) use super::listener::{ListInUse, RequestRules};
 pub(crate) use super::listener::SplitPlan;
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, MirrorPlan, RoutePlan};
