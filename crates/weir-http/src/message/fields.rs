@@ -91,7 +91,7 @@ impl Fields {
         let list = if self.contains(known) { self.list.as_slice() } else { &[] };
         list.iter().filter(move |field| {
             field.known == known
-                && (!matches!(known, FieldName::Other | FieldName::Underscored)
+                && (!matches!(known, FieldName::Other | FieldName::Underscored | FieldName::XForwardedOther)
                     || field.name.of(text).eq_ignore_ascii_case(name.as_bytes()))
         })
     }
