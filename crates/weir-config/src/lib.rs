@@ -69,7 +69,7 @@ pub use config::{
     SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls, SymlinkRule, TiedRoutes,
     TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm,
     TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
-    UpstreamTls, WorkerCount, XdsControlPlane, XdsNode,
+    UpstreamTls, WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

@@ -97,7 +97,7 @@ fn report(
     let Some((value, _)) = (Proofs { basic: false, jwt: false }).missing_of(rule.key) else { return };
     let (mut unknown, mut is_known, mut is_told) = (None, false, false);
     for (listener, (_, text)) in listeners.iter().zip(&document.listener.0) {
-        for (place, route) in listener.routes.iter().enumerate().filter(|(_, route)| uses(route)) {
+        for (place, _) in listener.routes.iter().enumerate().filter(|(_, route)| uses(route)) {
             let text = text.value.route.get(place);
             let proofs = text.map_or(Proofs { basic: false, jwt: false }, Proofs::of_route);
             let Some((value, why)) = proofs.missing_of(rule.key) else {

@@ -54,7 +54,9 @@ pub use acme::{
 };
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
-pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
+pub use client_certificates::{
+    ClientCertificateHeaders, ClientCertificates, ClientVerification, WithheldHeaders,
+};
 pub use compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};

@@ -42,7 +42,7 @@ mod tests {
              list.net = { action = \"tag\", entries = [\"10.0.0.0/8 y\"] }\n\
              [listener.web]\naddress = \":0\"\n\
              [[listener.web.route]]\npath = \"/\"\nupstream = \"app\"\n\
-             basic = { users = { ann = \"$2y$04$OAn3b2rUiB4ljN.Zhp4y8uMqhJ6N0cZ5Rgkd1nqMWyR1oFyA8QQNa\" } }\nlists = [\"team\", \"net\"]\n\
+             basic = { users = { ann = \"$$2y$$05$$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm\" } }\nlists = [\"team\", \"net\"]\n\
              [upstream.app]\nservers = [\"a:80\"]\n";
         let config = Config::parse(text, "weir.toml").expect("a good config");
         let (team, net) = (&config.lists[..1], &config.lists[1..]);

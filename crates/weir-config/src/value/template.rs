@@ -71,8 +71,8 @@ values! {
     Route "route" Request "Name of the route.",
     Method "method" Request "Method of the request.",
     Scheme "scheme" Request "`http` or `https`, by the connection of the client.",
-    Authority "authority" Request "Host of the request with the port, if it has one.",
-    Host "host" Request "Host of the request without a port.",
+    Authority "authority" Request "Host of the request with the port, if it has another one than the usual; in lower case, without a dot behind the name.",
+    Host "host" Request "Host of the request without a port, in lower case and without a dot behind the name.",
     Target "target" Request "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
     Path "path" Request "Path of the request in its normal form.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
@@ -81,7 +81,7 @@ values! {
     TraceId "trace_id" Request "Trace id (W3C Trace Context).",
     UserAgent "user_agent" Request "Request field User-Agent.",
     Referer "referer" Request "Request field Referer.",
-    User "user" Identity "User that `basic` of the route has let in, or `sub` of the token.",
+    User "user" Identity "User that `basic` of the route has let in, or `sub` of the token; only on routes with one of them.",
     Tag "tag" Request "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
     TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
@@ -257,10 +257,10 @@ fn header_name(name: &str) -> Result<Box<str>, ValueError> {
 /// Every placeholder with its meaning, for the reference.
 pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static str)> {
     PLAIN.iter().map(|(name, _, _, meaning)| (*name, *meaning)).chain([
-        ("header.NAME", "A header of the request; of several, the first."),
+        ("header.NAME", "A header of the request; of several, the first. In keys of lists and limits, each line counts."),
         ("response.header.NAME", "A header of the response of the server; of several, the first."),
-        ("cookie.NAME", "A cookie of the request."),
-        ("query.NAME", "A parameter of the query, as sent."),
+        ("cookie.NAME", "A cookie of the request; of several, the first."),
+        ("query.NAME", "A parameter of the query, as sent; of several, the first. In keys of lists and limits decoded."),
         ("jwt.NAME", "A claim of the token that `jwt` of the route has verified; members of a list have commas between them."),
         ("phase.NAME", "Time in this phase so far, in microseconds: `{phase.queue}`, `{phase.response}`."),
         (
@@ -498,10 +498,12 @@ mod tests {
     }
 
     #[test]
-    fn scopes() {
-        for (text, scope) in [
+    fn values_are_known_from_a_stage_on() {
+        for (text, stage) in [
             ("{host}", Stage::Request),
             ("{header.a}", Stage::Request),
+            ("{user}", Stage::Identity),
+            ("{jwt.sub}", Stage::Identity),
             ("{server}", Stage::Server),
             ("{status}", Stage::Response),
             ("{phase.queue}", Stage::Response),
@@ -509,7 +511,7 @@ mod tests {
             ("{time.us}", Stage::Request),
             ("{response.header.a}", Stage::Response),
         ] {
-            assert_eq!(parsed(text).values().next().map(TemplateValue::scope), Some(scope), "{text}");
+            assert_eq!(parsed(text).values().next().map(TemplateValue::stage), Some(stage), "{text}");
         }
     }
 }

@@ -25,6 +25,9 @@ pub(super) async fn pass(
     way: &RoutePlan,
 ) -> Result<Option<End>, Ended> {
     let (_, listener, route) = asked;
+    if let Some(stripped) = listener.stripped_trailers_on(way, client.peer) {
+        stream.strip_trailers(stripped);
+    }
     if let Some(rules) = &route.rules {
         access::pass(client, stream, exchange, (listener, route, rules), Stage::Request).await?;
     }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use weir_config::Stage;
 use weir_observe::{Failure, Phase};
 
 use super::attempt;

@@ -176,16 +176,20 @@ impl<'a> TemplateValues<'a> {
                 let sent = query_values(self.query(), name.as_bytes()).nth(nth);
                 out.extend_from_slice(&decoded_parameter(sent.unwrap_or_default()));
             }
-            value => {
-                self.write_value(value, out);
-                self.normalize(value, out, start);
-            }
+            value => self.write_one(value, out),
         }
         clean_for_header(&mut out[start..]);
     }
 
     fn query(&self) -> &'a [u8] {
         self.exchange.request.query().map_or(&b""[..], |query| query.of(&self.exchange.request_text))
+    }
+
+    /// Appends one value as it is in the exchange.
+    pub(super) fn write_one(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write_value(value, out);
+        self.normalize(value, out, start);
     }
 
     fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {

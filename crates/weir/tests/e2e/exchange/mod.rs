@@ -4,6 +4,7 @@
 //! How a protocol frames all this belongs to `http1`, a server that misbehaves to `resilience`.
 
 mod forwarded_fields;
+mod stripped_trailers;
 mod large_bodies;
 mod grpc;
 mod grpc_web;
