@@ -67,7 +67,13 @@ pub(super) fn report_unknown(
         let rule =
             Rule { what: format!("list `{}`", list.name), key: &list.key, key_at: text.value.key.span };
         let uses = |route: &Route| route.lists.iter().any(|one| Arc::ptr_eq(one, list));
-        report(&rule, document, listeners, (uses, |text| named(text.lists.as_ref(), &list.name)), diagnostics);
+        report(
+            &rule,
+            document,
+            listeners,
+            (uses, |text| named(text.lists.as_ref(), &list.name)),
+            diagnostics,
+        );
     }
     for (limit, (_, text)) in rules.limits.iter().zip(&document.limit.0) {
         let rule =
@@ -118,7 +124,7 @@ fn report(
     }
     if let Some((_, why)) = unknown.filter(|_| !is_known && !is_told) {
         let message = format!(
-            "`{{{}}}` has no value on any route of the {}: each has {why}",
+            "`{{{}}}` has no value on any route with the {}: each has {why}",
             value.name(),
             rule.what
         );
@@ -134,8 +140,10 @@ fn report_headers(text: &ListenerText, changes: &HeaderChangesText, diagnostics:
             let missing = Proofs { basic: false, jwt: false }.missing(value);
             let is_known = routes.any(|route| Proofs::of_route(route).missing(value).is_none());
             if let Some(why) = missing.filter(|_| !is_known) {
-                let message =
-                    format!("`{{{}}}` has no value on any route of the listener: each has {why}", value.name());
+                let message = format!(
+                    "`{{{}}}` has no value on any route of the listener: each has {why}",
+                    value.name()
+                );
                 diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message));
             }
         }

@@ -115,7 +115,8 @@ impl Config {
                 RouteAction::Split(parts) => &parts[..],
                 _ => &[],
             };
-            let of_targets = targets.iter().filter_map(|part| part.settings.as_ref()).flat_map(|own| &own.mirrors);
+            let of_targets =
+                targets.iter().filter_map(|part| part.settings.as_ref()).flat_map(|own| &own.mirrors);
             route.mirrors.iter().chain(of_targets)
         });
         WithheldHeaders {

@@ -63,7 +63,10 @@ impl CorsOrigin {
             CorsOrigin::Null => origin == b"null",
             CorsOrigin::Site { scheme, host, port } => {
                 std::str::from_utf8(origin).ok().and_then(split_origin).is_some_and(|(of, name, at)| {
-                    of.eq_ignore_ascii_case(scheme) && at == *port && is_host(name) && host.matches(name.as_bytes())
+                    of.eq_ignore_ascii_case(scheme)
+                        && at == *port
+                        && is_host(name)
+                        && host.matches(name.as_bytes())
                 })
             }
         }

@@ -78,7 +78,6 @@ pub(crate) use internal::{is_internal_address, is_internal_name};
 pub use interning::Interner;
 pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;
-pub use rule_order::RuleOrder;
 pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
@@ -96,6 +95,7 @@ pub use route::{
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
 pub use routes_from::{RouteSource, RouteStore};
+pub use rule_order::RuleOrder;
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};

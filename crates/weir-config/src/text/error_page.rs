@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::ForwardHost;
 use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
-use crate::value::{Size, StatusRange, Template, TemplatePart, Stage, TemplateValue, ValueError};
+use crate::value::{Size, Stage, StatusRange, Template, TemplatePart, TemplateValue, ValueError};
 
 section! {
     /// Pages in place of Weir's own for some statuses. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual

@@ -252,7 +252,8 @@ impl FieldName {
 /// Whether a name begins with `X-Forwarded-`, with any signs in place of the dashes that servers with a CGI-style environment take for them.
 #[inline(never)]
 fn begins_with_x_forwarded(name: &[u8]) -> bool {
-    let alike = |(one, other): (&u8, &u8)| one.eq_ignore_ascii_case(other) || (*one == b'_' && *other == b'-');
+    let alike =
+        |(one, other): (&u8, &u8)| one.eq_ignore_ascii_case(other) || (*one == b'_' && *other == b'-');
     let prefix = b"x-forwarded-";
     name.len() > prefix.len() && name.iter().zip(prefix).all(alike)
 }

@@ -14,8 +14,8 @@ use super::client_end::ClientEnd;
 use super::exchange_state::{Ended, Exchange};
 use super::limited::RuleInForce;
 use super::limits::{self, KeyPlace};
-use super::template::TemplateValues;
 use super::rule_key::RuleKey;
+use super::template::TemplateValues;
 use super::{forwarded, pause};
 use crate::net::clock;
 use crate::state::snapshot::{ListInUse, ListenerPlan, RequestRules, RoutePlan};
@@ -74,7 +74,9 @@ pub(super) fn pass_without_route(
     rules: &RequestRules,
 ) -> Result<(), Failure> {
     let place = KeyPlace { listener, route: None, stage: Stage::Request };
-    match decide(client, stream, exchange, place, &rules.lists) {
+    // Its client will never be authenticated: no list of a later stage can allow it.
+    let at_last = KeyPlace { stage: rules.last, ..place };
+    match decide(client, stream, exchange, at_last, &rules.lists) {
         Some(list) if list.action == ListAction::Allow => Ok(()),
         Some(list) => Err(refuse(exchange, list)),
         None => limits::ask(client, stream, exchange, place, &rules.limits).map(|_wait_ns| ()),

@@ -6,7 +6,9 @@
 use std::net::IpAddr;
 
 use weir_config::{AcceptFrom, HeaderChanges};
-use weir_http::{Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for};
+use weir_http::{
+    Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for,
+};
 
 use super::client::Client;
 use super::client_end::ClientEnd;
@@ -186,14 +188,20 @@ impl<'a> Arrival<'a> {
 
     /// Whether the client of the proxy has used TLS; `is_tls`: whether the peer has.
     pub(super) fn is_https(&self, is_tls: bool) -> bool {
-        self.proto.map_or(is_tls, |proto| proto.eq_ignore_ascii_case(b"https") || proto.eq_ignore_ascii_case(b"wss"))
+        self.proto.map_or(is_tls, |proto| {
+            proto.eq_ignore_ascii_case(b"https") || proto.eq_ignore_ascii_case(b"wss")
+        })
     }
 
     /// The port that the client of the proxy has used, as far as that is said: behind the host, else the usual one of the scheme. Without a word of
     /// either, `local`, the one that this connection came to: the port of the listener is not the one that the client of the proxy has asked for.
     #[inline]
     pub(super) fn port_or(&self, local: Option<u16>) -> Option<u16> {
-        if self.proto.is_none() && self.host.is_none() && self.port.is_none() { local } else { self.claimed_port(local) }
+        if self.proto.is_none() && self.host.is_none() && self.port.is_none() {
+            local
+        } else {
+            self.claimed_port(local)
+        }
     }
 
     #[cold]

@@ -437,7 +437,8 @@ mod tests {
         };
         for path in ["config", "repository/file", "sub/env", "twice", "other", "known", "volume"] {
             let is_shown = matches!(path, "known" | "volume");
-            let found = [LinkRule::Inside, LinkRule::InsideShown, LinkRule::Never].map(|rule| opens(rule, path));
+            let found =
+                [LinkRule::Inside, LinkRule::InsideShown, LinkRule::Never].map(|rule| opens(rule, path));
             assert_eq!(found, [true, is_shown, false], "{path}");
         }
         // What a path names itself is decided where it is read.

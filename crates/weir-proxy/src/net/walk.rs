@@ -194,6 +194,9 @@ mod tests {
         let fd = folder(&root);
         std::fs::rename(root.join("a"), elsewhere.join("a")).unwrap();
         symlink("../elsewhere/a", root.join("a")).unwrap();
-        assert_eq!(inode(open_beneath(fd.as_fd(), b"a/../../secret", FILE, LinkRule::Inside)), Err(Errno::XDEV));
+        assert_eq!(
+            inode(open_beneath(fd.as_fd(), b"a/../../secret", FILE, LinkRule::Inside)),
+            Err(Errno::XDEV)
+        );
     }
 }

@@ -435,7 +435,8 @@ fn route_plans(
         let makes_copies = !mirrors.is_empty();
         let stripped_trailers = plan.stripped.as_ref().map(|stripped| {
             let around = stripped_trailers.each_ref().map(Option::as_deref);
-            around.map(|around| Arc::new(around.map_or_else(|| (**stripped).clone(), |one| one.with(stripped))))
+            around
+                .map(|around| Arc::new(around.map_or_else(|| (**stripped).clone(), |one| one.with(stripped))))
         });
         let access = access.of(route);
         RoutePlan { access, auth_route, keys_route, mirrors, makes_copies, stripped_trailers, ..plan }

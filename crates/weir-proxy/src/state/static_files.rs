@@ -19,7 +19,9 @@ use weir_http::{DATE_BYTES, digits, media_type};
 
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
-use crate::net::file::{DiskFile, DiskWait, FileState, FolderEntry, FolderRoot, LinkRule, MayWait, OpenError};
+use crate::net::file::{
+    DiskFile, DiskWait, FileState, FolderEntry, FolderRoot, LinkRule, MayWait, OpenError,
+};
 
 /// The largest file whose content is kept.
 const CONTENT_MAX: u64 = 64 * 1024;

@@ -527,10 +527,9 @@ mod tests {
 
     #[test]
     fn other_protocols_have_no_keys() {
-        for (protocol, needs_key, expected) in [
-            (&b"websocket"[..], false, Ok(())),
-            (b"chat", true, Err(Cause::UnexpectedUpgrade)),
-        ] {
+        for (protocol, needs_key, expected) in
+            [(&b"websocket"[..], false, Ok(())), (b"chat", true, Err(Cause::UnexpectedUpgrade))]
+        {
             run(async {
                 let (mut stream, mut server) = stream();
                 let head = ask(&mut stream, &mut server, protocol, needs_key);

@@ -25,10 +25,7 @@ pub fn value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// The values of all cookies called `name` in the value of a Cookie field.
-pub fn values<'a, 'n>(
-    field: &'a [u8],
-    name: &'n [u8],
-) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+pub fn values<'a, 'n>(field: &'a [u8], name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
     cookie_pairs(field).filter(move |pair| pair.name == name).map(|pair| pair.value)
 }
 

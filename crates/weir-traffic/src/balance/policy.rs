@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use crate::affinity::cookie_value;
 use crate::hash::{hash_address, hash_bytes};
-use crate::route::{FieldError, FieldMatch, QueryMatch, RouteRequest, ValueMatch, decoded_parameter, is_token, query_value};
+use crate::route::{
+    FieldError, FieldMatch, QueryMatch, RouteRequest, ValueMatch, decoded_parameter, is_token, query_value,
+};
 
 /// How an upstream chooses among its servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -103,7 +105,7 @@ impl HashKey {
             HashKey::Query(name) => {
                 let value = query_value(request.query(), name.as_bytes())?;
                 Some(hash_bytes(&decoded_parameter(value)))
-            },
+            }
             HashKey::Path => Some(hash_bytes(request.path())),
         }
     }

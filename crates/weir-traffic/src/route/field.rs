@@ -103,9 +103,7 @@ impl QueryMatch {
             ValueMatch::Absent => values.next().is_none(),
             ValueMatch::Present => values.next().is_some(),
             ValueMatch::Exact(_) => values.any(|value| *decoded_parameter(value) == *self.decoded),
-            ValueMatch::Prefix(_) => {
-                values.any(|value| decoded_parameter(value).starts_with(&self.decoded))
-            }
+            ValueMatch::Prefix(_) => values.any(|value| decoded_parameter(value).starts_with(&self.decoded)),
             ValueMatch::Regex(pattern) => values.any(|value| pattern.is_match(&decoded_parameter(value))),
         }
     }

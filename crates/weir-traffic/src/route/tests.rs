@@ -181,7 +181,9 @@ fn no_line_and_no_spelling_hides_another() {
         ..any()
     });
     let asked = |headers, query| TestRequest { headers, query, ..get("a.com", "/") };
-    for routes in [vec![any(), debug.clone(), by_query.clone()], [vec![any(), debug, by_query], others.into()].concat()] {
+    for routes in
+        [vec![any(), debug.clone(), by_query.clone()], [vec![any(), debug, by_query], others.into()].concat()]
+    {
         let table = table(&routes).unwrap();
         for (request, expected) in [
             (asked(vec![("x-debug", "0"), ("x-debug", "1")], ""), 1),

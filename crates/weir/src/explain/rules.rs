@@ -42,7 +42,10 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let dry = if limit.dry_run { ", as a dry run" } else { "" };
         let shared = limit.shared.as_ref();
         let shared = shared.map_or_else(String::new, |store| format!(", shared in {}", store.name));
-        ("limit", format!("{}: {} by {}{}{shared}{dry}", limit.name, limit.rule(), limit.key, when(&limit.key)))
+        (
+            "limit",
+            format!("{}: {} by {}{}{shared}{dry}", limit.name, limit.rule(), limit.key, when(&limit.key)),
+        )
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
     let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));

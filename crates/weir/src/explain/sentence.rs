@@ -34,12 +34,7 @@ pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, request: &Ex
     }
 }
 
-fn wanted<'a>(
-    what: &str,
-    name: &str,
-    rule: Option<String>,
-    found: impl Iterator<Item = &'a [u8]>,
-) -> String {
+fn wanted<'a>(what: &str, name: &str, rule: Option<String>, found: impl Iterator<Item = &'a [u8]>) -> String {
     let found: Vec<String> = found.map(|value| format!("{:?}", lossy(value))).collect();
     let found = if found.is_empty() { "has none".to_owned() } else { format!("has {}", found.join(" and ")) };
     format!("requires {what} {name} {}, and the request {found}", rule.unwrap_or_default())

@@ -176,7 +176,10 @@ fn tokens_that_prove_nothing() {
         (issuer.token(&format!("\"nbf\": {LATER}, {claims}")), "token-early"),
         (issuer.token(r#""iss": "https://other.test", "aud": "shop""#), "token-for-others"),
         (issuer.token(r#""iss": "https://id.test", "aud": ["other", "shop2"]"#), "token-for-others"),
-        (issuer.token(r#""iss": ["https://id.test", "https://other.test"], "aud": "shop""#), "token-for-others"),
+        (
+            issuer.token(r#""iss": ["https://id.test", "https://other.test"], "aud": "shop""#),
+            "token-for-others",
+        ),
         (issuer.token(r#""iss": ["https://id.test"], "aud": "shop""#), "token-for-others"),
         (issuer.token(r#""iss": "https://id.test""#), "token-for-others"),
     ] {
@@ -267,7 +270,11 @@ fn two_tokens_are_none() {
         let weir = start(&origin, &issuer, &format!("from = \"{from}\""));
         let head = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n");
         let refused = Client::exchange(weir.web(), &head);
-        assert_eq!((refused.status, refused.reason()), (400, Some("credentials-malformed")), "{from} {fields}");
+        assert_eq!(
+            (refused.status, refused.reason()),
+            (400, Some("credentials-malformed")),
+            "{from} {fields}"
+        );
         if from == "cookie.t" {
             // Crumbs of HTTP/2 (RFC 9113 section 8.2.3).
             let mut client = Http2Client::connect(weir.web());

@@ -83,7 +83,7 @@ fn a_refusal_waits_for_a_list_by_user_that_may_allow() {
     assert_eq!(login(&weir, "ann", "s3cret").status, 200);
     assert_eq!(login(&weir, "bob", "s3cret").status, 403);
     assert_eq!(login(&weir, "ann", "wrong").status, 401);
-    assert_eq!(get(&weir, "/open", "").status, 403, "nobody is authenticated there");
+    assert_eq!(get(&weir, "/open", "").status, 403, "no client is authenticated there");
     let preflight = "Origin: https://app.test\r\nAccess-Control-Request-Method: PUT\r\n";
     let response =
         Client::exchange(weir.web(), &format!("OPTIONS / HTTP/1.1\r\nHost: a.test\r\n{preflight}\r\n"));
@@ -105,7 +105,10 @@ fn a_limit_by_user_counts_users() {
     assert_eq!([0; 4].map(|_| statuses("ann", "s3cret")), [200, 200, 429, 429]);
     // What the user's limit has refused, the limit by address has back: two are left.
     assert_eq!([0; 3].map(|_| statuses("bob", "s3cret")), [200, 200, 429]);
-    assert_eq!(weir.metrics().sum("weir_limit_requests_total", &["limit=\"user\"", "outcome=\"refused\""]), 2.0);
+    assert_eq!(
+        weir.metrics().sum("weir_limit_requests_total", &["limit=\"user\"", "outcome=\"refused\""]),
+        2.0
+    );
     assert_eq!(origin.requests().len(), 4);
 }
 
@@ -143,4 +146,28 @@ fn all_that_hangs_on_the_user_comes_later() {
     assert_eq!([0; 2].map(|_| login(&weir, "ann", "s3cret").status), [200, 429]);
     assert_eq!([0; 3].map(|_| login(&weir, "bob", "s3cret").status), [200; 3], "places are given back");
     assert_eq!(get(&weir, "/open", "").status, 200);
+}
+
+/// Without a route there is no authentication that could open what a list has closed.
+#[test]
+fn a_request_without_a_route_stays_refused() {
+    let origin = echo();
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"
+         listener.web.lists = [\"all\", \"team\"]
+         listener.web.limited_by = \"user\"
+         list.all = {{ action = \"deny\", entries = [\"0.0.0.0/0\"] }}
+         list.team = {{ action = \"allow\", key = \"{{user}}\", entries = [\"ann\"] }}
+         limit.user = {{ rate = \"1/h\", key = \"{{user}}\" }}
+         upstream.app.servers = [{}]
+         [[listener.web.route]]
+         host = \"only.test\"
+         upstream = \"app\"
+         [listener.web.route.basic]
+         users = {{ ann = \"{BCRYPT}\" }}",
+        origin.entry()
+    ));
+    assert_eq!([0; 2].map(|_| get(&weir, "/", "").status), [403; 2]);
+    let named = format!("GET / HTTP/1.1\r\nHost: only.test\r\nAuthorization: {}\r\n\r\n", credentials("ann", "s3cret"));
+    assert_eq!(Client::exchange(weir.web(), &named).status, 200);
 }

@@ -58,7 +58,8 @@ fn the_port_is_that_of_the_connection_that_the_other_fields_are_about() {
         ("X-Forwarded-For: 192.0.2.1\r\n", None),
     ] {
         let request = forwarded(TRUST, fields);
-        let is_of_listener = request.field("x-forwarded-port").is_some_and(|port| !["80", "443"].contains(&port));
+        let is_of_listener =
+            request.field("x-forwarded-port").is_some_and(|port| !["80", "443"].contains(&port));
         match port {
             Some(port) => assert_eq!(request.fields().all("x-forwarded-port"), [port], "{fields}"),
             None => assert!(is_of_listener, "{request:?}"),

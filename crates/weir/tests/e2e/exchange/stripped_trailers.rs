@@ -90,7 +90,11 @@ fn trailers_of_requests() {
         if target == "/" {
             assert_stripped(&seen.body.trailers, "HTTP/2");
         } else {
-            assert_eq!(seen.body.trailers.all("x-gone"), [""; 0], "what the listener removes, on every route");
+            assert_eq!(
+                seen.body.trailers.all("x-gone"),
+                [""; 0],
+                "what the listener removes, on every route"
+            );
             assert_eq!(seen.body.trailers.all("x-sum"), ["forged"]);
         }
     }

@@ -129,9 +129,18 @@ fn many_tunnels_at_a_time() {
 #[test]
 fn a_switch_to_something_else_opens_no_tunnel() {
     for (fields, reason) in [
-        ("Connection: Upgrade\r\nUpgrade: chat\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", "response-unexpected-upgrade"),
-        ("Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", "response-unexpected-upgrade"),
-        ("Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n", "response-websocket-accept-mismatch"),
+        (
+            "Connection: Upgrade\r\nUpgrade: chat\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+            "response-unexpected-upgrade",
+        ),
+        (
+            "Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+            "response-unexpected-upgrade",
+        ),
+        (
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n",
+            "response-websocket-accept-mismatch",
+        ),
         ("Connection: Upgrade\r\nUpgrade: websocket\r\n", "response-websocket-accept-mismatch"),
     ] {
         let origin = Origin::start(move |conn| {

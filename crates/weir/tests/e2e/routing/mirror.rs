@@ -373,11 +373,15 @@ fn marks_and_affinity_cookies_are_not_of_clients() {
     assert_eq!(client.response(stream).text(), "real");
     let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     assert_eq!(send(&weir, &format!("GET /bound HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n")).text(), "real");
-    let bound = |of: &Origin| of.requests().into_iter().filter(|one| one.target() == "/bound").collect::<Vec<_>>();
+    let bound =
+        |of: &Origin| of.requests().into_iter().filter(|one| one.target() == "/bound").collect::<Vec<_>>();
     eventually("both are copied", || bound(&mirror).len() == 2);
     for (requests, marks) in [(bound(&origin), vec![]), (bound(&mirror), vec!["1"])] {
         for request in requests {
-            assert_eq!((request.field("cookie"), request.fields().all("x-copy")), (Some("a=b; c=d"), marks.clone()));
+            assert_eq!(
+                (request.field("cookie"), request.fields().all("x-copy")),
+                (Some("a=b; c=d"), marks.clone())
+            );
             assert_eq!(request.fields().all("x_copy"), [""; 0]);
         }
     }

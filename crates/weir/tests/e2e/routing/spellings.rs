@@ -135,7 +135,11 @@ fn a_limit_counts_every_line() {
     assert_eq!(status("X-Key: k\r\nX-Key: random1\r\n"), 200);
     assert_eq!(status("X-Key: random2\r\nX-Key: k\r\n"), 200);
     assert_eq!(status("X-Key: random3\r\nX-Key: k\r\n"), 429);
-    assert_eq!([0; 3].map(|_| status("X-Key: random3\r\nX-Key: random3\r\n")), [200, 200, 429], "one key, and what was refused is free");
+    assert_eq!(
+        [0; 3].map(|_| status("X-Key: random3\r\nX-Key: random3\r\n")),
+        [200, 200, 429],
+        "one key, and what was refused is free"
+    );
     // Of very many, the first ones and the last.
     let junk: String = (0..30).map(|n| format!("X-Key: junk{n}\r\n")).collect();
     assert_eq!(status(&format!("{junk}X-Key: k\r\n")), 429);
