@@ -168,6 +168,9 @@ fn a_request_without_a_route_stays_refused() {
         origin.entry()
     ));
     assert_eq!([0; 2].map(|_| get(&weir, "/", "").status), [403; 2]);
-    let named = format!("GET / HTTP/1.1\r\nHost: only.test\r\nAuthorization: {}\r\n\r\n", credentials("ann", "s3cret"));
+    let named = format!(
+        "GET / HTTP/1.1\r\nHost: only.test\r\nAuthorization: {}\r\n\r\n",
+        credentials("ann", "s3cret")
+    );
     assert_eq!(Client::exchange(weir.web(), &named).status, 200);
 }
