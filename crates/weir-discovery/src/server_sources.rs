@@ -259,6 +259,10 @@ fn log(set: &ServerSet) {
     let ServerSet { upstream, servers, origin } = set;
     let (upstream, source, servers) = (&**upstream, &*origin.source, servers.len());
     match &origin.problem {
+        // It is asked at this moment.
+        Some(problem) if origin.is_unheard => {
+            tracing::debug!(upstream, source, servers, %problem, "servers are known from before");
+        }
         Some(problem) if servers == 0 => {
             tracing::warn!(upstream, source, %problem, "the source of servers has a problem, and none were known before: it is asked again and again");
         }
