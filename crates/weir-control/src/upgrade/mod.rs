@@ -2,3 +2,4 @@
 
 pub(crate) mod launcher;
 pub(crate) mod handover;
+pub(crate) mod running_requests;
