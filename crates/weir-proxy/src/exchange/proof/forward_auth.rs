@@ -194,8 +194,12 @@ fn inner_exchange(
         request.fields().iter().filter(goes).map(|field| (field.name.of(text), field.value.of(text)));
     let told = [(&b"X-Forwarded-Method"[..], request.method_span().of(text)), (b"X-Forwarded-Uri", &uri)];
     let host = request.authority().of(text);
-    let composed =
-        inner.request.compose_get(&mut inner.request_text, forward.path.as_bytes(), host, fields.chain(told));
+    let composed = inner.request.compose_get(
+        &mut inner.request_text,
+        forward.path.exposed().as_bytes(),
+        host,
+        fields.chain(told),
+    );
     composed.map_err(|rule| Failure::client(Phase::Route, Cause::Rule(rule)))?;
     Ok(inner)
 }
