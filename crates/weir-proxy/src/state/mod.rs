@@ -40,3 +40,4 @@ pub(crate) mod ramp;
 pub(crate) mod last_change;
 pub mod plan_inputs;
 pub mod due_upstreams;
+pub mod framing_violations;
