@@ -39,6 +39,7 @@ mod value;
 
 // Diagnostics, and their places.
 mod diagnostic;
+mod masked_text;
 mod source_map;
 
 pub use advice::{ConfigAdvice, advice, upload_advice};
@@ -78,6 +79,7 @@ pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
 pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
 pub use load::CheckedConfig;
+pub use masked_text::MaskedText;
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{

@@ -58,7 +58,7 @@ use std::time::Duration;
 use crate::config::{Config, ConnectionsMax, Interner, ServerProtocol, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{ConfigSection, Spanned, SpannedTable};
-use crate::print::dump;
+use crate::print::{Variables, dump};
 use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
@@ -67,6 +67,7 @@ pub(crate) fn check(
     text: &SpannedTable<Document>,
     files: &Files<'_>,
     needs_listener: bool,
+    variables: &Variables,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Config {
     let document = &text.value;
@@ -113,7 +114,7 @@ pub(crate) fn check(
     let route_sources = routes_from::check(document, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);
     let credentials = admin::check(&document.admin, files, diagnostics);
-    let dump = dump(document);
+    let dump = dump(document, variables);
     let Document { process, log, dns, admin, recorder, metrics, .. } = document;
     Config {
         process: process.value.clone(),

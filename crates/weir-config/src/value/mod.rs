@@ -46,7 +46,7 @@ pub(crate) use header::{FRAMING, is_token};
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};
-pub(crate) use template::{is_telling, template_values, without_telling_values};
+pub(crate) use template::template_values;
 
 /// Longest name of a listener, upstream, server, route or limit.
 const NAME_LEN_MAX: usize = 64;

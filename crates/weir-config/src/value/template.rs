@@ -12,6 +12,7 @@ use weir_observe::Phase;
 use super::ValueError;
 use super::header::{HeaderValue, is_token};
 use crate::diagnostic::did_you_mean;
+use crate::masked_text::is_telling;
 
 /// Declares the values without parameters.
 macro_rules! values {
@@ -224,26 +225,6 @@ impl TemplateValue {
             }
         }
     }
-}
-
-/// Parts of names whose values are secrets, in lower case.
-const TELLING: [&str; 9] =
-    ["auth", "cookie", "token", "key", "secret", "pass", "credential", "session", "signature"];
-
-/// Whether a name, of a header or a parameter, says that its value is a secret.
-pub(crate) fn is_telling(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    TELLING.iter().any(|part| name.contains(part))
-}
-
-/// A path with its query, without the values of parameters whose names say that they are secrets.
-pub(crate) fn without_telling_values(target: &str) -> String {
-    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
-    let shown = query.split('&').map(|parameter| match parameter.split_once('=') {
-        Some((name, _)) if is_telling(name) => format!("{name}=left-out"),
-        _ => parameter.to_owned(),
-    });
-    format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
 }
 
 /// A header name in lower case.

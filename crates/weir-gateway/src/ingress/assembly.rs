@@ -327,7 +327,7 @@ impl<'a> Build<'a> {
             let backend = auth_backend(self.table, ingress)?;
             let forward = ForwardAuth {
                 upstream: (self.index)(backend),
-                path: (&plan.path).into(),
+                path: (*plan.path).into(),
                 forward_host: plan.forward_host.clone(),
                 request_headers: None,
                 response_headers: ingress.draft.access.forward_headers.clone(),
