@@ -379,7 +379,7 @@ impl ClientStream for Http1Stream<'_> {
         response: &FinalHead<'_>,
         fields: impl FnOnce(&mut FieldLines),
     ) {
-        let state = &mut *self.state;
+        let (state, connection) = (&mut *self.state, &*self.connection);
         let mut out = FieldLines(std::mem::take(&mut state.reply.staged));
         write::status_line(&mut out.0, Version::Http11, response.status.code, response.status.reason);
         match response.content {
@@ -396,7 +396,10 @@ impl ClientStream for Http1Stream<'_> {
             Content::Body(body, length) => {
                 let http11 = exchange.request.version() == Version::Http11;
                 let is_delimited = http11 || matches!(body, BodyLength::None | BodyLength::Known(_));
-                state.keep_alive &= is_delimited && !response.is_early && !client.is_ending();
+                state.keep_alive = state.keep_alive
+                    && is_delimited
+                    && !response.is_early
+                    && !client.ends_with_response(|| connection.has_input());
                 state.reply.closes = !state.keep_alive;
                 state.reply.framing = match body {
                     BodyLength::Unknown if http11 => Framing::Chunked,
