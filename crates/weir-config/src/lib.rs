@@ -41,6 +41,9 @@ mod value;
 mod diagnostic;
 mod source_map;
 
+// Files, up to a size.
+mod text_file;
+
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
     Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Identity,
