@@ -177,6 +177,7 @@ causes! {
     Killed "killed" "The operator ended the connection.",
     Panicked "panicked" "A defect of Weir; the connection ended, the process lives.",
     WorkerCrashed "worker-crashed" "A defect of Weir; the worker lost its connections and was started anew.",
+    FramingViolation "framing-violation" "Weir was about to send a body other than its head had said.",
     Io "io-error" "Another error of the operating system.",
 }
 

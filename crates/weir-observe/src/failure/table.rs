@@ -584,6 +584,9 @@ rows! {
     "internal-timeout": TimedOut, Weir, [Accept Tls Request Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "An internal time limit of Weir was exceeded.",
         "Check the CPU time of the workers for overload; if there is none, report a bug.";
+    "framing-violation": FramingViolation, Weir, [Send Relay], answer 500, INTERNAL,
+        "A body was about to leave that is not what the head of its message had said: more bytes, or an early end. This is a defect of Weir; nothing of it left, and the connection or the stream was closed.",
+        "Report it, with the lines of the log that say `message framing violated` and the protocols of client and server; `weir_framing_violations_total` counts them.";
     "internal-error": Io, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 500, INTERNAL,
         "Weir met an unexpected error of the operating system.",
         "See the system error in the log of Weir at the same time.";

@@ -5,7 +5,7 @@
 
 use weir_config::{ForwardHost, HeaderChanges, Listener};
 use weir_http::{
-    BodyLength, EncodedSlashRule, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields,
+    EncodedSlashRule, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing,
     Method, RequestHead, TargetForm, Version, write_normal_path,
 };
 
@@ -203,8 +203,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
         drop = drop.with(FieldSet::REQUEST_ORIGIN);
     }
     // A client that announces an empty body and sends `Expect` may wait for 100; it is up to the server to send it.
-    let announces_body =
-        request.body() != BodyLength::None || request.fields().contains(FieldName::ContentLength);
+    let announces_body = request.body() != Framing::None;
     if request.expectation() != Expectation::Continue || !announces_body || exchange.body_was_asked_for {
         drop = drop.with(FieldSet::of(&[FieldName::Expect]));
     }

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use weir_http::BodyLength;
+use weir_http::Framing;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::client::Client;
@@ -139,15 +139,14 @@ pub(super) fn account<T: ServerStream>(
 }
 
 /// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.
-fn announced_length(exchange: &Exchange, length: BodyLength) -> Option<u64> {
-    match length {
-        BodyLength::Known(len) => Some(len),
-        BodyLength::None if exchange.body_coding.replaces_length() => None,
-        BodyLength::None => {
+fn announced_length(exchange: &Exchange, framing: Framing) -> Option<u64> {
+    match framing {
+        Framing::Length(1..) | Framing::Delimited | Framing::UntilClose => framing.length(),
+        Framing::None | Framing::Length(0) if exchange.body_coding.replaces_length() => None,
+        Framing::None | Framing::Length(0) => {
             let status = exchange.response.status();
             exchange.response.content_length().filter(|_| status != 204)
         }
-        BodyLength::Unknown => None,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::task::Context;
 
-use weir_http::{BodyLength, FieldWriter, ResponseHead, Version};
+use weir_http::{FieldWriter, Framing, ResponseHead, Version};
 use weir_observe::{Cause, status_text};
 
 use super::client::Client;
@@ -135,7 +135,7 @@ pub(crate) struct FinalHead<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A body, or none; with the `Content-Length` that the head had or would have had.
-    Body(BodyLength, Option<u64>),
+    Body(Framing, Option<u64>),
     /// Raw bytes: the protocol of an upgrade, or the tunnel of CONNECT.
     Tunnel,
 }

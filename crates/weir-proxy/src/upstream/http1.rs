@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use weir_http::http1::{
-    FieldLines, HeadProgress, ResponseFraming, ResponseParser, keep_alive_timeout, keeps_alive, write,
-};
+use weir_http::http1::{FieldLines, HeadProgress, ResponseParser, keep_alive_timeout, keeps_alive, write};
 use weir_http::{
-    BodyLength, ChunkedLimits, FieldName, FieldWriter as _, HeadLimits, Method, ResponseHead, Version,
+    ChunkedLimits, FieldName, FieldWriter as _, Framing, HeadLimits, Method, ResponseHead, Version,
 };
 use weir_observe::{Cause, Failure};
 
@@ -31,7 +29,7 @@ use crate::net::permit_queue;
 use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
-use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
+use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
 use crate::state::pool::ServerConnection;
 use crate::state::worker::Worker;
 
@@ -242,11 +240,14 @@ impl ServerStream for Http1ServerStream {
         write::request_line(&mut out.0, head.method, head.target, Version::Http11);
         out.field(b"Host", head.host);
         fields.write(&mut out);
+        let mut coding = TransferCoding::None;
         match head.body {
-            BodyLength::Known(len) => out.decimal_field(b"Content-Length", len),
-            BodyLength::Unknown => out.lines(b"Transfer-Encoding: chunked\r\n"),
-            BodyLength::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
-            BodyLength::None => {}
+            Framing::Length(len) => out.decimal_field(b"Content-Length", len),
+            Framing::Delimited | Framing::UntilClose => {
+                coding = TransferCoding::Chunked;
+                out.lines(b"Transfer-Encoding: chunked\r\n");
+            }
+            Framing::None => {}
         }
         match head.upgrade {
             Some(protocol) => self.state.websocket_key = write_upgrade(&mut out, protocol, head.needs_key),
@@ -254,10 +255,7 @@ impl ServerStream for Http1ServerStream {
         }
         out.lines(b"\r\n");
         request.staged = out.0;
-        request.framing = match head.body {
-            BodyLength::Unknown => Framing::Chunked,
-            BodyLength::None | BodyLength::Known(_) => Framing::Plain,
-        };
+        request.begin(head.body, coding);
     }
 
     #[inline]
@@ -334,19 +332,19 @@ impl ServerStream for Http1ServerStream {
     }
 
     #[inline(always)]
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
-        let framing = self.state.parser.framing(response, method);
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> Framing {
+        let framing = response.body(method);
         match framing {
-            ResponseFraming::None => self.state.body.begin_nothing(),
-            ResponseFraming::Length(len) => self.state.body.begin_length(len),
-            ResponseFraming::Chunked => self.state.body.begin_chunked(limits, None),
-            ResponseFraming::UntilClose => self.state.body.begin_until_close(),
+            Framing::None => self.state.body.begin_nothing(),
+            Framing::Length(len) => self.state.body.begin_length(len),
+            Framing::Delimited => self.state.body.begin_chunked(limits, None),
+            Framing::UntilClose => self.state.body.begin_until_close(),
         }
         self.state.keeps_alive =
-            keeps_alive(response.version(), response.connection()) && framing != ResponseFraming::UntilClose;
+            keeps_alive(response.version(), response.connection()) && framing != Framing::UntilClose;
         let seconds = keep_alive_timeout(response.fields(), self.head());
         self.state.announced = seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        response.body(method)
+        framing
     }
 
     fn is_body_here(&self) -> bool {
@@ -451,8 +449,7 @@ mod tests {
             method: b"GET",
             target: b"/chat",
             host: b"a.test",
-            body: BodyLength::None,
-            announces_length: false,
+            body: Framing::None,
             upgrade: Some(protocol),
             needs_key,
             key: None,

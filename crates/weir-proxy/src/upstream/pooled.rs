@@ -4,7 +4,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use weir_http::{BodyLength, ChunkedLimits, HeadLimits, Method, ResponseHead};
+use weir_http::{ChunkedLimits, Framing, HeadLimits, Method, ResponseHead};
 use weir_observe::{Cause, Failure};
 
 use super::fastcgi::{FastcgiServerStream, FastcgiServers};
@@ -264,7 +264,7 @@ impl ServerStream for PooledStream {
     }
 
     #[inline(always)]
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> Framing {
         of_stream_mut!(self, stream => stream.begin_body(response, method, limits))
     }
 

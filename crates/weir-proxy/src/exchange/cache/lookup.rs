@@ -10,7 +10,7 @@ use weir_cache::disk::DiskHit;
 use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
 use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
 use weir_config::RouteCache;
-use weir_http::{BodyLength, Method};
+use weir_http::Method;
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
 use super::files::{self, Loaded};
@@ -153,7 +153,7 @@ fn bypass(
     let is_for_server = head.contains("if-match") || head.contains("if-unmodified-since");
     let mut text = Vec::new();
     let is_bypassed = is_for_server
-        || exchange.request.body() != BodyLength::None
+        || !exchange.request.body().is_empty()
         || config.bypass.iter().any(|template| {
             text.clear();
             values.write(template, &mut text);
