@@ -42,6 +42,9 @@ mod diagnostic;
 mod masked_text;
 mod source_map;
 
+// Files, up to a size.
+mod text_file;
+
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
     Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Identity,

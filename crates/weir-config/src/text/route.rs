@@ -20,6 +20,7 @@ use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffer
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{
     HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
+    ascii_help,
 };
 
 section! {
@@ -304,7 +305,8 @@ fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
                 return Ok(ForwardHost::Literal(text.into()));
             }
             Err(ValueError::new(format!("`{text}` is not a host"))
-                .help("write `keep`, `server`, or a host with or without port"))
+                .help("write `keep`, `server`, or a host with or without port")
+                .help_if(ascii_help(text)))
         }
     }
 }

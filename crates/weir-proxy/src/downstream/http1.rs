@@ -384,7 +384,7 @@ impl ClientStream for Http1Stream<'_> {
         response: &FinalHead<'_>,
         fields: impl FnOnce(&mut FieldLines),
     ) {
-        let state = &mut *self.state;
+        let (state, connection) = (&mut *self.state, &*self.connection);
         let mut out = FieldLines(std::mem::take(&mut state.reply.staged));
         write::status_line(&mut out.0, Version::Http11, response.status.code, response.status.reason);
         match response.content {
@@ -402,7 +402,10 @@ impl ClientStream for Http1Stream<'_> {
             Content::Body(framing, announced) => {
                 let http11 = exchange.request.version() == Version::Http11;
                 let length = framing.length();
-                state.keep_alive &= (http11 || length.is_some()) && !response.is_early && !client.is_ending();
+                state.keep_alive = state.keep_alive
+                    && (http11 || length.is_some())
+                    && !response.is_early
+                    && !client.ends_with_response(|| connection.has_input());
                 state.reply.closes = !state.keep_alive;
                 let is_chunked = http11 && length.is_none();
                 let coding = if is_chunked { TransferCoding::Chunked } else { TransferCoding::None };

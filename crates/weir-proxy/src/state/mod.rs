@@ -7,6 +7,7 @@ pub(crate) mod slow_heads;
 pub(crate) mod exchange_budget;
 pub(crate) mod inbox_budget;
 pub mod shared;
+pub mod places;
 pub mod node_hand_over;
 pub mod connection_list;
 pub mod memory_guard;

@@ -144,7 +144,7 @@ impl Servers for Http1Servers {
     ) -> Option<Http1ServerStream> {
         let plan = to.plan();
         let own = pinned.take(to.local(), now, careful);
-        let own = own.filter(|own| !plan.has_moved(to.server, own.opened_at));
+        let own = own.filter(|own| !plan.is_outdated(to.server, own.opened_at));
         let kept = match own {
             None if plan.config.proxy_protocol.is_none() => {
                 to.config.take_pooled(to.upstream, to.server, now, careful)
