@@ -70,7 +70,7 @@ impl DiscoveredServers {
         &self,
         of_file: &Config,
         in_use: &Config,
-        said_at: impl Fn(&str) -> SystemTime,
+        said_at: impl Fn(&str) -> WallTime,
     ) -> BTreeMap<Box<str>, StoredUpstream> {
         let in_use: HashMap<&str, &Upstream> = in_use.upstreams.iter().map(|it| (&*it.name, &**it)).collect();
         let handed = |upstream: &Arc<Upstream>| {
@@ -81,7 +81,7 @@ impl DiscoveredServers {
                 (None, Some(in_use)) => {
                     let others = in_use.servers.iter().filter(|server| !upstream.servers.contains(server));
                     let others: Vec<DiscoveredServer> = others.map(described).collect();
-                    StoredUpstream::new("", &others, UNIX_EPOCH)
+                    StoredUpstream::new("", &others, WallTime::EPOCH)
                 }
                 (None, None) => return None,
             };

@@ -197,7 +197,8 @@ fn inner_exchange(
     let told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
     inner.granted = Some(Box::new(Granted { fields: told, ..Granted::default() }));
     let host = request.authority().of(text);
-    let composed = inner.request.compose_get(&mut inner.request_text, forward.path.exposed().as_bytes(), host, fields);
+    let composed =
+        inner.request.compose_get(&mut inner.request_text, forward.path.exposed().as_bytes(), host, fields);
     composed.map_err(|rule| Failure::client(Phase::Route, Cause::Rule(rule)))?;
     Ok(inner)
 }
