@@ -104,6 +104,13 @@ impl PidFile {
         }
     }
 
+    /// Removes it, or empties it where the user of the process may not remove it.
+    fn remove(&self) {
+        if self.is_in_place() && fs::remove_file(&self.path).is_err() {
+            let _no_longer_ours = self.prepared.file().set_len(0);
+        }
+    }
+
     fn is_in_place(&self) -> bool {
         let identity = |file: fs::Metadata| (file.dev(), file.ino());
         let (Ok(own), Ok(there)) = (self.prepared.file().metadata(), fs::metadata(&self.path)) else {
@@ -124,11 +131,7 @@ impl PreparedFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         match (self.state.load(Ordering::Relaxed), &self.prepared) {
-            (IN_PLACE, _) if self.is_in_place() => {
-                if fs::remove_file(&self.path).is_err() {
-                    let _no_longer_ours = self.prepared.file().set_len(0);
-                }
-            }
+            (IN_PLACE, _) => self.remove(),
             (PREPARED, PreparedFile::Beside(beside, _)) => {
                 let _gone = fs::remove_file(beside);
             }

@@ -9,7 +9,7 @@ use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
 use crate::believed_store::FragmentSet;
 use crate::clock;
-use crate::known_servers::KnownServers;
+use crate::remembered_servers::RememberedServers;
 use crate::report::SourceMessage;
 use crate::route_sources::FollowedRoutes;
 use crate::server_set::ServerSet;
@@ -57,7 +57,11 @@ pub struct DiscoveryOutput {
 
 /// Follows every config, and sends the servers of each upstream whenever they or what is said of them change; what is `known` is in use until
 /// sources answer. Ends when `configs` or the receiver of servers does; then all sources end, too.
-pub async fn run(configs: UnboundedReceiver<DiscoveryConfig>, known: KnownServers, output: DiscoveryOutput) {
+pub async fn run(
+    configs: UnboundedReceiver<DiscoveryConfig>,
+    known: RememberedServers,
+    output: DiscoveryOutput,
+) {
     let (reports, reported) = unbounded_channel();
     let discovery = Mutex::new(Discovery {
         configs,

@@ -12,7 +12,7 @@ use weir_config::{DiscoverySettings, Dns, ServerSource};
 use weir_tasks::RestartPauses;
 
 use crate::dns::{DnsQuestion, SharedResolvers};
-use crate::known_servers::KnownServers;
+use crate::remembered_servers::RememberedServers;
 use crate::report::{Reporter, SourceMessage};
 use crate::server_set::ServerSet;
 use crate::source_state::{SourceState, UnansweredSince};
@@ -59,7 +59,7 @@ pub(crate) struct FollowedSources {
 }
 
 impl FollowedSources {
-    pub(crate) fn new(reports: UnboundedSender<SourceMessage>, known: KnownServers) -> Self {
+    pub(crate) fn new(reports: UnboundedSender<SourceMessage>, known: RememberedServers) -> Self {
         Self {
             reports,
             sources: HashMap::new(),
@@ -86,7 +86,7 @@ impl FollowedSources {
     ) {
         if self.state_file != settings.state_file {
             self.state_file.clone_from(&settings.state_file);
-            self.remembered = KnownServers::stored(settings).upstreams;
+            self.remembered = RememberedServers::stored(settings).upstreams;
         }
         // Sources with other settings begin anew, with what is known of them.
         if self.settings != *settings || self.dns != *dns {

@@ -107,7 +107,7 @@ impl Proxy {
                         source,
                         servers,
                         problem,
-                        "the source of servers has not answered: requests get servers that were known before"
+                        "the source of servers has not answered: requests get the servers that are known"
                     );
                 }
             }

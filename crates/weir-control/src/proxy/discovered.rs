@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use weir_config::{Config, Server, ServerDescription, ServerSource, Upstream};
 use weir_discovery::{
-    DiscoveredServer, KnownServers, ServerReadiness, ServerSet, ServerSetOrigin, StoredUpstream,
+    DiscoveredServer, RememberedServers, ServerReadiness, ServerSet, ServerSetOrigin, StoredUpstream,
 };
 use weir_http::WallTime;
 use weir_proxy::state::snapshot::SourceStatement;
@@ -37,7 +37,7 @@ impl DiscoveredServers {
     }
 
     /// The first config, with the servers that are known before any source is asked.
-    pub(super) fn begin_with(&mut self, known: &KnownServers, config: &Config) -> Config {
+    pub(super) fn begin_with(&mut self, known: &RememberedServers, config: &Config) -> Config {
         let mut complete = config.clone();
         for upstream in &mut complete.upstreams {
             let Some(known) = known.of(upstream) else { continue };

@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use weir_config::{Config, Server};
-use weir_discovery::KnownServers;
+use weir_discovery::RememberedServers;
 use weir_observe::overview::RoutesFromOverview;
 
 use super::{NewNames, Proxy};
@@ -176,14 +176,14 @@ impl Proxy {
         match &self.discovered.thread {
             Some(discovery) => discovery.follow(&config),
             None if DiscoveryThread::is_needed(&config) => {
-                self.ask_sources(KnownServers::stored(&config.discovery));
+                self.ask_sources(RememberedServers::stored(&config.discovery));
             }
             None => {}
         }
     }
 
     /// Begins to ask the sources of servers that the config names; what is `known` is in use until they answer.
-    pub(super) fn ask_sources(&mut self, known: KnownServers) {
+    pub(super) fn ask_sources(&mut self, known: RememberedServers) {
         let config = self.file_config.load_full();
         let started = DiscoveryThread::start(&config, known, self.commands.clone());
         self.discovered.thread = started.unwrap_or_else(|error| {

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, watch};
 use weir_config::{Config, FailBack, ListenAddress};
-use weir_discovery::KnownServers;
+use weir_discovery::RememberedServers;
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
@@ -56,12 +56,14 @@ use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
 use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
 use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment, WorkerChange};
+use weir_proxy::worker::apply_config::{ConfigUpdate, WorkerChange};
 use weir_proxy::worker::{self, WorkerStart};
 
-/// The sockets that a worker begins with, and its channel for changes.
+/// Steps of the control thread after its end was ordered: an answer that is known by then is sent in a few.
+const LAST_STEPS: usize = 64;
+
+/// The channels of a worker.
 struct WorkerChannels {
-    sockets: Vec<SocketAssignment>,
     inbox: UnboundedReceiver<AcceptedConnection>,
     changes: UnboundedReceiver<WorkerChange>,
     queries: UnboundedReceiver<WorkerQuery>,
@@ -96,10 +98,8 @@ impl Proxy {
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
-        let known = KnownServers::stored(&config.discovery).handed_over(state.sources.clone());
-        let mut discovered = DiscoveredServers::default();
-        let complete = discovered.begin_with(&known, config);
-        let (of_file, config) = (config, &handover::changed(&complete, &state));
+        let (of_file, (config, discovered, known)) = (config, first_config(config, &state));
+        let config = &config;
         let inputs = plan_inputs(config)?;
         let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
@@ -141,9 +141,8 @@ impl Proxy {
             runtime: None,
             modes: None,
             // Until the start has succeeded, the sockets are the other process's.
-            left_to: is_handed
-                .then(|| vec![usize::MAX; config.listeners.iter().map(|it| it.addresses.len()).sum()]),
-            held_back: Some(Vec::new()),
+            left_to: is_handed.then(|| left_as_a_whole(config)),
+            held_back: Some(assignments),
             admin_accepts: watch::Sender::new(!is_handed),
             first_answers: Some(channel()),
             offered,
@@ -180,12 +179,9 @@ impl Proxy {
             proxy.hand_over.resume();
         }
         let control = proxy.open_control(config, (admin, runtime), &state)?;
-        let without_sockets = assignments.iter().map(|_| Vec::new()).collect::<Vec<_>>();
-        proxy.held_back = Some(assignments);
-        let channels = without_sockets.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
-        for (index, (((sockets, inbox), changes), queries)) in channels.enumerate() {
-            let channels = WorkerChannels { sockets, inbox, changes, queries };
-            proxy.start_worker(config, &snapshot, index, channels)?;
+        let channels = inboxes.into_iter().zip(next_changes).zip(next_queries);
+        for (index, ((inbox, changes), queries)) in channels.enumerate() {
+            proxy.start_worker(config, &snapshot, index, WorkerChannels { inbox, changes, queries })?;
         }
         proxy.start_control(control, &snapshot, next_task_configs)?;
         proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
@@ -200,7 +196,7 @@ impl Proxy {
         index: usize,
         channels: WorkerChannels,
     ) -> Result<(), StartError> {
-        let WorkerChannels { sockets, inbox: handed_over, changes, queries } = channels;
+        let WorkerChannels { inbox: handed_over, changes, queries } = channels;
         let stop = Arc::new(Notify::new());
         let start = WorkerStart {
             index,
@@ -209,7 +205,8 @@ impl Proxy {
             first: ConfigUpdate {
                 snapshot: Arc::clone(snapshot),
                 logs: self.logs_of(index),
-                sockets,
+                // It gets them when connections are accepted.
+                sockets: Vec::new(),
                 done: None,
             },
             changes,
@@ -295,7 +292,13 @@ impl Proxy {
         self.control_tasks = Some(runtime.handle().clone());
         self.control = Some(control.spawn(move || {
             let _registration = threads::register();
-            runtime.block_on(stop.notified());
+            runtime.block_on(async {
+                stop.notified().await;
+                // The answer to the command that has replaced this process may be on its way to its task.
+                for _ in 0..LAST_STEPS {
+                    tokio::task::yield_now().await;
+                }
+            });
         })?);
         self.follow_in_background(snapshot);
         Ok(())
@@ -368,6 +371,19 @@ impl Proxy {
             live_rates: LiveRates::default(),
         }
     }
+}
+
+/// Every socket of every address is another process's.
+fn left_as_a_whole(config: &Config) -> Vec<usize> {
+    vec![usize::MAX; config.listeners.iter().map(|it| it.addresses.len()).sum()]
+}
+
+/// The config of the file with all that is known of servers before a source is asked, and what is known.
+fn first_config(config: &Config, state: &HandedState) -> (Config, DiscoveredServers, RememberedServers) {
+    let known = RememberedServers::stored(&config.discovery).handed_over(state.sources.clone());
+    let mut discovered = DiscoveredServers::default();
+    let complete = discovered.begin_with(&known, config);
+    (handover::changed(&complete, state), discovered, known)
 }
 
 /// Whether the node leaves the shared address to the other one at first.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, Notify};
 use weir_config::Config;
-use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, KnownServers, ServerSet};
+use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, RememberedServers, ServerSet};
 
 use crate::commands::{CommandSender, CommandsUnderWay};
 use crate::threads;
@@ -40,7 +40,7 @@ impl DiscoveryThread {
     /// When the system refuses a thread or an event loop.
     pub(crate) fn start(
         config: &Config,
-        known: KnownServers,
+        known: RememberedServers,
         commands: CommandSender,
     ) -> io::Result<Option<Self>> {
         if !Self::is_needed(config) {

@@ -33,14 +33,14 @@ impl RunningRequests {
     }
 }
 
-/// Upstream and server.
-type ServerKey = (Box<str>, Box<str>);
+/// The upstream and the name of a server.
+type OccupiedServer = (Box<str>, Box<str>);
 
 /// The slots that requests of the process before take here. They are given back when this is dropped.
 #[derive(Debug)]
 pub struct OccupiedSlots {
     current: CurrentSnapshot,
-    taken: HashMap<ServerKey, (Arc<ServerState>, u32)>,
+    taken: HashMap<OccupiedServer, (Arc<ServerState>, u32)>,
 }
 
 impl OccupiedSlots {
@@ -50,7 +50,7 @@ impl OccupiedSlots {
 
     /// These requests run there now, and no others.
     pub fn follow(&mut self, running: &[RunningRequests]) {
-        let mut wanted: HashMap<ServerKey, u32> = HashMap::new();
+        let mut wanted: HashMap<OccupiedServer, u32> = HashMap::new();
         for RunningRequests { upstream, server, count } in running {
             *wanted.entry((upstream.clone(), server.clone())).or_default() += count;
         }

@@ -13,7 +13,7 @@ use crate::state_file::{self, StoredUpstream};
 
 /// What is known, by upstream.
 #[derive(Debug, Clone, Default)]
-pub struct KnownServers {
+pub struct RememberedServers {
     pub(crate) upstreams: BTreeMap<Box<str>, (StoredUpstream, UnansweredSince)>,
     /// The file that was read.
     pub(crate) state_file: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct KnownServers {
 
 /// The servers of an upstream before its source has answered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KnownUpstream {
+pub struct RememberedUpstream {
     /// The servers.
     pub servers: Vec<DiscoveredServer>,
     /// When they were named.
@@ -32,7 +32,7 @@ pub struct KnownUpstream {
     pub is_handed_over: bool,
 }
 
-impl KnownServers {
+impl RememberedServers {
     /// What the state file has, which an earlier process has left; nothing, with a warning, where it cannot be read.
     pub fn stored(settings: &DiscoverySettings) -> Self {
         let state_file = settings.state_file.clone();
@@ -51,13 +51,13 @@ impl KnownServers {
 
     /// The servers of an upstream with a source. Those that another source has left in a file are not its servers; those of a process that is
     /// replaced stay until the source answers, as over a reload.
-    pub fn of(&self, upstream: &Upstream) -> Option<KnownUpstream> {
+    pub fn of(&self, upstream: &Upstream) -> Option<RememberedUpstream> {
         let source = upstream.discovery.as_ref()?;
         let (known, unanswered) = self.upstreams.get(&upstream.name)?;
         let is_of_source = source.to_string() == *known.source;
         let is_handed_over = *unanswered == UnansweredSince::Upgrade;
         let (servers, said_at) = known.servers().filter(|_| is_of_source || is_handed_over)?;
-        Some(KnownUpstream { servers, said_at, is_of_source, is_handed_over })
+        Some(RememberedUpstream { servers, said_at, is_of_source, is_handed_over })
     }
 }
 
@@ -86,10 +86,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("servers.json");
         let settings = DiscoverySettings { state_file: Some(path.clone()), ..DiscoverySettings::default() };
-        assert_eq!(KnownServers::stored(&settings).of(&upstream("x")), None);
+        assert_eq!(RememberedServers::stored(&settings).of(&upstream("x")), None);
         let source = upstream("x").discovery.unwrap().to_string();
         state_file::write(&path, BTreeMap::from([("app".into(), stored(&source, "10.0.0.1:80"))])).unwrap();
-        let of_file = KnownServers::stored(&settings);
+        let of_file = RememberedServers::stored(&settings);
         let known = of_file.of(&upstream("x")).unwrap();
         assert_eq!(&*known.servers[0].shown_name(), "10.0.0.1:80");
         assert!(known.is_of_source && !known.is_handed_over);
