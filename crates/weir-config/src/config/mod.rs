@@ -52,7 +52,8 @@ pub use acme::{
     TsigAlgorithm, TsigKey,
 };
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
-pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
+pub use cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
+pub(crate) use cache::{own_partitions, partitions};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use cors::split_origin;

@@ -340,7 +340,12 @@ impl ResponseTaker for PageTaker {
             Some((name.as_bytes(), field.value.of(text).to_vec()))
         };
         self.page.fields = KEPT.iter().copied().filter_map(value).collect();
-        let request = StoredRequest { method: Method::Get, head: self.request.view(), sent: self.sent };
+        let request = StoredRequest {
+            method: Method::Get,
+            head: self.request.view(),
+            sent: self.sent,
+            is_proven: false,
+        };
         let head = HeadView { fields: response.fields(), text };
         let planned = plan_storing(&request, response.status(), head, &self.rules, cache_now());
         self.plan = planned.ok().filter(|_| response.status() == 200).map(|plan| {
