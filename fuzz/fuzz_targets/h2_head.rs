@@ -7,7 +7,7 @@ use weir_fuzz::assert_same_fields;
 use weir_http::h2::{HeadWriter, HpackDecoder, HpackEncoder, RequestPseudoFields, read_request};
 use weir_http::http1::{HeadProgress, ParsedRequest, write};
 use weir_http::{
-    BodyLength, FieldName, FieldRun, FieldWriter, Fields, HeadLimits, RequestHead, TargetForm, Version,
+    FieldName, FieldRun, FieldWriter, Fields, Framing, HeadLimits, RequestHead, TargetForm, Version,
 };
 
 /// The fields that HTTP/1 has for what HTTP/2 says without them: an upgrade, and that a body of unknown length is chunked.
@@ -15,7 +15,7 @@ fn added_fields<'a>(head: &RequestHead, text: &'a [u8]) -> Vec<(&'static [u8], &
     if let Some(protocol) = head.protocol() {
         return vec![(b"connection", b"upgrade"), (b"upgrade", protocol.of(text))];
     }
-    let is_chunked = head.body() == BodyLength::Unknown;
+    let is_chunked = head.body() == Framing::Delimited;
     Vec::from_iter(is_chunked.then_some((&b"transfer-encoding"[..], &b"chunked"[..])))
 }
 

@@ -64,12 +64,12 @@ pub use config::{
     PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol,
     ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys,
     RemotePage, RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog,
-    RouteAction, RouteCache, RouteSettings, RouteSource, RouteStore, RouteTimeouts, SandboxMode, Sentinel,
-    Server, ServerDescription, ServerLeniency, ServerProtocol, ServerSource, SourceSecret, SourceTls,
-    SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls, SymlinkRule,
-    TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies,
-    TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
-    UpstreamTimeouts, UpstreamTls, WorkerCount, XdsControlPlane, XdsNode,
+    RouteAction, RouteCache, RouteSettings, RouteSource, RouteStore, RouteTimeouts, RuleOrder, SandboxMode,
+    Sentinel, Server, ServerDescription, ServerLeniency, ServerProtocol, ServerSource, SourceSecret,
+    SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls,
+    SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
+    TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
@@ -82,7 +82,6 @@ pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
-    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template,
-    TemplatePart, TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
-    print_duration,
+    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, Stage, StatusRange,
+    Template, TemplatePart, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
 };

@@ -25,6 +25,7 @@ pub(crate) fn figures() -> ProcessStats {
     figures.landlock_abi = privileges::landlock_abi();
     figures.filters_system_calls = privileges::filters_system_calls();
     figures.denied_system_calls = privileges::denied_calls();
+    figures.framing_violations = weir_proxy::state::framing_violations::count();
     figures.panics = panics::count();
     figures.task_restarts = weir_tasks::restarts();
     figures.open_fds = open_files();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use weir_config::{SourceTls, SourceUrl};
-use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
-use weir_http::{ChunkedLimits, HeadLimits, Method};
+use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse};
+use weir_http::{ChunkedLimits, Framing, HeadLimits, Method};
 
 use crate::source_connection::{self, CONNECT_TIME, SourceConnector, SourceStream};
 
@@ -46,7 +46,7 @@ pub(crate) struct Query<'a> {
 pub(crate) struct SourceResponseHead {
     pub(crate) status: u16,
     fields: Vec<(String, String)>,
-    framing: ResponseFraming,
+    framing: Framing,
 }
 
 impl SourceResponseHead {
@@ -176,8 +176,8 @@ pub(crate) struct ResponseBody<'a> {
 
 impl<'a> ResponseBody<'a> {
     fn new(client: &'a mut HttpClient, head: SourceResponseHead, connection: SourceConnection) -> Self {
-        let left = if let ResponseFraming::Length(len) = head.framing { len } else { 0 };
-        let is_done = head.framing == ResponseFraming::None || head.framing == ResponseFraming::Length(0);
+        let left = if let Framing::Length(len) = head.framing { len } else { 0 };
+        let is_done = head.framing.is_empty();
         let chunks = ChunkedDecoder::new(ChunkedLimits::default());
         Self { client, head, connection, chunks, left, is_done }
     }
@@ -198,7 +198,7 @@ impl<'a> ResponseBody<'a> {
             let broken = |error| RequestProblem::Broken(self.client.url.to_string(), error);
             if self.connection.io.read_buf(&mut self.connection.received).await.map_err(broken)? == 0 {
                 self.is_done = true;
-                if self.head.framing != ResponseFraming::UntilClose {
+                if self.head.framing != Framing::UntilClose {
                     return Err(broken(std::io::ErrorKind::UnexpectedEof.into()));
                 }
             }
@@ -208,7 +208,7 @@ impl<'a> ResponseBody<'a> {
     fn decode(&mut self, out: &mut Vec<u8>) -> Result<(), RequestProblem> {
         let received = &mut self.connection.received;
         match self.head.framing {
-            ResponseFraming::Chunked => {
+            Framing::Delimited => {
                 let malformed =
                     |rule| RequestProblem::Malformed(self.client.url.to_string(), format!("{rule:?}"));
                 while !received.is_empty() && !self.is_done {
@@ -221,7 +221,7 @@ impl<'a> ResponseBody<'a> {
                     }
                 }
             }
-            ResponseFraming::Length(_) => {
+            Framing::Length(_) => {
                 let len = received.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 out.extend(received.drain(..len));
                 self.left -= len as u64;
@@ -253,7 +253,7 @@ impl<'a> ResponseBody<'a> {
             Err(_) => return Err(RequestProblem::TimedOut(self.client.url.to_string(), wait.as_secs())),
         }
         let closes = self.head.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-        if !closes && self.head.framing != ResponseFraming::UntilClose {
+        if !closes && self.head.framing != Framing::UntilClose {
             self.client.connection = Some(self.connection);
         }
         Ok((self.head, body))

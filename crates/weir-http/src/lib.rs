@@ -19,8 +19,7 @@ mod bytes;
 
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloProgress};
 pub use message::auth::authenticates_connection;
-pub use message::authority::Authority;
-pub use message::body::BodyLength;
+pub use message::authority::{Authority, normalize_authority};
 pub use message::coding::{AcceptedCodings, ContentCoding, depends_on_coding};
 pub use message::conditional::{ConditionOutcome, Validators, parse_date};
 pub use message::connection::ConnectionOptions;
@@ -32,6 +31,7 @@ pub use message::forwarded::{
     ForwardedElement, ForwardedElements, ForwardedNode, ForwardedValue, client_address, forwarded,
     write_forwarded, x_forwarded_for,
 };
+pub use message::framing::Framing;
 pub use message::limits::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 pub use message::media_type::media_type;
 pub use message::method::Method;

@@ -102,6 +102,8 @@ pub struct ProcessStats {
     pub filters_system_calls: bool,
     /// System calls that the filter has denied.
     pub denied_system_calls: u64,
+    /// Bodies that were about to leave other than their heads had said.
+    pub framing_violations: u64,
     /// Panics of all threads.
     pub panics: u64,
     /// Tasks of the control plane begun anew after a panic.

@@ -54,7 +54,7 @@ pub(super) fn check(
     }
     // A server of FastCGI has to be told the length of the body.
     let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
-    let place = TemplatePlace::in_route(value);
+    let place = TemplatePlace::in_route(text);
     let mut rewrite = rewrite(text, diagnostics);
     if let RouteAction::Redirect(redirect) = &mut action {
         redirect.rewrite = rewrite.take();

@@ -26,7 +26,7 @@ section! {
         precompressed: Vec<FileEncoding> = [], like "nginx `gzip_static`, Caddy `precompressed`";
         /// Which symbolic links are followed.
         symlinks: SymlinkRule = "inside", like "nginx `disable_symlinks`, Apache httpd `FollowSymLinks`";
-        /// Whether files and folders are served whose names begin with a dot. `/.well-known` is in any case.
+        /// Whether files and folders are served whose names begin with a dot, be it behind a symbolic link. `/.well-known` is in any case.
         hidden: bool = false;
         /// Media types by extension, beside the usual ones: `{ "conf" = "text/plain" }`.
         types: Map<HeaderValue> = {}, like "nginx `types`, Apache httpd `AddType`";

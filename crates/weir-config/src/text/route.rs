@@ -41,9 +41,10 @@ section! {
         path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
         /// One of these methods.
         method: OneOrMany<MethodMatch> = optional, like "HAProxy `method`";
-        /// All of these headers: a table of names and rules.
+        /// All of these headers: a table of names and rules. Of a header in several lines, one that matches is enough.
         header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
-        /// All of these query parameters, compared as sent: a table of names and rules.
+        /// All of these query parameters: a table of names and rules. Names and values are compared once percent-encoding and `+` are
+        /// decoded; of several with one name, one that matches is enough.
         query: Map<ValueRule> = {}, like "HAProxy `url_param`";
         /// One of these server names, as sent by a TLS client (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, whether TLS passes
         /// through to the server or ends at the listener (`tls`).

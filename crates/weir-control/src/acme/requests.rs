@@ -16,8 +16,8 @@ use rustls::pki_types::ServerName;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use weir_config::Authorities;
-use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
-use weir_http::{ChunkedLimits, HeadLimits, Method};
+use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse};
+use weir_http::{ChunkedLimits, Framing, HeadLimits, Method};
 use weir_proxy::net::buffer::BufferStock;
 use weir_proxy::net::clock;
 use weir_proxy::net::connection::Connection;
@@ -236,15 +236,15 @@ async fn receive(connection: &mut Connection, stock: &Rc<BufferStock>, is_head: 
 async fn receive_body(
     connection: &mut Connection,
     stock: &Rc<BufferStock>,
-    framing: ResponseFraming,
+    framing: Framing,
     mut part: Vec<u8>,
 ) -> Result<Vec<u8>, RequestError> {
     let broken = |what: &str| RequestError::Broken(what.to_owned());
     let mut body = Vec::new();
     let mut chunks = ChunkedDecoder::new(ChunkedLimits::default());
     loop {
-        let mut is_whole = framing == ResponseFraming::None;
-        if framing == ResponseFraming::Chunked {
+        let mut is_whole = framing.is_empty();
+        if framing == Framing::Delimited {
             let decoded =
                 chunks.decode(&mut part).map_err(|rule| RequestError::Broken(format!("{rule:?}")))?;
             body.extend_from_slice(&part[decoded.data]);
@@ -253,7 +253,7 @@ async fn receive_body(
         } else {
             body.append(&mut part);
         }
-        if let ResponseFraming::Length(len) = framing {
+        if let Framing::Length(len) = framing {
             is_whole = body.len() as u64 >= len;
         }
         if body.len() > BODY_BYTES_MAX {
@@ -264,7 +264,7 @@ async fn receive_body(
         }
         if read(connection, stock, &mut part).await? == 0 {
             return match framing {
-                ResponseFraming::UntilClose => Ok(body),
+                Framing::UntilClose => Ok(body),
                 _ => Err(broken("it ends within its body")),
             };
         }

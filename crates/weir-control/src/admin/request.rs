@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use weir_http::http1::{HeadProgress, ParsedRequest};
-use weir_http::{BodyLength, HeadLimits, Method, Rule, Version};
+use weir_http::{Framing, HeadLimits, Method, Rule, Version};
 use weir_observe::{AdminRefusal, Cause, Failure, Phase};
 
 use super::response::RefusedRequest;
@@ -89,13 +89,13 @@ async fn read_whole(
         }
     };
     let length = match head.body() {
-        BodyLength::None => 0,
-        BodyLength::Known(length) if length <= BODY_BYTES_MAX as u64 => length as usize,
-        BodyLength::Known(_) => {
+        Framing::None => 0,
+        Framing::Length(length) if length <= BODY_BYTES_MAX as u64 => length as usize,
+        Framing::Length(_) => {
             let what = format!("A body has at most {BODY_BYTES_MAX} bytes here.\n");
             return Ok(ReceivedRequest::Refused(RefusedRequest::new(AdminRefusal::TooLarge, 413, &what)));
         }
-        BodyLength::Unknown => {
+        Framing::Delimited | Framing::UntilClose => {
             let what = "A body needs its Content-Length here.\n";
             return Ok(ReceivedRequest::Refused(RefusedRequest::new(AdminRefusal::Malformed, 411, what)));
         }

@@ -4,6 +4,7 @@
 //! are dropped: records carry the body. A script that writes a whole HTTP response (NPH) breaks a rule.
 
 use crate::http1::{HeadProgress, ResponseParser};
+use crate::message::framing::Framing;
 use crate::message::limits::HeadLimits;
 use crate::message::response::ResponseHead;
 use crate::message::rule::Rule;
@@ -71,7 +72,11 @@ impl CgiHeadParser {
         self.written.truncate(end);
         self.compose()?;
         match self.parser.parse(head, &self.text, &HeadLimits { head_bytes_max: usize::MAX, ..*limits })? {
-            HeadProgress::Complete { .. } => Ok(CgiProgress::Complete { taken: end - before }),
+            HeadProgress::Complete { .. } => {
+                // Records tell the end, not the connection.
+                head.without_length = Framing::Delimited;
+                Ok(CgiProgress::Complete { taken: end - before })
+            }
             // It ends with an empty line.
             HeadProgress::Incomplete => Err(Rule::MissingColon),
         }

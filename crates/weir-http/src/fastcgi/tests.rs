@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{BodyLength, FieldWriter, HeadLimits, Method, ResponseHead, Rule};
+use crate::{FieldWriter, Framing, HeadLimits, Method, ResponseHead, Rule};
 
 /// A record of a server.
 fn record(kind: u8, id: u16, content: &[u8], padding: u8) -> Vec<u8> {
@@ -249,7 +249,7 @@ fn heads_of_scripts() {
         for piece in [1, 2, 3, 1000] {
             let (head, text, left) = head(written.as_bytes(), piece).expect(written);
             assert_eq!((head.status(), left), (status, body), "{written:?} by {piece}");
-            assert_eq!(head.body(Method::Get), BodyLength::Unknown);
+            assert_eq!(head.body(Method::Get), Framing::Delimited);
             let line = format!("HTTP/1.1 {status} ");
             assert!(text.starts_with(line.as_bytes()) && text.ends_with(b"\r\n\r\n"), "{written:?}");
             for name in ["status", "connection", "transfer-encoding"] {
@@ -258,7 +258,7 @@ fn heads_of_scripts() {
         }
     }
     let (head, text, _) = head(b"Content-Length: 7\r\nX-A: b\r\n\r\n", 5).expect("it is sound");
-    assert_eq!(head.body(Method::Get), BodyLength::Known(7));
+    assert_eq!(head.body(Method::Get), Framing::Length(7));
     assert_eq!(head.fields().get_by_name(&text, "x-a").map(|field| field.value.of(&text)), Some(&b"b"[..]));
 }
 

@@ -22,7 +22,7 @@ pub use field_lines::FieldLines;
 pub use keep_alive::{keep_alive_timeout, keeps_alive};
 pub use parsed::{ParsedRequest, ParsedResponse};
 pub use request::RequestParser;
-pub use response::{ResponseFraming, ResponseParser};
+pub use response::ResponseParser;
 
 /// How far a head has been parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

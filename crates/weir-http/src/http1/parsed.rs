@@ -5,7 +5,8 @@ use std::ops::Deref;
 use super::HeadProgress;
 use super::keep_alive::keeps_alive;
 use super::request::RequestParser;
-use super::response::{ResponseFraming, ResponseParser};
+use super::response::ResponseParser;
+use crate::message::framing::Framing;
 use crate::message::limits::HeadLimits;
 use crate::message::method::Method;
 use crate::message::request::RequestHead;
@@ -131,8 +132,8 @@ impl ParsedResponse {
 
     /// How the body is delimited, in a response to a request with `method`.
     #[inline]
-    pub fn framing(&self, method: Method) -> ResponseFraming {
-        self.parser.framing(&self.head, method)
+    pub fn framing(&self, method: Method) -> Framing {
+        self.head.body(method)
     }
 }
 

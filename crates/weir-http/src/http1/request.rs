@@ -21,7 +21,7 @@ use crate::message::version::Version;
 ///
 /// ```
 /// use weir_http::http1::{HeadProgress, RequestParser};
-/// use weir_http::{BodyLength, FieldName, HeadLimits, RequestHead};
+/// use weir_http::{Framing, FieldName, HeadLimits, RequestHead};
 ///
 /// let received = b"POST /a?b HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\n\r\nhello";
 /// let (mut parser, mut head) = (RequestParser::new(), RequestHead::new());
@@ -32,7 +32,7 @@ use crate::message::version::Version;
 /// let text = parser.text(received);
 /// assert_eq!(head.path().of(text), b"/a");
 /// assert_eq!(head.host().of(text), b"example.com");
-/// assert_eq!(head.body(), BodyLength::Known(5));
+/// assert_eq!(head.body(), Framing::Length(5));
 /// assert!(!head.fields().contains(FieldName::Cookie));
 /// assert_eq!(&received[len..], b"hello");
 /// ```

@@ -8,26 +8,12 @@ use super::framing::{add_length, add_transfer_encoding};
 use super::lines::{Cursor, PartialToken, read_fields};
 use super::normal::NormalizedHead;
 use super::status_line::{ParsedStatusLine, REASON};
-use crate::message::body::BodyLength;
+use crate::message::framing::Framing;
 use crate::message::limits::HeadLimits;
-use crate::message::method::Method;
 use crate::message::name::FieldName;
 use crate::message::response::ResponseHead;
 use crate::message::rule::Rule;
 use crate::message::version::Version;
-
-/// How the body of a response is delimited (RFC 9112 section 6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResponseFraming {
-    /// There is no body, whatever the fields say.
-    None,
-    /// The body has this many bytes, at least one.
-    Length(u64),
-    /// The body is in chunks.
-    Chunked,
-    /// The body ends when the server closes the connection.
-    UntilClose,
-}
 
 /// Parses the head of one response, as its bytes arrive; reusable after [`ResponseParser::reset`].
 #[derive(Debug, Clone, Default)]
@@ -120,8 +106,7 @@ impl ResponseParser {
                 return Ok(None);
             };
             (head.version, head.status, head.reason) = (line.version, line.status, line.reason);
-            // A body without an announced length lasts until its chunks or its connection end.
-            head.is_open = true;
+            head.without_length = Framing::UntilClose;
             self.line_read = true;
             self.cursor.position = next;
         }
@@ -139,6 +124,9 @@ impl ResponseParser {
             _ => Ok(()),
         };
         let complete = read_fields(bytes, &mut self.cursor, fields, limits.fields_max, take)?;
+        if *is_chunked {
+            head.without_length = Framing::Delimited;
+        }
         Ok(complete.then_some(self.cursor.position))
     }
 
@@ -190,17 +178,6 @@ impl ResponseParser {
     #[inline]
     pub fn text<'a>(&'a self, received: &'a [u8]) -> &'a [u8] {
         if self.normal.text().is_empty() { received } else { self.normal.text() }
-    }
-
-    /// How the body behind `head` is delimited, in a response to a request with `method`.
-    #[inline]
-    pub fn framing(&self, head: &ResponseHead, method: Method) -> ResponseFraming {
-        match head.body(method) {
-            BodyLength::None => ResponseFraming::None,
-            BodyLength::Known(length) => ResponseFraming::Length(length),
-            BodyLength::Unknown if self.is_chunked => ResponseFraming::Chunked,
-            BodyLength::Unknown => ResponseFraming::UntilClose,
-        }
     }
 
     /// Number of received bytes that belong to the head; 0 until it is complete.

@@ -49,7 +49,7 @@ fn append(text: &mut Vec<u8>, bytes: &[u8]) -> TextSpan {
 mod tests {
     use super::*;
     use crate::http1::ParsedRequest;
-    use crate::{BodyLength, TargetForm};
+    use crate::{Framing, TargetForm};
 
     #[test]
     fn it_is_what_would_have_been_received() {
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!((head.target().of(&text), head.path().of(&text)), (&b"/verify?x=1"[..], &b"/verify"[..]));
         assert_eq!(
             (head.host().of(&text), head.port(), head.body()),
-            (&b"a.test"[..], Some(81), BodyLength::None)
+            (&b"a.test"[..], Some(81), Framing::None)
         );
         assert_eq!(head.fields().len(), parsed.fields().len());
         for (one, other) in head.fields().iter().zip(parsed.fields()) {

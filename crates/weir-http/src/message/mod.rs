@@ -16,7 +16,7 @@ pub(crate) mod via;
 pub(crate) mod forwarded;
 pub(crate) mod traceparent;
 pub(crate) mod date;
-pub(crate) mod body;
+pub(crate) mod framing;
 pub(crate) mod content_length;
 pub(crate) mod connection;
 pub(crate) mod field_writer;

@@ -5,9 +5,9 @@
 //! answer, nor what to forward.
 
 use super::authority::Authority;
-use super::body::BodyLength;
 use super::connection::{self, ConnectionOptions};
 use super::fields::{Field, Fields};
+use super::framing::Framing;
 use super::method::Method;
 use super::name::FieldName;
 use super::path::{EncodedSlashRule, PathRules, has_encoded_slash, write_normal_path};
@@ -210,10 +210,11 @@ impl RequestHead {
         &self.fields
     }
 
-    /// Whether there is a body, and how long it is.
+    /// How the body is delimited.
     #[inline]
-    pub fn body(&self) -> BodyLength {
-        BodyLength::of(self.facts.content_length, self.facts.is_open)
+    pub fn body(&self) -> Framing {
+        let without_length = if self.facts.is_open { Framing::Delimited } else { Framing::None };
+        Framing::from_length(self.facts.content_length, without_length)
     }
 
     /// The options of the `Connection` fields; none in a protocol that does not have that field.
@@ -238,7 +239,7 @@ impl RequestHead {
     /// Whether the client waits for 100 (Continue) before it sends its body. Not when there is no body to wait with.
     #[inline]
     pub fn expects_continue(&self) -> bool {
-        self.facts.expectation == Expectation::Continue && self.body() != BodyLength::None
+        self.facts.expectation == Expectation::Continue && !self.body().is_empty()
     }
 
     /// How many more proxies a TRACE or OPTIONS request may pass (RFC 9110 section 7.6.2): at 0 it is answered here.

@@ -3,9 +3,9 @@
 //! Filled in place, as that of a request is: spans into one text, and the meaning of the fields as a whole. It must not decide
 //! what to forward.
 
-use super::body::BodyLength;
 use super::connection::{self, ConnectionOptions};
 use super::fields::{Field, Fields};
+use super::framing::Framing;
 use super::method::Method;
 use super::span::TextSpan;
 use super::version::Version;
@@ -21,8 +21,8 @@ pub struct ResponseHead {
     pub(crate) reason: TextSpan,
     pub(crate) fields: Fields,
     pub(crate) content_length: Option<u64>,
-    /// Whether a body follows even without a Content-Length.
-    pub(crate) is_open: bool,
+    /// How a body without a Content-Length is delimited.
+    pub(crate) without_length: Framing,
     /// Empty in a protocol without `Connection`.
     pub(crate) connection: ConnectionOptions,
 }
@@ -41,7 +41,7 @@ impl ResponseHead {
         self.reason = TextSpan::default();
         self.fields.clear();
         self.content_length = None;
-        self.is_open = false;
+        self.without_length = Framing::None;
         self.connection = ConnectionOptions::default();
     }
 
@@ -80,15 +80,10 @@ impl ResponseHead {
         connection::names_field(text, &self.fields, field)
     }
 
-    /// Whether there is a body, and how long it is, in a response to a request with `method` (RFC 9110 section 6.4.1).
+    /// How the body is delimited, in a response to a request with `method` (RFC 9110 section 6.4.1).
     #[inline]
-    pub fn body(&self, method: Method) -> BodyLength {
-        let bodiless = match self.status {
-            100..200 | 204 | 304 => true,
-            200..300 => matches!(method, Method::Head | Method::Connect),
-            _ => method == Method::Head,
-        };
-        if bodiless { BodyLength::None } else { BodyLength::of(self.content_length, self.is_open) }
+    pub fn body(&self, method: Method) -> Framing {
+        Framing::from_length(self.content_length, self.without_length).in_response(method, self.status)
     }
 
     /// The Content-Length, also where it only gives the length that a GET would have had (HEAD, 304).

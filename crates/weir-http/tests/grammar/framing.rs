@@ -2,7 +2,7 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{BodyLength, Expectation, Rule};
+use weir_http::{Expectation, Framing, Rule};
 
 use crate::outcome::{assert_accepted, assert_refused, get, post};
 
@@ -66,19 +66,19 @@ fn refused_framing() {
 
 #[test]
 fn accepted_framing() {
-    let rows: &[(u32, &str, BodyLength)] = &[
-        (14, "", BodyLength::None),
-        (14, "Content-Length: 0\r\n", BodyLength::None),
-        (14, "Content-Length: 5\r\n", BodyLength::Known(5)),
-        (14, "content-LENGTH:5\r\n", BodyLength::Known(5)),
-        (14, "Content-Length:\t 5 \t\r\n", BodyLength::Known(5)),
-        (14, "Content-Length: 9223372036854775807\r\n", BodyLength::Known(i64::MAX as u64)),
-        (20, "Transfer-Encoding: chunked\r\n", BodyLength::Unknown),
-        (20, "transfer-encoding:CHUNKED\r\n", BodyLength::Unknown),
-        (20, "Transfer-Encoding: \t Chunked \t \r\n", BodyLength::Unknown),
-        (10, "Content_Length: 5\r\n", BodyLength::None),
-        (10, "Transfer_Encoding: chunked\r\n", BodyLength::None),
-        (10, "Content_Length: 5\r\nTransfer-Encoding: chunked\r\n", BodyLength::Unknown),
+    let rows: &[(u32, &str, Framing)] = &[
+        (14, "", Framing::None),
+        (14, "Content-Length: 0\r\n", Framing::Length(0)),
+        (14, "Content-Length: 5\r\n", Framing::Length(5)),
+        (14, "content-LENGTH:5\r\n", Framing::Length(5)),
+        (14, "Content-Length:\t 5 \t\r\n", Framing::Length(5)),
+        (14, "Content-Length: 9223372036854775807\r\n", Framing::Length(i64::MAX as u64)),
+        (20, "Transfer-Encoding: chunked\r\n", Framing::Delimited),
+        (20, "transfer-encoding:CHUNKED\r\n", Framing::Delimited),
+        (20, "Transfer-Encoding: \t Chunked \t \r\n", Framing::Delimited),
+        (10, "Content_Length: 5\r\n", Framing::None),
+        (10, "Transfer_Encoding: chunked\r\n", Framing::None),
+        (10, "Content_Length: 5\r\nTransfer-Encoding: chunked\r\n", Framing::Delimited),
     ];
     for (group, lines, body) in rows {
         assert_eq!(assert_accepted(*group, &post(lines)).body(), *body, "group {group}: {lines:?}");
@@ -163,7 +163,7 @@ fn connection_strips_only_permitted_fields() {
         .map(|field| field.name.of(&bytes))
         .collect();
     assert_eq!(stripped, [b"X-Hop".as_slice(), b"TE", b"Content_Length"]);
-    assert_eq!(head.body(), BodyLength::Known(5));
+    assert_eq!(head.body(), Framing::Length(5));
     let plain = assert_accepted(35, &get("Connection: keep-alive, Upgrade\r\n"));
     assert!(!plain.connection().others() && plain.connection().upgrade());
 }

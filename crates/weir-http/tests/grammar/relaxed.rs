@@ -1,7 +1,7 @@
 //! Rules relaxed for legacy peers: the input breaks one, the output obeys all.
 
 use weir_http::http1::HeadProgress;
-use weir_http::{BodyLength, HeadLimits, Lenient, Method, Rule};
+use weir_http::{Framing, HeadLimits, Lenient, Method, Rule};
 
 use crate::outcome::{get, outcome, parse};
 
@@ -190,7 +190,7 @@ fn a_relaxed_listener_reads_clean_requests_alike() {
     let bytes = b"POST /a?b=%20 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX: y\r\n\r\n";
     let (head, progress) = parse(bytes, &limits).unwrap();
     assert_eq!(progress, HeadProgress::Complete { len: bytes.len() });
-    assert_eq!((head.method(), head.body()), (Method::Post, BodyLength::Known(5)));
+    assert_eq!((head.method(), head.body()), (Method::Post, Framing::Length(5)));
     let large = get(&format!("X: y\r\n{}", " z\r\n".repeat(10_000)));
     assert_eq!(outcome(&parse(&large, &limits)), Err(Rule::HeadTooLarge));
 }

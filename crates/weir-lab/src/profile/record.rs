@@ -45,6 +45,7 @@ impl Recording {
         let pids: Vec<String> = tree::members(pid).iter().map(i32::to_string).collect();
         let args = [
             "record".to_owned(),
+            format!("--event={}", event(&installed.program)),
             format!("--freq={PER_SECOND}"),
             format!("--call-graph=dwarf,{STACK_LEN}"),
             format!("--output={}", data.display()),
@@ -80,5 +81,39 @@ impl Recording {
             bail!("perf took no samples");
         }
         Ok(Profile::Stacks(stacks))
+    }
+}
+
+/// What is sampled: cycles, or the CPU's time where the machine has no counters of its own to offer, as many virtual ones have not.
+fn event(perf: &Path) -> &'static str {
+    let counted = std::process::Command::new(perf)
+        .args(["stat", "--field-separator=,", "--event=cycles", "--", "true"])
+        .output()
+        .map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    event_by_count(&counted.unwrap_or_default())
+}
+
+/// The same by what perf has counted, as fields between commas: the number is the first.
+fn event_by_count(counted: &str) -> &'static str {
+    let is_number = |field: &str| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit());
+    let counts = counted.lines().any(|line| line.split(',').next().is_some_and(is_number));
+    if counts { "cycles" } else { "cpu-clock" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::event_by_count;
+
+    #[test]
+    fn a_machine_without_counters_is_sampled_by_time() {
+        for (counted, event) in [
+            ("812345,,cycles,402233,100.00,,\n", "cycles"),
+            ("<not supported>,,cycles,0,100.00,,\n", "cpu-clock"),
+            ("<not counted>,,cycles,0,100.00,,\n", "cpu-clock"),
+            ("Error: no permission to enable cycles event\n", "cpu-clock"),
+            ("", "cpu-clock"),
+        ] {
+            assert_eq!(event_by_count(counted), event, "{counted}");
+        }
     }
 }

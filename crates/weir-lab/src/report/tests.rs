@@ -167,6 +167,29 @@ fn full_availability_in_every_case_is_one_sentence_and_a_lost_request_is_seen() 
 }
 
 #[test]
+fn a_bar_that_is_met_in_every_case_still_says_where_noise_could_decide() {
+    let mut run = empty_run(&catalogue::find("l7-keepalive").unwrap());
+    run.scenario.bars.retain(|bar| bar.metric == Metric::CpuPerRequest);
+    for (case, weir) in [("a", [5.0; 9]), ("b", [5.0, 9.9, 5.0, 9.9, 5.0, 9.9, 5.0, 9.9, 5.0])] {
+        for (round, own) in weir.into_iter().enumerate() {
+            for (target, value) in [("weir", own), ("nginx", 10.0)] {
+                run.measurements.push(Measurement {
+                    case: case.to_owned(),
+                    target: target.to_owned(),
+                    round: round as u32 + 1,
+                    values: BTreeMap::from([(Metric::CpuPerRequest, value)]),
+                    ..Measurement::default()
+                });
+            }
+        }
+    }
+    let judged = sentences(&run);
+    assert_eq!(judged.len(), 1, "{judged:?}");
+    assert_eq!(judged[0].1, Some(true), "{judged:?}");
+    assert!(judged[0].0.ends_with("met in all 2 cases, but inside the noise in 1"), "{}", judged[0].0);
+}
+
+#[test]
 fn a_bar_for_one_case_says_nothing_of_the_others() {
     let mut run = empty_run(&catalogue::find("queue-single-slot").unwrap());
     run.scenario.bars.retain(|bar| bar.metric == Metric::OfCapacity);

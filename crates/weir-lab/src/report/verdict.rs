@@ -13,6 +13,8 @@ pub struct BarVerdict {
     pub sentence: String,
     /// Whether the bar is met; `None` when there is nothing to judge.
     pub is_met: Option<bool>,
+    /// Whether noise could have decided otherwise: the bar is inside the interval, or there are too few rounds for one.
+    pub is_inside_noise: bool,
 }
 
 /// The verdicts of a run, bar by bar, case by case.
@@ -24,7 +26,7 @@ pub fn verdicts(run: &Run, rows: &[SummaryRow]) -> Vec<BarVerdict> {
         return judged.collect();
     }
     let judged = judged.map(|verdict| match verdict.is_met {
-        Some(_) => BarVerdict { sentence: unjudged(&verdict.sentence), is_met: None },
+        Some(_) => BarVerdict { sentence: unjudged(&verdict.sentence), is_met: None, ..verdict },
         None => verdict,
     });
     judged.collect()
@@ -44,7 +46,7 @@ fn verdicts_on(bar: &Bar, run: &Run, own: &[&SummaryRow]) -> Vec<BarVerdict> {
         let why = run.failed.get(&subject).map_or("was not measured", String::as_str);
         let sentence =
             format!("{}: {subject} {why}; bar {}: not judged", capital(bar.metric.phrase()), bound(bar));
-        return vec![BarVerdict { sentence, is_met: None }];
+        return vec![BarVerdict { sentence, is_met: None, is_inside_noise: false }];
     }
     let mut judged: Vec<BarVerdict> = own.iter().map(|row| judge(bar, row)).collect();
     let prefix = format!("{}, ", bar.subject());
@@ -53,14 +55,17 @@ fn verdicts_on(bar: &Bar, run: &Run, own: &[&SummaryRow]) -> Vec<BarVerdict> {
     judged.extend(lost.map(|name| BarVerdict {
         sentence: format!("{} ({name}) was not measured: not judged", capital(bar.metric.phrase())),
         is_met: None,
+        is_inside_noise: false,
     }));
     let all_met = judged.len() > 1 && judged.iter().all(|verdict| verdict.is_met == Some(true));
     if !all_met {
         return judged;
     }
-    let sentence =
-        format!("{}: bar {} met in all {} cases", capital(bar.metric.phrase()), bound(bar), judged.len());
-    vec![BarVerdict { sentence, is_met: Some(true) }]
+    let noisy = judged.iter().filter(|verdict| verdict.is_inside_noise).count();
+    let doubt = if noisy > 0 { format!(", but inside the noise in {noisy}") } else { String::new() };
+    let (phrase, cases) = (capital(bar.metric.phrase()), judged.len());
+    let sentence = format!("{phrase}: bar {} met in all {cases} cases{doubt}", bound(bar));
+    vec![BarVerdict { sentence, is_met: Some(true), is_inside_noise: noisy > 0 }]
 }
 
 fn is_about(bar: &Bar, case: &str) -> bool {
@@ -74,34 +79,36 @@ fn judge(bar: &Bar, row: &SummaryRow) -> BarVerdict {
     let case = if case.is_empty() { case } else { format!(" ({case})") };
     let phrase = capital(bar.metric.phrase());
     let result = match bar.of {
-        BarBase::Itself => judge_itself(bar, row),
+        BarBase::Itself => judge_itself(bar, row).map(|(is_met, text)| (is_met, text, false)),
         BarBase::BestPeer => row.ratios.get(&bar.metric).map(|ratio| judge_ratio(bar, ratio)),
         BarBase::Target(other) => row.others.get(&(bar.metric, other)).map(|ratio| judge_ratio(bar, ratio)),
     };
     match result {
-        Some((is_met, text)) => {
+        Some((is_met, text, is_inside_noise)) => {
             let word = if is_met { "met" } else { "missed" };
             let sentence = format!("{phrase}{case} {text}; bar {}: {word}", bound(bar));
-            BarVerdict { sentence, is_met: Some(is_met) }
+            BarVerdict { sentence, is_met: Some(is_met), is_inside_noise }
         }
         None => {
             let sentence = format!("{phrase}{case}: nothing to compare; bar {}: not judged", bound(bar));
-            BarVerdict { sentence, is_met: None }
+            BarVerdict { sentence, is_met: None, is_inside_noise: false }
         }
     }
 }
 
-fn judge_ratio(bar: &Bar, ratio: &Ratio) -> (bool, String) {
+/// Whether the bar is met, the words for it, and whether noise could have decided otherwise.
+fn judge_ratio(bar: &Bar, ratio: &Ratio) -> (bool, String, bool) {
     let better = if bar.of == BarBase::BestPeer { ", the better peer" } else { "" };
     let text = format!("{:.2} of {}'s{better}", ratio.estimate.median, ratio.peer);
-    let text = match ratio.interval() {
-        Err(rounds) => format!("{text} ({rounds}: too few for an interval)"),
+    let (text, is_inside_noise) = match ratio.interval() {
+        Err(rounds) => (format!("{text} ({rounds}: too few for an interval)"), true),
         Ok((low, high)) => {
-            let noise = if bar.is_between(low, high) { ", but inside the noise" } else { "" };
-            format!("{text} (95 % interval {low:.2} to {high:.2}){noise}")
+            let is_between = bar.is_between(low, high);
+            let noise = if is_between { ", but inside the noise" } else { "" };
+            (format!("{text} (95 % interval {low:.2} to {high:.2}){noise}"), is_between)
         }
     };
-    (bar.is_met_by(ratio.estimate.median), text)
+    (bar.is_met_by(ratio.estimate.median), text, is_inside_noise)
 }
 
 /// Without noise to weigh: the worst round decides.

@@ -44,7 +44,8 @@ pub struct Scenario {
     pub name: String,
     /// The question it answers.
     pub question: String,
-    /// Requirements of the project it serves.
+    /// Requirements of the project that a scenario of the catalogue serves; one of your own needs none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,
     /// Published comparisons that asked the same, by the numbers that BENCHMARKING.md gives them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -397,7 +397,7 @@ fn why_not(run: &Run, target: &str, product: Product) -> String {
 }
 
 /// The table as Markdown.
-pub(super) fn markdown(lines: &[HeadlineRow]) -> String {
+pub(super) fn markdown(lines: &[HeadlineRow], caveat: Option<&str>) -> String {
     let heading = ["figure", "measured here"].into_iter().chain(PRODUCTS.map(Product::name));
     let row = |line: &HeadlineRow| {
         let cells = line.cells.iter().map(|cell| {
@@ -409,7 +409,8 @@ pub(super) fn markdown(lines: &[HeadlineRow]) -> String {
     let rows: Vec<Vec<String>> =
         std::iter::once(heading.map(str::to_owned).collect()).chain(lines.iter().map(row)).collect();
     let table = table::write(&rows, 2);
-    format!("# The figures of the field reports, and the same measured here\n\n{table}\n{VOID}\n")
+    let caveat = caveat.map(|caveat| format!("**{caveat}**\n\n")).unwrap_or_default();
+    format!("# The figures of the field reports, and the same measured here\n\n{caveat}{table}\n{VOID}\n")
 }
 
 #[cfg(test)]
@@ -450,7 +451,7 @@ mod tests {
         let mut entry = entry("l7-short", &[("weir", "", metric, 10.0), ("haproxy", "", metric, 20.0)]);
         let SuiteOutcome::Run(run, _) = &mut entry.outcome else { panic!("it was run") };
         run.measurements[1].void.insert(metric);
-        let text = markdown(&lines(&[entry]));
+        let text = markdown(&lines(&[entry]), None);
         let line = text.lines().find(|line| line.contains("layer 7, short")).unwrap();
         let weir = line.trim_end_matches(['|', ' ']).rsplit('|').next().map(str::trim);
         assert!(line.contains("here void (20)") && weir == Some("10"), "{line}");
@@ -480,7 +481,8 @@ mod tests {
         assert_eq!(cell(kept, Traefik).ours, Err("it cannot".to_owned()));
         assert_eq!(cell("layer 7 at 10 000", Nginx).ours, Ok("30 000 (8800 clients)".to_owned()));
         assert_eq!(cell("layer 4, kept", Nginx).ours, Err("not run yet".to_owned()));
-        let text = markdown(&lines);
+        let text = markdown(&lines, Some("These mean nothing."));
+        assert!(text.contains("\n\n**These mean nothing.**\n\n"), "{text}");
         assert!(text.contains("their machine 31 989; here 40 000"), "{text}");
         assert!(super::lines(&[entry("bulk", &[])]).is_empty());
     }

@@ -21,7 +21,7 @@ const HEADLINE: &str = "headline.md";
 pub(super) fn write(root: &Path, entries: &[SuiteEntry], count: usize) -> anyhow::Result<()> {
     let lines = headline::lines(entries);
     if !lines.is_empty() {
-        let text = headline::markdown(&lines);
+        let text = headline::markdown(&lines, caveat(entries));
         std::fs::write(root.join(HEADLINE), text).with_context(|| format!("cannot write {HEADLINE}"))?;
     }
     let page = page(entries, &lines, count).into_string();
@@ -30,10 +30,6 @@ pub(super) fn write(root: &Path, entries: &[SuiteEntry], count: usize) -> anyhow
 
 fn page(entries: &[SuiteEntry], lines: &[HeadlineRow], count: usize) -> Markup {
     let done = entries.iter().filter(|entry| matches!(entry.outcome, SuiteOutcome::Run(..))).count();
-    let caveat = entries.iter().find_map(|entry| match &entry.outcome {
-        SuiteOutcome::Run(run, _) => run.caveat(),
-        SuiteOutcome::Failed(_) => None,
-    });
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -48,7 +44,7 @@ fn page(entries: &[SuiteEntry], lines: &[HeadlineRow], count: usize) -> Markup {
                 header {
                     p.where { "weir-lab · " (done) " of " (count) " scenarios" }
                     h1 { "How does Weir compare on this machine?" }
-                    @if let Some(caveat) = caveat { p.caveat role="note" { (caveat) } }
+                    @if let Some(caveat) = caveat(entries) { p.caveat role="note" { (caveat) } }
                 }
                 main {
                     @if !lines.is_empty() { (figures(lines)) }
@@ -57,6 +53,14 @@ fn page(entries: &[SuiteEntry], lines: &[HeadlineRow], count: usize) -> Markup {
             }
         }
     }
+}
+
+/// Why the figures must not be quoted, if any run says so.
+fn caveat(entries: &[SuiteEntry]) -> Option<&'static str> {
+    entries.iter().find_map(|entry| match &entry.outcome {
+        SuiteOutcome::Run(run, _) => run.caveat(),
+        SuiteOutcome::Failed(_) => None,
+    })
 }
 
 /// The figures that the reports name.

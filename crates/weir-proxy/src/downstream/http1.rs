@@ -5,12 +5,13 @@
 //! untouched.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weir_config::PriorKnowledge;
 use weir_http::http1::{FieldLines, HeadProgress, RequestParser, keeps_alive, write};
-use weir_http::{BodyLength, FieldName, FieldWriter as _, HeadLimits, Method, Rule, Version};
+use weir_http::{FieldName, FieldWriter as _, Framing, HeadLimits, Method, Rule, Version};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
@@ -26,9 +27,10 @@ use crate::net::connection::Connection;
 use crate::net::failure::of_io;
 use crate::net::tls::facts::TlsFacts;
 use crate::net::tls::records::Records;
-use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
+use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
 use crate::state::activity::Activity;
 use crate::state::snapshot::ListenerPlan;
+use crate::state::stripped_fields::StrippedFields;
 
 /// The status that requires another protocol (426 Upgrade Required).
 const UPGRADE_REQUIRED: u16 = 426;
@@ -109,8 +111,7 @@ impl Http1Stream<'_> {
             End::Tunnel(tunnel) => AfterStream::Tunnel(tunnel),
             End::CutShort => {
                 let body = exchange.response.body(exchange.request.method());
-                let has_length = matches!(body, BodyLength::Known(_) | BodyLength::None);
-                let is_framed = has_length || self.state.reply.framing == Framing::Chunked;
+                let is_framed = body.length().is_some() || self.state.reply.is_chunked();
                 if is_framed || self.connection.tls.is_some() {
                     AfterStream::CutShort
                 } else {
@@ -335,10 +336,10 @@ impl ClientStream for Http1Stream<'_> {
         self.state.keep_alive = may_go_on(client, exchange, listener);
         let body = &mut self.state.body;
         match exchange.request.body() {
-            BodyLength::None => body.begin_nothing(),
-            BodyLength::Known(len) => body.begin_length(len),
-            BodyLength::Unknown => {
-                body.begin_chunked(listener.chunked_limits, listener.stripped(client.peer));
+            Framing::None => body.begin_nothing(),
+            Framing::Length(len) => body.begin_length(len),
+            Framing::Delimited | Framing::UntilClose => {
+                body.begin_chunked(listener.chunked_limits, listener.stripped_trailers(client.peer));
             }
         }
     }
@@ -350,6 +351,10 @@ impl ClientStream for Http1Stream<'_> {
 
     fn body_announced(&self) -> Option<u64> {
         self.state.body.announced()
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.state.body.strip_trailers(stripped);
     }
 
     fn limit_body(&mut self, bytes_max: u64) {
@@ -385,6 +390,7 @@ impl ClientStream for Http1Stream<'_> {
         match response.content {
             Content::Tunnel => {
                 state.keep_alive = false;
+                state.reply.begin(Framing::None, TransferCoding::None);
                 fields(&mut out);
                 if response.status.code == 101 {
                     out.lines(b"Connection: Upgrade\r\n");
@@ -393,23 +399,22 @@ impl ClientStream for Http1Stream<'_> {
                     }
                 }
             }
-            Content::Body(body, length) => {
+            Content::Body(framing, announced) => {
                 let http11 = exchange.request.version() == Version::Http11;
-                let is_delimited = http11 || matches!(body, BodyLength::None | BodyLength::Known(_));
-                state.keep_alive &= is_delimited && !response.is_early && !client.is_ending();
+                let length = framing.length();
+                state.keep_alive &= (http11 || length.is_some()) && !response.is_early && !client.is_ending();
                 state.reply.closes = !state.keep_alive;
-                state.reply.framing = match body {
-                    BodyLength::Unknown if http11 => Framing::Chunked,
-                    _ => Framing::Plain,
-                };
+                let is_chunked = http11 && length.is_none();
+                let coding = if is_chunked { TransferCoding::Chunked } else { TransferCoding::None };
+                state.reply.begin(framing, coding);
                 fields(&mut out);
-                if state.reply.framing == Framing::Chunked {
+                if is_chunked {
                     out.lines(b"Transfer-Encoding: chunked\r\n");
-                } else if let Some(length) = length {
+                } else if let Framing::Length(length) = framing {
+                    // Also where the server has told an empty body by the end of its stream.
                     out.decimal_field(b"Content-Length", length);
-                } else if body == BodyLength::None && must_tell_length(exchange, response.status.code) {
-                    // The server has told it by the end of its stream.
-                    out.decimal_field(b"Content-Length", 0);
+                } else if let Some(length) = announced {
+                    out.decimal_field(b"Content-Length", length);
                 }
                 if response.status.code == UPGRADE_REQUIRED && http11 {
                     write_offered_protocols(&mut out, exchange, response.text, state.keep_alive);
@@ -446,12 +451,6 @@ fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool)
     } else if exchange.request.version() == Version::Http10 {
         out.lines(b"Connection: keep-alive\r\n");
     }
-}
-
-/// Whether a client takes a response without a length for one that the end of the connection ends (RFC 9112 section 6.3).
-#[cold]
-fn must_tell_length(exchange: &Exchange, status: u16) -> bool {
-    !matches!(status, 204 | 304) && exchange.request.method() != Method::Head
 }
 
 /// 426 has to name the protocols that the server requires in `Upgrade` (RFC 9110 section 15.5.22), and `Upgrade` in `Connection`.

@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use weir_config::{RouteAction, TemplateValue};
-use weir_http::{BodyLength, FieldName, FieldWriter as _, Method};
+use weir_http::{FieldName, FieldWriter as _, Framing, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use super::body_coding::BodyCoding;
@@ -40,7 +40,8 @@ pub(crate) async fn failure(
     client.deadline.set_ceiling(None);
     let mut reported = failure;
     if exchange.answered {
-        let broken = failure.party == Party::Server && matches!(failure.cause, Cause::Rule(_));
+        let broken = failure.party == Party::Server && matches!(failure.cause, Cause::Rule(_))
+            || failure.cause == Cause::FramingViolation;
         // The body broke a rule before any of its head has left: to the client, that is no different from a bad head.
         if !broken || !stream.take_back() {
             if failure.party == Party::Client || client.deadline.is_cut() {
@@ -220,10 +221,8 @@ fn stage_head(
     let route = exchange.record.route.map(|index| &listener.route_plans[index]);
     let changes = route.map_or(&listener.config.response_headers, |route| &route.config.response_headers);
     let length = answer.may_have_body().then_some(len);
-    let framed = match length {
-        Some(len) if len > 0 && exchange.request.method() != Method::Head => BodyLength::Known(len),
-        _ => BodyLength::None,
-    };
+    let framed = length.map_or(Framing::None, Framing::Length);
+    let framed = framed.in_response(exchange.request.method(), answer.status);
     exchange.response_relay.restart();
     exchange.body_coding = BodyCoding::AsItIs;
     let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {

@@ -1,6 +1,6 @@
 //! What becomes of the body of a response: the outcome of negotiation, for its head, its length and its log line.
 
-use weir_http::{BodyLength, ContentCoding};
+use weir_http::{ContentCoding, Framing};
 
 /// What becomes of the body of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,8 +23,8 @@ impl BodyCoding {
     }
 
     /// The length for the client of a body that has this one.
-    pub(super) fn of(self, length: BodyLength) -> BodyLength {
-        if self.changes_body() && length != BodyLength::None { BodyLength::Unknown } else { length }
+    pub(super) fn of(self, length: Framing) -> Framing {
+        if self.changes_body() && !length.is_empty() { Framing::Delimited } else { length }
     }
 
     /// Whether the length that the server has announced is that of another body.

@@ -45,6 +45,10 @@ impl RouteRequest for RoutableRequest<'_> {
         self.request.fields().get_by_name(self.text, name).map(|field| field.value.of(self.text))
     }
 
+    fn header_lines(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.request.fields().all_by_name(self.text, name).map(|field| field.value.of(self.text))
+    }
+
     fn source(&self) -> IpAddr {
         self.source
     }

@@ -5,7 +5,7 @@
 
 use weir_config::{Compression, HeaderChanges, is_event_stream};
 use weir_http::{
-    AcceptedCodings, BodyLength, ContentCoding, FieldName, FieldWriter, Fields, Method, depends_on_coding,
+    AcceptedCodings, ContentCoding, FieldName, FieldWriter, Fields, Framing, Method, depends_on_coding,
 };
 use weir_observe::CompressionRefusal;
 
@@ -62,20 +62,19 @@ impl<V: AsRef<[u8]>> ResponseFields for OwnFields<'_, V> {
 pub(super) struct ResponseOutline {
     pub(super) status: u16,
     /// The length of the body that GET would bring: `None` when there is none.
-    pub(super) length: Option<BodyLength>,
+    pub(super) length: Option<Framing>,
 }
 
 impl ResponseOutline {
     /// Of a response with a body of this length, and `announced` where the answer to HEAD tells it.
-    pub(super) fn new(status: u16, method: Method, length: BodyLength, announced: Option<u64>) -> Self {
+    pub(super) fn new(status: u16, method: Method, length: Framing, announced: Option<u64>) -> Self {
         let length = match (length, method) {
-            (BodyLength::None, Method::Head) => match announced {
+            (Framing::None, Method::Head) => match announced {
                 Some(0) => None,
-                Some(length) => Some(BodyLength::Known(length)),
-                None => Some(BodyLength::Unknown),
+                Some(length) => Some(Framing::Length(length)),
+                None => Some(Framing::Delimited),
             },
-            (BodyLength::None, _) => None,
-            (length, _) => Some(length),
+            (length, _) => Some(length).filter(|length| !length.is_empty()),
         };
         Self { status, length }
     }
@@ -149,7 +148,7 @@ fn decide(
     if !is_of_type.unwrap_or(false) {
         return CompressionDecision::refused(BodyCoding::AsItIs, MediaType);
     }
-    if matches!(length, BodyLength::Known(length) if length < plan.length_min) {
+    if matches!(length, Framing::Length(length) if length < plan.length_min) {
         return CompressionDecision::refused(BodyCoding::AsItIs, Short);
     }
     match accepted().preferred(plan.algorithms.iter().copied()) {
@@ -183,8 +182,8 @@ pub(super) fn begin_received(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     head: &[u8],
-    length: BodyLength,
-) -> BodyLength {
+    length: Framing,
+) -> Framing {
     let response = std::mem::take(&mut exchange.response);
     let method = exchange.request.method();
     let outline = ResponseOutline::new(response.status(), method, length, response.content_length());
@@ -249,7 +248,7 @@ fn codec(
         codecs_max: process.compressions_max.div_ceil(client.worker.shared.loads.len().max(1) as u32),
     };
     let length = match outline.length {
-        Some(BodyLength::Known(length)) => Some(length),
+        Some(Framing::Length(length)) => Some(length),
         _ => None,
     };
     let stock = &client.worker.codecs;
@@ -265,7 +264,7 @@ fn codec(
 fn flush_mode(outline: ResponseOutline, fields: &impl ResponseFields) -> FlushMode {
     match outline.length {
         _ if fields.first("content-type").is_some_and(is_event_stream) => FlushMode::EachPiece,
-        Some(BodyLength::Known(_)) => FlushMode::Late,
+        Some(Framing::Length(_)) => FlushMode::Late,
         _ => FlushMode::Early,
     }
 }
@@ -369,7 +368,7 @@ mod tests {
         plan: &Compression,
         accepts: &str,
         status: u16,
-        length: Option<BodyLength>,
+        length: Option<Framing>,
         head: &str,
     ) -> CompressionDecision {
         let fields: Vec<(&[u8], &[u8])> = head
@@ -382,8 +381,8 @@ mod tests {
     }
 
     const HTML: &str = "Content-Type: text/html";
-    const LONG: Option<BodyLength> = Some(BodyLength::Known(10_240));
-    const UNKNOWN: Option<BodyLength> = Some(BodyLength::Unknown);
+    const LONG: Option<Framing> = Some(Framing::Length(10_240));
+    const UNKNOWN: Option<Framing> = Some(Framing::Delimited);
 
     #[test]
     fn what_becomes_of_each_response() {
@@ -398,9 +397,9 @@ mod tests {
             (&usual, "gzip", 404, LONG, HTML, Compressed(Gzip), None),
             (&usual, "", 200, LONG, HTML, Varies, Some(NotAccepted)),
             (&usual, "zstd", 200, LONG, HTML, Varies, Some(NotAccepted)),
-            (&usual, "gzip", 200, Some(BodyLength::Known(1023)), HTML, AsItIs, Some(Short)),
-            (&usual, "gzip", 200, Some(BodyLength::Known(1024)), HTML, Compressed(Gzip), None),
-            (&decoding, "gzip", 200, Some(BodyLength::Known(1)), HTML, Compressed(Gzip), None),
+            (&usual, "gzip", 200, Some(Framing::Length(1023)), HTML, AsItIs, Some(Short)),
+            (&usual, "gzip", 200, Some(Framing::Length(1024)), HTML, Compressed(Gzip), None),
+            (&decoding, "gzip", 200, Some(Framing::Length(1)), HTML, Compressed(Gzip), None),
             (&usual, "gzip", 200, None, HTML, AsItIs, None),
             (&usual, "gzip", 204, UNKNOWN, HTML, AsItIs, None),
             (&usual, "gzip", 205, LONG, HTML, AsItIs, None),
@@ -461,10 +460,11 @@ mod tests {
     #[test]
     fn the_answer_to_head_is_decided_by_the_length_that_it_tells() {
         let outline = |method, length, announced| ResponseOutline::new(200, method, length, announced).length;
-        assert_eq!(outline(Method::Head, BodyLength::None, Some(5)), Some(BodyLength::Known(5)));
-        assert_eq!(outline(Method::Head, BodyLength::None, None), Some(BodyLength::Unknown));
-        assert_eq!(outline(Method::Head, BodyLength::None, Some(0)), None);
-        assert_eq!(outline(Method::Get, BodyLength::None, None), None);
-        assert_eq!(outline(Method::Get, BodyLength::Known(5), Some(5)), Some(BodyLength::Known(5)));
+        assert_eq!(outline(Method::Head, Framing::None, Some(5)), Some(Framing::Length(5)));
+        assert_eq!(outline(Method::Head, Framing::None, None), Some(Framing::Delimited));
+        assert_eq!(outline(Method::Head, Framing::None, Some(0)), None);
+        assert_eq!(outline(Method::Get, Framing::None, None), None);
+        assert_eq!(outline(Method::Get, Framing::Length(0), Some(0)), None);
+        assert_eq!(outline(Method::Get, Framing::Length(5), Some(5)), Some(Framing::Length(5)));
     }
 }

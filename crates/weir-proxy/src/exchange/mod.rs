@@ -23,6 +23,7 @@ mod choose;
 pub(crate) mod retry;
 mod access;
 mod limits;
+mod rule_key;
 mod pause;
 mod acme_challenge;
 mod answer;

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use weir_http::BodyLength;
+use weir_http::Framing;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
@@ -19,9 +19,7 @@ use crate::state::snapshot::RoutePlan;
 /// Whether the body is to be taken in. The messages of a call of gRPC may wait for answers.
 #[inline]
 pub(super) fn is_wanted(exchange: &Exchange, route: &RoutePlan) -> bool {
-    route.config.buffer_requests.is_some()
-        && exchange.request.body() != BodyLength::None
-        && exchange.grpc.is_none()
+    route.config.buffer_requests.is_some() && !exchange.request.body().is_empty() && exchange.grpc.is_none()
 }
 
 /// Takes the body in, as far as it may be kept.
@@ -49,7 +47,7 @@ pub(super) async fn take_request(
     };
     client.worker.shard.bodies_buffered[place].increment();
     exchange.replay_buffer.begin_gathered();
-    if plans.upstream.speaks_fastcgi() && exchange.request.body() == BodyLength::Unknown {
+    if plans.upstream.speaks_fastcgi() && exchange.request.body() == Framing::Delimited {
         if gathered == Gathered::Partly {
             // Its length is needed before its first byte, and there is no room to measure it.
             return Err(Failure::client(Phase::Request, Cause::BodyTooLarge).into());

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use weir_http::BodyLength;
+use weir_http::Framing;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::client::Client;
@@ -100,14 +100,10 @@ pub(super) fn begin<T: ServerStream>(
     let server = serving.slot.server;
     affinity::learn(exchange, plans.upstream, server, head, now);
     affinity::count(exchange, plans, server);
-    if has_values(&plans.route.config.response_headers) {
-        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-        let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
-        let status = exchange.record.status;
-        let values = TemplateValues { response: Some((exchange.response.fields(), head)), status, ..values };
-        rendered.render(&plans.route.config.response_headers, |template, out| values.write(template, out));
-        exchange.rendered_headers = rendered;
+    if !plans.route.config.response_headers.is_empty() {
+        prepare_changes(client, stream, exchange, plans, serving);
     }
+    let head = serving.server.head();
     let response = FinalHead {
         status: Status::received(&exchange.response, head),
         content: Content::Body(length, announced_length(exchange, length)),
@@ -118,6 +114,29 @@ pub(super) fn begin<T: ServerStream>(
         fields::write_response(out, client, exchange, plans, server, head);
     });
     serving.server.take_head();
+}
+
+/// Prepares for what the route changes in the fields of the response, in its head and behind its body.
+fn prepare_changes<T: ServerStream>(
+    client: &Client,
+    stream: &impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut RespondingServer<T>,
+) {
+    let changes = &plans.route.config.response_headers;
+    if let Some(stripped) = &plans.route.stripped_from_responses {
+        serving.server.strip_trailers(stripped);
+    }
+    if has_values(changes) {
+        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+        let (head, server) = (serving.server.head(), serving.slot.server);
+        let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
+        let status = exchange.record.status;
+        let values = TemplateValues { response: Some((exchange.response.fields(), head)), status, ..values };
+        rendered.render(changes, |template, out| values.write(template, out));
+        exchange.rendered_headers = rendered;
+    }
 }
 
 /// Accounts for the head of the response.
@@ -139,15 +158,14 @@ pub(super) fn account<T: ServerStream>(
 }
 
 /// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.
-fn announced_length(exchange: &Exchange, length: BodyLength) -> Option<u64> {
-    match length {
-        BodyLength::Known(len) => Some(len),
-        BodyLength::None if exchange.body_coding.replaces_length() => None,
-        BodyLength::None => {
+fn announced_length(exchange: &Exchange, framing: Framing) -> Option<u64> {
+    match framing {
+        Framing::Length(1..) | Framing::Delimited | Framing::UntilClose => framing.length(),
+        Framing::None | Framing::Length(0) if exchange.body_coding.replaces_length() => None,
+        Framing::None | Framing::Length(0) => {
             let status = exchange.response.status();
             exchange.response.content_length().filter(|_| status != 204)
         }
-        BodyLength::Unknown => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use weir_observe::{Cause, Failure, Phase};
+use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::client::Client;
 use super::end::End;
@@ -57,7 +57,12 @@ pub(super) async fn run<U: Servers>(
             stream.close_after();
         }
     }
-    taken?;
+    if let Err(failure) = taken {
+        if is_cut(failure) {
+            poll_fn(|cx| poll_cut(cx, client, stream, exchange, &mut spool)).await?;
+        }
+        return Err(failure.into());
+    }
     let place = usize::from(spool.has_file());
     client.worker.shard.responses_buffered[place].increment();
     poll_fn(|cx| poll_client(cx, client, stream, exchange, &mut spool)).await?;
@@ -65,6 +70,11 @@ pub(super) async fn run<U: Servers>(
     client.now = now;
     exchange.record.spend(Phase::Relay, now);
     Ok(End::Done)
+}
+
+/// Whether the server has cut its response short: what came before that is for the client.
+fn is_cut(failure: Failure) -> bool {
+    failure.party == Party::Server && !matches!(failure.cause, Cause::Rule(_))
 }
 
 /// Takes from the server and gives to the client, until the server has said everything.
@@ -130,6 +140,20 @@ fn poll_client(
     };
     client.report(awaited, stream, exchange);
     exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
+}
+
+/// Gives the client what came before the server has cut the body.
+fn poll_cut(
+    cx: &mut Context<'_>,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    spool: &mut Spool,
+) -> Poll<Result<(), Failure>> {
+    let polled = poll_client(cx, client, stream, exchange, spool);
+    // What was given to the sink has left before the relay waits for more.
+    let has_all = exchange.response_relay.waiting == WaitingFor::Source && spool.is_drained();
+    if polled.is_pending() && has_all { Poll::Ready(Ok(())) } else { polled }
 }
 
 /// What comes from the spool fails with the file only, or is not encoded as its head says.

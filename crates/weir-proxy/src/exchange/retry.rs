@@ -1,6 +1,6 @@
 //! Retries: gathers the facts of a failed attempt for the decision in weir-traffic, and applies it.
 
-use weir_http::{BodyLength, Method};
+use weir_http::Method;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
@@ -25,7 +25,7 @@ const UNREAD_BODY_MAX: usize = 16 * 1024;
 pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let plan = plans.upstream;
     plans.config.count_towards_retries(plans.upstream_index, client.now);
-    if exchange.request.body() == BodyLength::None {
+    if exchange.request.body().is_empty() {
         return;
     }
     let may_go_again = plans.retry().attempts_max > 1;

@@ -80,11 +80,17 @@ pub(crate) trait Sink {
     fn is_waiting(&self) -> bool;
 
     /// Accepts `data`, framed: copies it and returns its length when it is short, else returns 0 and wants it again
-    /// at every [`Sink::poll_write`] until that has taken all of it.
+    /// at every [`Sink::poll_write`] until that has taken all of it. What the head of the message does not allow is not accepted: the next
+    /// [`Sink::poll_write`] fails.
     fn accept(&mut self, data: &[u8]) -> usize;
 
-    /// Accepts the end of the body.
+    /// Accepts the end of the body; one that the head of the message does not allow fails the same way.
     fn finish(&mut self, source: &impl Source);
+
+    /// How many bytes may still follow; more than there are where the head of the message does not tell.
+    fn left(&self) -> u64 {
+        u64::MAX
+    }
 
     /// The socket, if the body goes out as it is.
     fn bulk(&mut self) -> Option<&mut Socket> {
@@ -111,4 +117,6 @@ pub(crate) enum RelayError {
     TooLarge,
     /// The sink failed.
     Write(io::Error),
+    /// The body is not what the head of the message that the sink writes allows.
+    Framing,
 }

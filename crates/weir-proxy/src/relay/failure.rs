@@ -13,6 +13,7 @@ pub(crate) fn of_request_body(error: &RelayError) -> Failure {
         RelayError::Broken(rule) => Failure::client(Phase::Send, Cause::Rule(*rule)),
         RelayError::TooLarge => Failure::client(Phase::Send, Cause::BodyTooLarge),
         RelayError::Write(error) => of_io(Phase::Send, Party::Server, error),
+        RelayError::Framing => Failure::weir(Phase::Send, Cause::FramingViolation),
     }
 }
 
@@ -25,6 +26,7 @@ pub(crate) fn of_response_body(error: &RelayError) -> Failure {
         }
         RelayError::Broken(rule) => Failure::server(Phase::Relay, Cause::Rule(*rule)),
         RelayError::Write(error) => of_io(Phase::Relay, Party::Client, error),
+        RelayError::Framing => Failure::weir(Phase::Relay, Cause::FramingViolation),
     }
 }
 
@@ -34,9 +36,11 @@ pub(crate) fn of_unsent_body(error: &RelayError) -> Failure {
         Phase::Response,
         match error {
             RelayError::Broken(rule) => Cause::Rule(*rule),
-            RelayError::Read(_) | RelayError::Truncated | RelayError::TooLarge | RelayError::Write(_) => {
-                Cause::BodyIncomplete
-            }
+            RelayError::Read(_)
+            | RelayError::Truncated
+            | RelayError::TooLarge
+            | RelayError::Write(_)
+            | RelayError::Framing => Cause::BodyIncomplete,
         },
     )
 }

@@ -11,6 +11,7 @@ use weir_http::fastcgi::{
 };
 
 use super::ends::{RelayError, Sink, Source};
+use super::message_end::BodyAllowance;
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::socket::Behind;
@@ -215,20 +216,26 @@ impl Source for RecordReader<'_> {
 }
 
 /// What waits to be written: the parameters of the request, then its body in records.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RecordOutput {
     pub(crate) staged: Vec<u8>,
+    /// What the parameters allow behind them.
+    pub(crate) allowance: BodyAllowance,
     written: usize,
     /// Bytes written in all, framing included.
     pub(crate) sent: u64,
 }
 
 impl RecordOutput {
+    pub(crate) const fn new() -> Self {
+        Self { staged: Vec::new(), allowance: BodyAllowance::unbegun(), written: 0, sent: 0 }
+    }
+
     /// Forgets everything but the memory; memory beyond `kept_max` goes too.
     pub(crate) fn reset(&mut self, kept_max: usize) {
         self.staged.clear();
         self.staged.shrink_to(kept_max);
-        (self.written, self.sent) = (0, 0);
+        (self.allowance, self.written, self.sent) = (BodyAllowance::unbegun(), 0, 0);
     }
 }
 
@@ -240,27 +247,38 @@ pub(crate) struct RecordWriter<'a> {
 
 impl Sink for RecordWriter<'_> {
     fn has_room(&self) -> bool {
-        self.output.staged.len() < STAGED_MAX
+        self.output.staged.len() < STAGED_MAX && !self.output.allowance.is_violated()
     }
 
     fn is_waiting(&self) -> bool {
-        self.output.written < self.output.staged.len() || self.connection.has_unsent()
+        self.output.written < self.output.staged.len()
+            || self.connection.has_unsent()
+            || self.output.allowance.is_violated()
     }
 
     /// Always copies: what a script does with a byte costs far more.
     fn accept(&mut self, data: &[u8]) -> usize {
+        if !self.output.allowance.check(data.len()) {
+            return 0;
+        }
         let len = data.len().min(RECORD_CONTENT_MAX);
+        self.output.allowance.count(len);
         self.output.staged.extend_from_slice(&stdin_header(len));
         self.output.staged.extend_from_slice(&data[..len]);
         len
     }
 
     fn finish(&mut self, _source: &impl Source) {
-        self.output.staged.extend_from_slice(&end_of_stdin());
+        if self.output.allowance.end() {
+            self.output.staged.extend_from_slice(&end_of_stdin());
+        }
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
         let output = &mut *self.output;
+        if output.allowance.is_violated() {
+            return Poll::Ready(Err(RelayError::Framing));
+        }
         let slices = [&output.staged[output.written..], &[], &[]];
         let len =
             ready!(self.connection.poll_write(cx, slices, Behind::Unknown)).map_err(RelayError::Write)?;

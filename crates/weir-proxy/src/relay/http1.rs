@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use weir_http::http1::{ChunkedDecoder, FieldLines};
-use weir_http::{ChunkedLimits, FieldWriter, digits};
+use weir_http::{ChunkedLimits, FieldWriter, Framing, digits};
 
 use super::ends::{RelayError, Sink, Source};
+use super::message_end::BodyAllowance;
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::socket::{Behind, Socket};
@@ -76,6 +77,11 @@ impl Incoming {
     pub(crate) fn begin_chunked(&mut self, limits: ChunkedLimits, stripped: Option<&Arc<StrippedFields>>) {
         self.begin(BodyRemainder::Chunks(ChunkedDecoder::new(limits)));
         self.stripped = stripped.map(Arc::clone);
+    }
+
+    /// Trailers that are not forwarded, of the body that has begun.
+    pub(crate) fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.stripped = Some(Arc::clone(stripped));
     }
 
     /// A body that the end of the connection ends comes next.
@@ -269,18 +275,23 @@ impl Source for Reader<'_> {
     }
 }
 
-/// How a body is framed on its way out.
+/// How a body is coded for its transfer (RFC 9112 section 6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub(crate) enum TransferCoding {
     /// Bytes as they are: their end is given by `Content-Length` or by the close, or there is no body.
-    Plain,
+    None,
     Chunked,
 }
+
+/// In the place of the length of direct data: what was given is not allowed, and nothing more is written.
+const NEVER: usize = usize::MAX;
 
 /// What waits to be written on one side: first a head, then a framed body.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) framing: Framing,
+    coding: TransferCoding,
+    /// What the head allows behind it.
+    allowance: BodyAllowance,
     /// Copied bytes: the head, chunk sizes, short data.
     pub(crate) staged: Vec<u8>,
     written: usize,
@@ -299,7 +310,8 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     pub(crate) const fn new() -> Self {
         Self {
-            framing: Framing::Plain,
+            coding: TransferCoding::None,
+            allowance: BodyAllowance::unbegun(),
             staged: Vec::new(),
             written: 0,
             direct: 0,
@@ -312,7 +324,8 @@ impl Outgoing {
 
     /// Forgets everything but the memory; memory beyond `kept_max` goes too.
     pub(crate) fn reset(&mut self, kept_max: usize) {
-        self.framing = Framing::Plain;
+        self.coding = TransferCoding::None;
+        self.allowance = BodyAllowance::unbegun();
         self.staged.clear();
         self.staged.shrink_to(kept_max);
         self.written = 0;
@@ -322,6 +335,18 @@ impl Outgoing {
         self.sent = 0;
         self.closes = false;
         self.ended = false;
+    }
+
+    /// A head is staged, behind which the body comes: as the head says it, in this coding.
+    #[inline]
+    pub(crate) fn begin(&mut self, framing: Framing, coding: TransferCoding) {
+        self.coding = coding;
+        self.allowance.begin(framing);
+    }
+
+    /// Whether the body is in chunks.
+    pub(crate) fn is_chunked(&self) -> bool {
+        self.coding == TransferCoding::Chunked
     }
 
     /// Whether nothing waits to be written.
@@ -367,7 +392,12 @@ impl Sink for Writer<'_> {
 
     fn accept(&mut self, data: &[u8]) -> usize {
         let outgoing = &mut *self.outgoing;
-        if outgoing.framing == Framing::Chunked {
+        if !outgoing.allowance.check(data.len()) {
+            outgoing.direct = NEVER;
+            return 0;
+        }
+        outgoing.allowance.count(data.len());
+        if outgoing.is_chunked() {
             digits::hexadecimal(&mut outgoing.staged, data.len() as u64);
             outgoing.staged.extend_from_slice(b"\r\n");
         }
@@ -378,7 +408,7 @@ impl Sink for Writer<'_> {
             outgoing.direct = data.len();
             0
         };
-        if outgoing.framing == Framing::Chunked {
+        if outgoing.is_chunked() {
             let behind = if copied == 0 { &mut outgoing.tail } else { &mut outgoing.staged };
             behind.extend_from_slice(b"\r\n");
         }
@@ -387,7 +417,11 @@ impl Sink for Writer<'_> {
 
     fn finish(&mut self, source: &impl Source) {
         let outgoing = &mut *self.outgoing;
-        if outgoing.framing == Framing::Chunked {
+        if !outgoing.allowance.end() {
+            outgoing.direct = NEVER;
+            return;
+        }
+        if outgoing.is_chunked() {
             let mut out = FieldLines(std::mem::take(&mut outgoing.staged));
             out.lines(b"0\r\n");
             source.write_trailers(&mut out);
@@ -397,17 +431,25 @@ impl Sink for Writer<'_> {
         outgoing.ended = true;
     }
 
+    fn left(&self) -> u64 {
+        self.outgoing.allowance.left()
+    }
+
     fn bulk(&mut self) -> Option<&mut Socket> {
-        let as_it_is = self.outgoing.framing == Framing::Plain && self.outgoing.is_flushed();
+        let as_it_is = !self.outgoing.is_chunked() && self.outgoing.is_flushed();
         if as_it_is { self.connection.outlet() } else { None }
     }
 
     fn count(&mut self, len: usize) {
         self.outgoing.sent += len as u64;
+        self.outgoing.allowance.count(len);
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         let outgoing = &mut *self.outgoing;
+        if outgoing.allowance.is_violated() {
+            return Poll::Ready(Err(RelayError::Framing));
+        }
         let slices = [&outgoing.staged[outgoing.written..], &data[..outgoing.direct], &outgoing.tail[..]];
         let behind = if outgoing.ended && outgoing.closes { Behind::Close } else { Behind::Unknown };
         let len = ready!(self.connection.poll_write(cx, slices, behind)).map_err(RelayError::Write)?;

@@ -5,6 +5,7 @@
 //! holds one buffer, whatever the size of the body. Must not decide what a failure means.
 
 pub(crate) mod failure;
+pub(crate) mod message_end;
 pub(crate) mod filter;
 pub(crate) mod pace;
 pub(crate) mod http1;
@@ -235,7 +236,10 @@ impl Relay {
         quantum: &mut Quantum,
     ) -> Poll<Result<bool, RelayError>> {
         ready!(quantum.poll_left(cx));
-        let left = source.bulk_left();
+        let left = source.bulk_left().min(sink.left());
+        if left == 0 && self.pipe.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
         let (Some((from, stock)), Some(to)) = (source.bulk(), sink.bulk()) else {
             return Poll::Ready(Ok(false));
         };
@@ -268,9 +272,13 @@ impl Relay {
         }
         self.waiting = WaitingFor::Source;
         ready!(source.poll_resident(cx))?;
+        let allowed = usize::try_from(sink.left()).unwrap_or(usize::MAX);
         let (Some(slice), Some(to)) = (source.file(), sink.bulk()) else { return Poll::Ready(Ok(false)) };
+        if allowed == 0 {
+            return Poll::Ready(Ok(false));
+        }
         self.waiting = WaitingFor::Sink;
-        match ready!(to.poll_send_file(cx, slice.fd, slice.start, slice.len)) {
+        match ready!(to.poll_send_file(cx, slice.fd, slice.start, slice.len.min(allowed))) {
             // The file has become shorter.
             Ok(0) => return Poll::Ready(Err(RelayError::Truncated)),
             Ok(len) => {
@@ -295,6 +303,9 @@ impl Relay {
         self.moved += len as u64;
     }
 }
+
+#[cfg(test)]
+mod framing_tests;
 
 #[cfg(test)]
 mod tests {

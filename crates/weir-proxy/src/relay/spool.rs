@@ -45,6 +45,11 @@ impl Spool {
         self.spill.is_some()
     }
 
+    /// Whether everything that was received was given on.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.ahead().is_empty() && self.spill.is_none()
+    }
+
     fn ahead(&self) -> &[u8] {
         &self.memory[self.taken..]
     }
@@ -141,7 +146,7 @@ impl Source for SpoolSource<'_> {
     }
 
     fn is_finished(&self) -> bool {
-        self.0.ended && self.0.ahead().is_empty() && self.0.spill.is_none()
+        self.0.ended && self.0.is_drained()
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {

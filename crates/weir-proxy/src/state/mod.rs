@@ -41,3 +41,4 @@ pub(crate) mod ramp;
 pub(crate) mod last_change;
 pub mod plan_inputs;
 pub mod due_upstreams;
+pub mod framing_violations;

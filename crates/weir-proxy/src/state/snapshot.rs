@@ -19,9 +19,9 @@ use super::cache_keys::CachePartitions;
 pub use super::limit::LimitPlan;
 use super::limit_store::{self, LimitStorePlan};
 use super::listener::NamedPlans;
-pub(crate) use super::listener::RequestRules;
 pub(crate) use super::listener::SplitPlan;
 pub use super::listener::head_limits;
+pub(crate) use super::listener::{ListInUse, RequestRules};
 pub use super::listener::{ListenerPlan, ListenerState, MirrorPlan, RoutePlan};
 use super::plan_inputs::{PlanError, PlanInputs, TlsError, is_same};
 use super::shared_list::SharedList;
@@ -153,7 +153,7 @@ impl Snapshot {
     }
 
     fn make(config: &Config, inputs: &PlanInputs, before: Option<&Self>) -> Result<Self, PlanError> {
-        let certificate_headers = config.client_certificate_headers();
+        let withheld = config.withheld_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let limits = limits(config, inputs, before);
         let caches = caches(config, inputs, before);
@@ -161,10 +161,10 @@ impl Snapshot {
         let named = NamedPlans { limits: &limits, caches: &caches, keys: &keys, written: &[] };
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
-                Some(plan) if plan.is_as(listener, &certificate_headers) => Ok(Arc::clone(plan)),
+                Some(plan) if plan.is_as(listener, &withheld) => Ok(Arc::clone(plan)),
                 known => {
                     let known = known.map(|plan| &**plan);
-                    ListenerPlan::new(listener, inputs, &certificate_headers, named, known).map(Arc::new)
+                    ListenerPlan::new(listener, inputs, &withheld, named, known).map(Arc::new)
                 }
             }
         });

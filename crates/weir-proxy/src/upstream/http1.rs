@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use weir_http::http1::{
-    FieldLines, HeadProgress, ResponseFraming, ResponseParser, keep_alive_timeout, keeps_alive, write,
-};
+use weir_http::http1::{FieldLines, HeadProgress, ResponseParser, keep_alive_timeout, keeps_alive, write};
 use weir_http::{
-    BodyLength, ChunkedLimits, FieldName, FieldWriter as _, HeadLimits, Method, ResponseHead, Version,
+    ChunkedLimits, FieldName, FieldWriter as _, Framing, HeadLimits, Method, ResponseHead, Version,
 };
 use weir_observe::{Cause, Failure};
 
@@ -23,7 +21,7 @@ use super::stream::{
     Destination, HeadError, KeepAlive, OutgoingFields, RequestLine, ServerStream, Servers, UnreadRequest,
 };
 use super::tunnel::ServerEnd;
-use super::websocket::WebsocketKey;
+use super::websocket::{AskedUpgrade, WebsocketKey};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::connection::Connection;
@@ -31,8 +29,9 @@ use crate::net::permit_queue;
 use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
-use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
+use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
 use crate::state::pool::ServerConnection;
+use crate::state::stripped_fields::StrippedFields;
 use crate::state::worker::Worker;
 
 /// Memory that each buffer of a stream keeps for the next; more goes back to the allocator.
@@ -52,8 +51,8 @@ struct Http1ServerStreamState {
     /// Whether the server keeps the connection open after this response, and for how long if it says so.
     keeps_alive: bool,
     announced: KeepAlive,
-    /// The key that the server got for a client that has none: it has to prove that it has understood it.
-    websocket_key: Option<Box<WebsocketKey>>,
+    /// The protocol that it was asked to switch to.
+    asked_upgrade: Option<Box<AskedUpgrade>>,
 }
 
 impl Http1ServerStreamState {
@@ -67,7 +66,7 @@ impl Http1ServerStreamState {
             ended: false,
             keeps_alive: false,
             announced: None,
-            websocket_key: None,
+            asked_upgrade: None,
         }
     }
 
@@ -77,7 +76,7 @@ impl Http1ServerStreamState {
         self.parser.reset();
         self.body.begin_nothing();
         (self.head_len, self.received_any, self.keeps_alive, self.announced) = (0, false, false, None);
-        (self.ended, self.websocket_key) = (false, None);
+        (self.ended, self.asked_upgrade) = (false, None);
     }
 }
 
@@ -242,22 +241,22 @@ impl ServerStream for Http1ServerStream {
         write::request_line(&mut out.0, head.method, head.target, Version::Http11);
         out.field(b"Host", head.host);
         fields.write(&mut out);
+        let mut coding = TransferCoding::None;
         match head.body {
-            BodyLength::Known(len) => out.decimal_field(b"Content-Length", len),
-            BodyLength::Unknown => out.lines(b"Transfer-Encoding: chunked\r\n"),
-            BodyLength::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
-            BodyLength::None => {}
+            Framing::Length(len) => out.decimal_field(b"Content-Length", len),
+            Framing::Delimited | Framing::UntilClose => {
+                coding = TransferCoding::Chunked;
+                out.lines(b"Transfer-Encoding: chunked\r\n");
+            }
+            Framing::None => {}
         }
         match head.upgrade {
-            Some(protocol) => self.state.websocket_key = write_upgrade(&mut out, protocol, head.needs_key),
+            Some(protocol) => self.state.asked_upgrade = Some(write_upgrade(&mut out, protocol, head)),
             None => write_connection(&mut out, head, head.close && !self.server.is_private),
         }
         out.lines(b"\r\n");
         request.staged = out.0;
-        request.framing = match head.body {
-            BodyLength::Unknown => Framing::Chunked,
-            BodyLength::None | BodyLength::Known(_) => Framing::Plain,
-        };
+        request.begin(head.body, coding);
     }
 
     #[inline]
@@ -334,19 +333,23 @@ impl ServerStream for Http1ServerStream {
     }
 
     #[inline(always)]
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
-        let framing = self.state.parser.framing(response, method);
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> Framing {
+        let framing = response.body(method);
         match framing {
-            ResponseFraming::None => self.state.body.begin_nothing(),
-            ResponseFraming::Length(len) => self.state.body.begin_length(len),
-            ResponseFraming::Chunked => self.state.body.begin_chunked(limits, None),
-            ResponseFraming::UntilClose => self.state.body.begin_until_close(),
+            Framing::None => self.state.body.begin_nothing(),
+            Framing::Length(len) => self.state.body.begin_length(len),
+            Framing::Delimited => self.state.body.begin_chunked(limits, None),
+            Framing::UntilClose => self.state.body.begin_until_close(),
         }
         self.state.keeps_alive =
-            keeps_alive(response.version(), response.connection()) && framing != ResponseFraming::UntilClose;
+            keeps_alive(response.version(), response.connection()) && framing != Framing::UntilClose;
         let seconds = keep_alive_timeout(response.fields(), self.head());
         self.state.announced = seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        response.body(method)
+        framing
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.state.body.strip_trailers(stripped);
     }
 
     fn is_body_here(&self) -> bool {
@@ -367,13 +370,9 @@ impl ServerStream for Http1ServerStream {
     }
 
     fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
-        let Some(key) = &self.state.websocket_key else { return Ok(()) };
-        let accept = response.fields().all(FieldName::SecWebsocketAccept);
-        let mut values = accept.map(|field| field.value.of(self.head()));
-        match (values.next(), values.next()) {
-            (Some(value), None) if key.is_accepted_by(value) => Ok(()),
-            _ => Err(Cause::WebsocketAcceptMismatch),
-        }
+        let Some(asked) = &self.state.asked_upgrade else { return Err(Cause::UnexpectedUpgrade) };
+        let values = |name| response.fields().all(name).map(|field| field.value.of(self.head()));
+        asked.check(values(FieldName::Upgrade), values(FieldName::SecWebsocketAccept))
     }
 
     fn into_tunnel(self) -> ServerEnd {
@@ -389,15 +388,17 @@ fn make_room(connection: &mut Connection, limits: &HeadLimits) {
     }
 }
 
-/// Asks for another protocol; the key that this needs.
+/// Asks for another protocol, with a key if that is needed.
 #[cold]
-fn write_upgrade(out: &mut FieldLines, protocol: &[u8], needs_key: bool) -> Option<Box<WebsocketKey>> {
+fn write_upgrade(out: &mut FieldLines, protocol: &[u8], head: &RequestLine<'_>) -> Box<AskedUpgrade> {
     out.field(b"Connection", b"Upgrade");
     out.field(b"Upgrade", protocol);
-    let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
-    let key = (is_websocket && needs_key).then(WebsocketKey::random)?;
+    if !(head.needs_key && AskedUpgrade::is_websocket(protocol)) {
+        return Box::new(AskedUpgrade::new(protocol, head.key));
+    }
+    let key = WebsocketKey::random();
     out.field(b"Sec-WebSocket-Key", key.as_bytes());
-    Some(Box::new(key))
+    Box::new(AskedUpgrade::new(protocol, Some(key.as_bytes())))
 }
 
 fn write_connection(out: &mut FieldLines, head: &RequestLine<'_>, close: bool) {
@@ -451,8 +452,7 @@ mod tests {
             method: b"GET",
             target: b"/chat",
             host: b"a.test",
-            body: BodyLength::None,
-            announces_length: false,
+            body: Framing::None,
             upgrade: Some(protocol),
             needs_key,
             key: None,
@@ -523,14 +523,16 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_clients_and_other_protocols_are_left_alone() {
-        for (protocol, needs_key) in [(&b"websocket"[..], false), (b"chat", true)] {
+    fn other_protocols_have_no_keys() {
+        for (protocol, needs_key, expected) in
+            [(&b"websocket"[..], false, Ok(())), (b"chat", true, Err(Cause::UnexpectedUpgrade))]
+        {
             run(async {
                 let (mut stream, mut server) = stream();
                 let head = ask(&mut stream, &mut server, protocol, needs_key);
                 assert_eq!(key_in(&head), None, "{head}");
                 let fields = "Sec-WebSocket-Accept: anything\r\n";
-                assert_eq!(answer(&mut stream, &mut server, fields).await, Ok(()));
+                assert_eq!(answer(&mut stream, &mut server, fields).await, expected);
             });
         }
     }
@@ -542,7 +544,7 @@ mod tests {
             let (mut first, mut server) = stream();
             ask(&mut first, &mut server, b"WebSocket", true);
             servers.drop_stream(first);
-            assert_eq!(servers.free.as_ref().expect("it is kept").websocket_key, None);
+            assert_eq!(servers.free.as_ref().expect("it is kept").asked_upgrade, None);
         });
     }
 

@@ -6,11 +6,12 @@
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weir_http::fastcgi::Params;
-use weir_http::{BodyLength, ChunkedLimits, FieldWriter, HeadLimits, Method, ResponseHead, Rule};
+use weir_http::{ChunkedLimits, FieldWriter, Framing, HeadLimits, Method, ResponseHead, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::pinned::PinnedConnections;
@@ -22,6 +23,7 @@ use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::state::snapshot::UpstreamPlan;
+use crate::state::stripped_fields::StrippedFields;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 
@@ -155,7 +157,10 @@ pub(crate) trait ServerStream {
     fn take_head(&mut self);
 
     /// Prepares for the body of the final response, whose head is complete; how long it is.
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength;
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> Framing;
+
+    /// Trailers of that body that are not forwarded.
+    fn strip_trailers(&mut self, _stripped: &Arc<StrippedFields>) {}
 
     /// Whether the body seems to be here whole already, behind the head.
     fn is_body_here(&self) -> bool;
@@ -225,9 +230,7 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) method: &'a [u8],
     pub(crate) target: &'a [u8],
     pub(crate) host: &'a [u8],
-    pub(crate) body: BodyLength,
-    /// Whether the client has announced a length, which may be that of no body.
-    pub(crate) announces_length: bool,
+    pub(crate) body: Framing,
     /// The protocol that the client asks for, if the route allows it.
     pub(crate) upgrade: Option<&'a [u8]>,
     /// Whether a request for a WebSocket comes without a key, by a protocol that has none (RFC 8441 section 5): a server of HTTP/1 gets one

@@ -21,7 +21,7 @@ use cookies::{cookie_pairs, set_cookie};
 use learned::LearnedCookies;
 use tokens::Tokens;
 
-pub use cookies::value as cookie_value;
+pub use cookies::{value as cookie_value, values as cookie_values};
 
 /// Divides the token from the value of the application, in a cookie that is marked.
 const MARK: u8 = b'~';

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use serde_json::Value;
-use weir_http::http1::{HeadProgress, ParsedResponse, ResponseFraming};
-use weir_http::{FieldName, HeadLimits, Method};
+use weir_http::http1::{HeadProgress, ParsedResponse};
+use weir_http::{FieldName, Framing, HeadLimits, Method};
 
 use crate::clock;
 use crate::error::CommandError;
@@ -184,13 +184,13 @@ fn parse(received: &[u8]) -> Result<Option<AdminResponse>, AdminRequestError> {
     };
     let body = &received[head_len..];
     let body = match head.framing(Method::Get) {
-        ResponseFraming::None => &[],
-        ResponseFraming::UntilClose => body,
-        ResponseFraming::Length(len) => match body.get(..usize::try_from(len).unwrap_or(usize::MAX)) {
+        Framing::None => &[],
+        Framing::UntilClose => body,
+        Framing::Length(len) => match body.get(..usize::try_from(len).unwrap_or(usize::MAX)) {
             Some(body) => body,
             None => return Ok(None),
         },
-        ResponseFraming::Chunked => match join_chunks(body)? {
+        Framing::Delimited => match join_chunks(body)? {
             Some(body) => return Ok(Some(answer(&head, received, body))),
             None => return Ok(None),
         },

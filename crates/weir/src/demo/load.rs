@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use weir_http::http1::{HeadProgress, ParsedResponse};
-use weir_http::{BodyLength, HeadLimits, Method};
+use weir_http::{HeadLimits, Method};
 
 /// With one request per pace on each, 300 requests/s.
 const CONNECTIONS: u32 = 12;
@@ -146,12 +146,8 @@ async fn read_response(stream: &mut TcpStream) -> io::Result<(u16, bool)> {
     {
         read_more(stream, &mut received).await?;
     }
-    let len = match head.body(Method::Get) {
-        BodyLength::None => 0,
-        BodyLength::Known(len) => len,
-        BodyLength::Unknown => {
-            return Err(broken("the servers of the demo state a length"));
-        }
+    let Some(len) = head.body(Method::Get).length() else {
+        return Err(broken("the servers of the demo state a length"));
     };
     while ((received.len() - head.len()) as u64) < len {
         read_more(stream, &mut received).await?;

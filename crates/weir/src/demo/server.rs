@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use weir_http::http1::{HeadProgress, ParsedRequest};
-use weir_http::{BodyLength, HeadLimits, Method};
+use weir_http::{HeadLimits, Method};
 
 /// One server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +83,8 @@ async fn serve(mut stream: TcpStream, server: DemoServer) {
             return;
         }
         received.drain(..head.len());
-        let body = match head.body() {
-            BodyLength::None => Some(0),
-            BodyLength::Known(len) => Some(len),
-            // To find its end is the work of a proxy; a demo may close instead.
-            BodyLength::Unknown => None,
-        };
+        // To find the end of another body is the work of a proxy; a demo may close instead.
+        let body = head.body().length();
         if let Some(len) = body
             && drop_body(&mut stream, &mut received, len).await.is_err()
         {

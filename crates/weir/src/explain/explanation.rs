@@ -6,7 +6,7 @@ use weir_config::{
     AffinitySettings, Config, FastcgiSettings, FixedResponse, Listener, PathForm, Redirect, Route,
     RouteAction, RouteSettings, SplitAction, SplitTarget, StaticFiles, Upstream, UpstreamIndex,
 };
-use weir_http::{BodyLength, Expectation, FieldName, Method, TargetForm, via_names};
+use weir_http::{Expectation, FieldName, Framing, Method, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::Eligibility;
 use weir_traffic::ServerId;
@@ -174,7 +174,7 @@ fn disposition<'a>(
     if head.method() == Method::Connect && !route.allow_connect {
         return Disposition::Refused(Failure::client(Phase::Route, Cause::ConnectNotAllowed));
     }
-    if let (BodyLength::Known(len), Some(max)) = (head.body(), route.body_size)
+    if let (Framing::Length(len), Some(max)) = (head.body(), route.body_size)
         && len > max.bytes()
     {
         return Disposition::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{AccessList, LimitUse, Mirror, RouteCache};
+use weir_config::{AccessList, LimitUse, Mirror, RouteCache, RuleOrder, Stage, Template};
 use weir_traffic::route::RouteRequest as _;
 
 use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
@@ -24,11 +24,16 @@ fn has_client(list: &AccessList, explanation: &RequestExplanation<'_>) -> Option
 /// A line for each: its label and its text.
 pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, String)> {
     let (lists, limits) = of_request(explanation);
+    let order = RuleOrder::new(lists);
+    let when = |key: &Template| match order.stage(key) {
+        Stage::Request => "",
+        Stage::Identity | Stage::Server | Stage::Response => ", after authentication",
+    };
     let list = |list: &Arc<AccessList>| {
         let what = match has_client(list, explanation) {
             Some(true) => "the client is in it".to_owned(),
             Some(false) => "the client is not in it".to_owned(),
-            None => format!("by {}", list.key),
+            None => format!("by {}{}", list.key, when(&list.key)),
         };
         ("list", format!("{} ({}): {what}", list.name, list.action.name()))
     };
@@ -37,7 +42,10 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let dry = if limit.dry_run { ", as a dry run" } else { "" };
         let shared = limit.shared.as_ref();
         let shared = shared.map_or_else(String::new, |store| format!(", shared in {}", store.name));
-        ("limit", format!("{}: {} by {}{shared}{dry}", limit.name, limit.rule(), limit.key))
+        (
+            "limit",
+            format!("{}: {} by {}{}{shared}{dry}", limit.name, limit.rule(), limit.key, when(&limit.key)),
+        )
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
     let apart = |cache: &RouteCache| match &cache.share {

@@ -4,8 +4,8 @@
 
 use memchr::memmem;
 use weir_config::{BodyRule, HttpProbe, StatusRange};
-use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
-use weir_http::{ChunkedLimits, HeadLimits, Method};
+use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse};
+use weir_http::{ChunkedLimits, Framing, HeadLimits, Method};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::request::ProbeReuse;
@@ -56,7 +56,7 @@ impl Expected {
         let status = head.status();
         self.check_status(status)?;
         let framing = head.framing(self.method);
-        let reusable = kept == ProbeReuse::Yes && head.keep_alive() && framing != ResponseFraming::UntilClose;
+        let reusable = kept == ProbeReuse::Yes && head.keep_alive() && framing != Framing::UntilClose;
         if self.body.is_none() {
             return Ok(if reusable { self.skip_body(source, pause_, framing).await } else { ProbeReuse::No });
         }
@@ -92,12 +92,7 @@ impl Expected {
     }
 
     /// Reads a body that is not needed, up to its bound, so that the next response begins behind it.
-    async fn skip_body(
-        &self,
-        source: &mut ProbeStream<'_>,
-        part: Vec<u8>,
-        framing: ResponseFraming,
-    ) -> ProbeReuse {
+    async fn skip_body(&self, source: &mut ProbeStream<'_>, part: Vec<u8>, framing: Framing) -> ProbeReuse {
         // An error in it does not matter: the status has decided.
         self.read_body(source, part, framing).await.map_or(ProbeReuse::No, |(_, end)| end)
     }
@@ -140,19 +135,19 @@ impl Expected {
         &self,
         source: &mut ProbeStream<'_>,
         mut part: Vec<u8>,
-        framing: ResponseFraming,
+        framing: Framing,
     ) -> Result<(Vec<u8>, ProbeReuse), Failure> {
         let mut body = Vec::new();
         let mut chunks = ChunkedDecoder::new(self.chunked_limits);
         let announced = match framing {
-            ResponseFraming::Length(len) => usize::try_from(len).unwrap_or(usize::MAX),
-            ResponseFraming::None => 0,
-            ResponseFraming::Chunked | ResponseFraming::UntilClose => usize::MAX,
+            Framing::Length(len) => usize::try_from(len).unwrap_or(usize::MAX),
+            Framing::None => 0,
+            Framing::Delimited | Framing::UntilClose => usize::MAX,
         };
         let wanted = announced.min(self.body_bytes_max);
         loop {
             let mut is_whole = false;
-            if framing == ResponseFraming::Chunked {
+            if framing == Framing::Delimited {
                 let broken = |rule| Failure::server(Phase::Relay, Cause::Rule(rule));
                 let decoded = chunks.decode(&mut part).map_err(broken)?;
                 body.extend_from_slice(&part[decoded.data]);
@@ -173,7 +168,7 @@ impl Expected {
             part.clear();
             if read(source, &mut part, Phase::Relay).await? == 0 {
                 return match framing {
-                    ResponseFraming::UntilClose => Ok((body, ProbeReuse::No)),
+                    Framing::UntilClose => Ok((body, ProbeReuse::No)),
                     _ => Err(Failure::server(Phase::Relay, Cause::ResponseIncomplete)),
                 };
             }

@@ -76,9 +76,10 @@ impl ConnectionCodec {
         self.send.left()
     }
 
-    /// How many bytes of body the window of a stream lets pass; 0 when the stream is over.
+    /// How many bytes of body the window of a stream lets pass; 0 when the stream is over, or our direction of it.
     pub fn stream_room(&self, stream: u32) -> usize {
-        self.streams.get(stream).filter(|open| !open.is_reset).map_or(0, |open| open.send.left())
+        let open = self.streams.get(stream).filter(|open| !open.is_reset && !open.local_ended);
+        open.map_or(0, |open| open.send.left())
     }
 
     /// Appends as much of `data` as both windows let pass, at most `max` bytes; returns how much that is.

@@ -25,7 +25,7 @@ use crate::message::version::Version;
 ///
 /// ```
 /// use weir_http::h2::{HpackDecoder, read_request};
-/// use weir_http::{BodyLength, FieldName, HeadLimits, RequestHead};
+/// use weir_http::{Framing, FieldName, HeadLimits, RequestHead};
 ///
 /// // RFC 7541 appendix C.3.1.
 /// let block = b"\x82\x86\x84\x41\x0fwww.example.com";
@@ -34,7 +34,7 @@ use crate::message::version::Version;
 ///
 /// assert_eq!(head.path().of(&text), b"/");
 /// assert_eq!(head.host().of(&text), b"www.example.com");
-/// assert_eq!(head.body(), BodyLength::None);
+/// assert_eq!(head.body(), Framing::None);
 /// assert!(text.ends_with(b"\r\nhost: www.example.com\r\n\r\n"));
 /// # Ok::<(), weir_http::h2::BlockError>(())
 /// ```
@@ -243,6 +243,8 @@ impl RequestReader<'_> {
     fn finish_connect(&mut self, text: &mut [u8]) {
         const GET: &[u8] = b"GET";
         self.head.facts.is_open = false;
+        // A length of 0 says nothing about what follows; any other contradicts it.
+        self.head.facts.content_length = self.head.facts.content_length.filter(|length| *length > 0);
         if let Some(protocol) = self.head.protocol {
             self.head.facts.connection = ConnectionOptions::of_upgrade();
             self.head.facts.add_upgrade(protocol);

@@ -6,6 +6,7 @@ use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
 use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
 use crate::message::content_length;
 use crate::message::fields::Field;
+use crate::message::framing::Framing;
 use crate::message::limits::HeadLimits;
 use crate::message::name::FieldName;
 use crate::message::response::ResponseHead;
@@ -29,7 +30,7 @@ pub fn read_response(
     ends_stream: bool,
 ) -> Result<(), BlockError> {
     head.version = Version::Http2;
-    head.is_open = !ends_stream;
+    head.without_length = if ends_stream { Framing::Length(0) } else { Framing::Delimited };
     let status_max = if limits.lenient.high_status { 999 } else { 599 };
     read_lines(decoder, block, text, BlockLimits::of_head(limits), |text, line| {
         read_line(head, text, line, status_max)

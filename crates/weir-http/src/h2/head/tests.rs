@@ -7,9 +7,9 @@ use proptest::sample::select;
 use super::*;
 use crate::h2::HpackDecoder;
 use crate::h2::hpack::HpackEncoder;
-use crate::message::body::BodyLength;
 use crate::message::field_writer::{FieldRun, FieldWriter};
 use crate::message::fields::Fields;
+use crate::message::framing::Framing;
 use crate::message::limits::{ChunkedLimits, HeadLimits};
 use crate::message::method::Method;
 use crate::message::request::{Expectation, RequestHead};
@@ -294,7 +294,7 @@ fn a_request_has_the_meaning_of_one_of_http1() {
     assert_eq!((head.scheme().of(text), head.protocol()), (&b"HTTPS"[..], None));
     let host = (head.authority().of(text), head.host().of(text), head.port());
     assert_eq!(host, (&b"A.test:8080"[..], &b"A.test"[..], Some(8080)));
-    assert_eq!((head.body(), head.expectation()), (BodyLength::Known(5), Expectation::Continue));
+    assert_eq!((head.body(), head.expectation()), (Framing::Length(5), Expectation::Continue));
     assert!(head.expects_continue() && head.upgrade().is_none());
     // The authority is the Host, and comes last.
     let expected = [
@@ -347,7 +347,7 @@ fn targets_without_a_path() {
         (Method::Get, TargetForm::Origin, &b"/"[..]),
         "in HTTP/1 it is a GET with an upgrade"
     );
-    assert_eq!((head.method_span().of(&text), head.body()), (&b"GET"[..], BodyLength::None));
+    assert_eq!((head.method_span().of(&text), head.body()), (&b"GET"[..], Framing::None));
     assert_eq!(head.upgrade(), head.protocol());
     assert_eq!(head.protocol().map(|protocol| protocol.of(&text)), Some(&b"websocket"[..]));
     assert_eq!(head.host().of(&text), b"a.test");
@@ -363,10 +363,11 @@ fn bodies_of_requests() {
         read_with(&block(&[&GET[..], lines].concat()), &HeadLimits::default(), ends_stream)
     };
     let body = |lines: &[Line<'static>], ends_stream| with(lines, ends_stream).map(|read| read.head.body());
-    assert_eq!(body(&[], true), Ok(BodyLength::None));
-    assert_eq!(body(&[], false), Ok(BodyLength::Unknown));
-    assert_eq!(body(&[("content-length", "0")], true), Ok(BodyLength::None));
-    assert_eq!(body(&[("content-length", "5")], false), Ok(BodyLength::Known(5)));
+    assert_eq!(body(&[], true), Ok(Framing::None));
+    assert_eq!(body(&[], false), Ok(Framing::Delimited));
+    assert_eq!(body(&[("content-length", "0")], true), Ok(Framing::Length(0)));
+    assert_eq!(body(&[("content-length", "0")], false), Ok(Framing::Length(0)));
+    assert_eq!(body(&[("content-length", "5")], false), Ok(Framing::Length(5)));
     assert_eq!(body(&[("content-length", "5")], true), Err(BlockError::Malformed(Rule::LengthDiffers)));
 }
 

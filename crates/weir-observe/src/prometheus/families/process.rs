@@ -80,6 +80,8 @@ pub(super) const FAMILIES: &[Family] = families! {
 
     "weir_process_task_restarts_total" Counter Process, "Tasks of the control plane (health checks, slow starts, ejections, drains, names, sources of servers and routes, Kubernetes, certificates, credentials, shared limits, hand-over, admin listener, memory, logs, traces) begun anew after a panic.",
         |samples, stats| samples.value(stats.process.task_restarts);
+    "weir_framing_violations_total" Counter Process, "Bodies that were about to leave other than their heads had said (`framing-violation`): each is a defect of Weir, and closed its connection or stream.",
+        |samples, stats| samples.value(stats.process.framing_violations);
     "weir_process_panics_total" Counter Process, "Panics of all threads; `weir report` and the status page have the message and the backtrace.",
         |samples, stats| samples.value(stats.process.panics);
 

@@ -240,6 +240,7 @@ fn process_figures() -> ProcessStats {
         landlock_abi: 7,
         filters_system_calls: true,
         denied_system_calls: 0,
+        framing_violations: 0,
         task_restarts: 2,
         panics: 1,
         node_state: "handed-over",

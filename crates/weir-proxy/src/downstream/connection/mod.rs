@@ -15,6 +15,8 @@ mod tls_refusal;
 mod ending;
 
 #[cfg(test)]
+mod seams;
+#[cfg(test)]
 mod simulation;
 
 use std::rc::Rc;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use weir_http::h2::{ConnectionFault, ErrorCode, Role, read_request};
-use weir_http::{BodyLength, Priority, RequestHead, Rule};
+use weir_http::{Framing, Priority, RequestHead, Rule};
 use weir_observe::Cause;
 
 use crate::net::tls::facts::OwnedTlsFacts;
@@ -87,7 +87,7 @@ impl ConnectionSide for ToClients {
         request.reset();
         let read = read_request(&mut state.decoder, block, request, text, limits.head, ends_stream);
         let mut refused = broken_rule(read)?;
-        if let (None, BodyLength::Known(length)) = (refused, request.body()) {
+        if let (None, Framing::Length(length)) = (refused, request.body()) {
             refused = state.codec.expect_length(id, length).err().map(|fault| fault.rule);
         }
         let mut priority = Priority::default();

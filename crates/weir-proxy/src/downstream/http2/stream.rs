@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Context;
 
 use weir_http::h2::{ErrorCode, HeadWriter};
-use weir_http::{BodyLength, FieldName, FieldWriter as _, Method, Rule};
+use weir_http::{FieldName, FieldWriter as _, Framing, Method, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::receive::ToClients;
@@ -20,6 +21,7 @@ use crate::relay::http2::handle::StreamHandle;
 use crate::relay::http2::outgoing::FrameSink;
 use crate::relay::http2::shared::{SharedConnection, StreamShared};
 use crate::state::snapshot::ListenerPlan;
+use crate::state::stripped_fields::StrippedFields;
 
 /// The status that a tunnel begins with.
 const OK: u16 = 200;
@@ -143,8 +145,8 @@ impl ClientEnd for Http2Stream {
         true
     }
 
-    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
-        self.gone()
+    fn poll_gone(&mut self, cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.handle.poll_gone(cx)
     }
 
     fn body_received(&self) -> u64 {
@@ -189,12 +191,18 @@ impl ClientStream for Http2Stream {
 
     fn begin_body(&mut self, client: &Client, exchange: &Exchange, listener: &ListenerPlan) {
         self.handle.incoming.announced = match exchange.request.body() {
-            BodyLength::Known(len) => Some(len),
-            BodyLength::None | BodyLength::Unknown => None,
+            Framing::Length(len) => Some(len),
+            Framing::None | Framing::Delimited | Framing::UntilClose => None,
         };
         self.handle.incoming.is_for_tunnel =
             exchange.request.protocol().is_some() || exchange.request.method() == Method::Connect;
-        self.handle.incoming.stripped = listener.stripped(client.peer).map(std::sync::Arc::clone);
+        // A request without a body has no trailers either.
+        self.handle.incoming.stripped = match exchange.request.body() {
+            Framing::None => None,
+            Framing::Length(_) | Framing::Delimited | Framing::UntilClose => {
+                listener.stripped_trailers(client.peer).cloned()
+            }
+        };
     }
 
     fn body<'a>(&'a mut self, _client: &'a Client) -> Body<'a, ToClients> {
@@ -203,6 +211,10 @@ impl ClientStream for Http2Stream {
 
     fn body_announced(&self) -> Option<u64> {
         self.handle.incoming.announced
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.handle.incoming.stripped = Some(Arc::clone(stripped));
     }
 
     fn limit_body(&mut self, bytes_max: u64) {
@@ -219,7 +231,7 @@ impl ClientStream for Http2Stream {
         status: Status<'_>,
         fields: impl FnOnce(&mut HeadWriter<'_>),
     ) {
-        self.append_head(status.code, false, fields);
+        self.append_head(status.code, None, fields);
     }
 
     fn respond(
@@ -229,12 +241,12 @@ impl ClientStream for Http2Stream {
         response: &FinalHead<'_>,
         fields: impl FnOnce(&mut HeadWriter<'_>),
     ) {
-        let (status, is_whole, length) = match response.content {
-            Content::Body(body, length) => (response.status.code, body == BodyLength::None, length),
+        let (status, framing, length) = match response.content {
+            Content::Body(framing, length) => (response.status.code, framing, length),
             // A success opens the tunnel (RFC 8441 section 5).
-            Content::Tunnel => (OK, false, None),
+            Content::Tunnel => (OK, Framing::Delimited, None),
         };
-        self.append_head(status, is_whole, |out| {
+        self.append_head(status, Some(framing), |out| {
             if response.content == Content::Tunnel {
                 // The proof of a WebSocket is for a key that the client has not sent.
                 out.leave_out(FieldName::SecWebsocketAccept);
@@ -257,18 +269,23 @@ impl ClientStream for Http2Stream {
 
     fn close_after(&mut self) {}
 
-    fn poll_reset(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
-        self.gone()
+    fn poll_reset(&mut self, cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.handle.poll_gone(cx)
     }
 }
 
 impl Http2Stream {
-    /// Appends the head of a response.
-    fn append_head(&mut self, status: u16, is_whole: bool, fields: impl FnOnce(&mut HeadWriter<'_>)) {
+    /// Appends the head of a response: a final one with what it says of its body.
+    fn append_head(
+        &mut self,
+        status: u16,
+        framing: Option<Framing>,
+        fields: impl FnOnce(&mut HeadWriter<'_>),
+    ) {
         if self.gone().is_some() {
             return;
         }
-        self.handle.append_head(status >= 200, is_whole, |encoder, out| {
+        self.handle.append_head(framing, |encoder, out| {
             fields(&mut HeadWriter::response(encoder, out, status));
         });
     }

@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use weir_http::BodyLength;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
@@ -39,7 +38,7 @@ pub(in crate::exchange) fn take_kept<U: Servers>(
     history: &AttemptHistory,
 ) -> Option<U::Stream> {
     // A request that cannot be sent twice gets the more careful check.
-    let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != BodyLength::None;
+    let careful = !plans.upstream.may_repeat(exchange) || !exchange.request.body().is_empty();
     let to = plans.to(server);
     if history.fresh {
         servers.forget_kept(to, &mut client.pinned);

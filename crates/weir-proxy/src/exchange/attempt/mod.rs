@@ -11,7 +11,7 @@ use std::future::Future;
 use std::task::{Context, Poll};
 
 use weir_http::fastcgi::Params;
-use weir_http::{BodyLength, FieldName, FieldWriter};
+use weir_http::{FieldName, FieldWriter, Framing};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -455,13 +455,12 @@ fn write_request(
     let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
     let is_web = exchange.grpc.as_ref().is_some_and(|call| call.web.is_some());
     // A body that changes on its way has another length.
-    let body = if exchange.request_relay.has_filter() { BodyLength::Unknown } else { request.body() };
+    let body = if exchange.request_relay.has_filter() { Framing::Delimited } else { request.body() };
     let head = RequestLine {
         method: request.method_span().of(text),
         target: fields::target(exchange),
         host: fields::host(exchange, plans, id),
         body,
-        announces_length: request.fields().contains(FieldName::ContentLength),
         upgrade,
         needs_key: request.protocol().is_some() && key.is_none(),
         key: key.map(|key| key.value.of(text)),

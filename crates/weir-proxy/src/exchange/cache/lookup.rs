@@ -10,7 +10,7 @@ use weir_cache::disk::DiskHit;
 use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
 use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
 use weir_config::{PathForm, RouteAction, RouteCache, SplitTarget};
-use weir_http::{BodyLength, FieldName, Method};
+use weir_http::{FieldName, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
 use super::files::{self, Loaded};
@@ -207,7 +207,7 @@ fn bypass(
     let mut text = Vec::new();
     let is_bypassed = is_for_server
         || is_sent_otherwise
-        || exchange.request.body() != BodyLength::None
+        || !exchange.request.body().is_empty()
         || config.bypass.iter().any(|template| {
             text.clear();
             values.write(template, &mut text);

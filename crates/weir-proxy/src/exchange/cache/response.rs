@@ -7,7 +7,7 @@ use weir_cache::rules::{
 };
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse, key_text};
 use weir_config::RouteCache;
-use weir_http::{BodyLength, FieldName, Method, write_normal_path};
+use weir_http::{FieldName, Method, write_normal_path};
 use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
 use weir_traffic::retry::RetryCause;
 
@@ -258,11 +258,7 @@ async fn store<U: Servers>(
         head: new_head,
         lifetime: store_plan.lifetime,
         vary: store_plan.vary,
-        len: match length {
-            BodyLength::Known(len) => Some(len),
-            BodyLength::None => Some(0),
-            BodyLength::Unknown => None,
-        },
+        len: length.length(),
     };
     serving.server.take_head();
     let begun = match fill::begin(client, &mut serving).await {

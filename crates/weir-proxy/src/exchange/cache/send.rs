@@ -8,7 +8,7 @@ use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, is_not_modified, 
 use weir_cache::store::{BodyReader, StoredResponse};
 use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{
-    BodyLength, ByteRange, FieldName, FieldSet, FieldWriter, Method, RangeSelection, Validators, parse_date,
+    ByteRange, FieldName, FieldSet, FieldWriter, Framing, Method, RangeSelection, Validators, parse_date,
     select_ranges,
 };
 use weir_observe::{CacheResult, Failure, Phase, status_text};
@@ -219,21 +219,18 @@ fn stage_head(
     exchange.waits.begin(&listener.client_wait_limits());
 }
 
-/// The length of the body as it is sent, and the one that the head tells.
-fn body_length(method: Method, answer: &StoredAnswer, selected: &Selected) -> (BodyLength, Option<u64>) {
-    let len = match &selected.body {
-        RangeBody::None => return (BodyLength::None, (selected.status == 416).then_some(0)),
-        RangeBody::Whole if matches!(selected.status, 204 | 205 | 304) => return (BodyLength::None, None),
-        RangeBody::Whole => answer.stored.body_len(),
-        RangeBody::Parts(_, len) => Some(*len),
+/// How the body is delimited as it is sent, and the length that the head tells.
+fn body_length(method: Method, answer: &StoredAnswer, selected: &Selected) -> (Framing, Option<u64>) {
+    let (framing, len) = match &selected.body {
+        RangeBody::None => (Framing::None, (selected.status == 416).then_some(0)),
+        RangeBody::Whole if matches!(selected.status, 204 | 205 | 304) => (Framing::None, None),
+        RangeBody::Whole => match answer.stored.body_len() {
+            Some(len) => (Framing::Length(len), Some(len)),
+            None => (Framing::Delimited, None),
+        },
+        RangeBody::Parts(_, len) => (Framing::Length(*len), Some(*len)),
     };
-    match len {
-        Some(0) => (BodyLength::None, Some(0)),
-        Some(_) if method == Method::Head => (BodyLength::None, len),
-        Some(known) => (BodyLength::Known(known), len),
-        None if method == Method::Head => (BodyLength::None, None),
-        None => (BodyLength::Unknown, None),
-    }
+    (framing.in_response(method, selected.status), len)
 }
 
 /// Fields about a body, which a head without one does not have (RFC 9110 section 15.4.5).

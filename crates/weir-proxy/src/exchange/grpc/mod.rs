@@ -8,7 +8,6 @@ pub(in crate::exchange) mod fields;
 use std::time::Duration;
 
 use weir_config::ProgressLimit;
-use weir_http::BodyLength;
 use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
 use weir_observe::Party;
 
@@ -69,7 +68,7 @@ pub(in crate::exchange) fn status_in_head<T: ServerStream>(
     exchange: &Exchange,
     server: &T,
 ) -> Option<GrpcStatus> {
-    if exchange.response.body(exchange.request.method()) != BodyLength::None {
+    if !exchange.response.body(exchange.request.method()).is_empty() {
         return None;
     }
     let head = server.head();

@@ -2,7 +2,7 @@
 //!
 //! A route that asks for it makes such a request a call, whose bodies are changed on their way. Must not know how that is done.
 
-use weir_http::BodyLength;
+use weir_http::Framing;
 
 use super::fields;
 use crate::exchange::exchange_state::Exchange;
@@ -21,7 +21,7 @@ pub(in crate::exchange) fn begin(exchange: &mut Exchange) {
 /// Prepares for the body of the request, from its first byte.
 pub(in crate::exchange) fn begin_request_body(exchange: &mut Exchange) {
     let Some(web) = exchange.grpc.and_then(|call| call.web) else { return };
-    if web.sends_text && exchange.request.body() != BodyLength::None {
+    if web.sends_text && !exchange.request.body().is_empty() {
         exchange.request_relay.set_filter(BodyFilter::GrpcWebRequest(GrpcWebRequest::default()));
     }
 }
@@ -30,12 +30,12 @@ pub(in crate::exchange) fn begin_request_body(exchange: &mut Exchange) {
 pub(in crate::exchange) fn begin_response_body(
     exchange: &mut Exchange,
     head: &[u8],
-    length: BodyLength,
-) -> BodyLength {
+    length: Framing,
+) -> Framing {
     let Some(web) = exchange.grpc.and_then(|call| call.web) else { return length };
-    if length == BodyLength::None || fields::web_response_type(exchange, head).is_none() {
+    if length.is_empty() || fields::web_response_type(exchange, head).is_none() {
         return length;
     }
     exchange.response_relay.set_filter(BodyFilter::GrpcWebResponse(GrpcWebResponse::new(web.takes_text)));
-    BodyLength::Unknown
+    Framing::Delimited
 }

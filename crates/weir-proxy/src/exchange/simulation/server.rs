@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use weir_http::http1::{HeadProgress, ResponseParser};
-use weir_http::{BodyLength, ChunkedLimits, HeadLimits, Method, ResponseHead, Rule};
+use weir_http::{ChunkedLimits, Framing, HeadLimits, Method, ResponseHead, Rule};
 use weir_observe::{Cause, Failure, ServerShard};
 
 use super::client::HEAD_BYTES;
@@ -310,7 +310,7 @@ impl ServerStream for MemoryServerStream {
 
     fn take_head(&mut self) {}
 
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> BodyLength {
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> Framing {
         response.body(method)
     }
 

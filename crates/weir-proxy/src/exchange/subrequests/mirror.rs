@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use weir_config::{Mirror, MirrorPart};
 use weir_http::grpc::GrpcStatus;
-use weir_http::{BodyLength, Method, ResponseHead};
+use weir_http::{Framing, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
 
 use super::background::{self, BackgroundRequest, BackgroundTaker, Way};
@@ -73,7 +73,7 @@ pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route
             continue;
         }
         let bytes_max = settings.body_max.as_usize();
-        if matches!(request.body(), BodyLength::Known(len) if len > bytes_max as u64) {
+        if matches!(request.body(), Framing::Length(len) if len > bytes_max as u64) {
             mirror_shard(route, client).too_long.increment();
             continue;
         }
@@ -83,7 +83,7 @@ pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route
     if copies.is_empty() {
         return;
     }
-    if request.body() != BodyLength::None {
+    if !request.body().is_empty() {
         exchange.replay_buffer.begin(kept_max);
     }
     exchange.mirrored = Some(Box::new(Mirrored { status: 0, copies }));
@@ -145,8 +145,8 @@ fn send_one(
     let (Some(plan), Some(settings)) = (plans.route.mirrors.get(place), settings) else { return };
     let shard = mirror_shard(plans.route, client);
     let body = match exchange.request.body() {
-        BodyLength::None => &[],
-        BodyLength::Known(_) | BodyLength::Unknown => {
+        framing if framing.is_empty() => &[],
+        _ => {
             let whole = exchange.replay_buffer.in_memory().filter(|_| exchange.request_relay.is_done());
             let Some(body) = whole.filter(|body| body.len() <= settings.body_max.as_usize()) else {
                 shard.too_long.increment();
@@ -176,6 +176,7 @@ fn send_one(
     let whole = exchange.record.route.and_then(|route| plans.listener.route_plans.get(route));
     let target = whole.and_then(|whole| whole.place_of_target(plans.route));
     let mut copy = copy_of(exchange, settings, client);
+    copy.copied_from = Some(plans.upstream_index);
     // The client of a call gives the copy as long as it gave the call.
     let given = exchange.grpc.and_then(|_| grpc::time_given(exchange));
     let timeout = given.map_or(settings.timeout, |given| given.min(settings.timeout));

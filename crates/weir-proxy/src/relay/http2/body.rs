@@ -110,7 +110,7 @@ impl<S: ConnectionSide> Source for Body<'_, S> {
         self.incoming.is_for_tunnel || self.is_over()
     }
 
-    fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
         let inbox = self.stream.inbox.borrow();
         if !inbox.body.is_empty() || inbox.has_ended {
             return Poll::Ready(Ok(()));
@@ -118,7 +118,7 @@ impl<S: ConnectionSide> Source for Body<'_, S> {
         match self.stream.gone.get() {
             Some(Cause::Closed) => Poll::Ready(Err(RelayError::Truncated)),
             Some(_) => Poll::Ready(Err(RelayError::Read(io::ErrorKind::ConnectionReset.into()))),
-            None => Poll::Pending,
+            None => self.stream.pending(cx),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 use std::task::Context;
 
-use weir_http::Rule;
 use weir_http::h2::{ErrorCode, HpackEncoder, StreamFault};
+use weir_http::{Framing, Rule};
 use weir_observe::Cause;
 
 use super::body::{Body, IncomingBody};
@@ -23,19 +23,27 @@ pub(crate) struct StreamHandle<S: ConnectionSide> {
 
 impl<S: ConnectionSide> StreamHandle<S> {
     pub(crate) fn new(connection: Rc<SharedConnection<S>>, stream: Rc<StreamShared<S>>) -> Self {
-        let (incoming, outgoing) = (IncomingBody::new(), OutgoingFrames::default());
+        let (incoming, outgoing) = (IncomingBody::new(), OutgoingFrames::new());
         Self { connection, stream, incoming, outgoing, is_over: false }
     }
 
     /// The task of `cx` runs the stream from now on.
     pub(crate) fn enter(&self, cx: &Context<'_>) {
-        // It is set once, since a stream has one task.
-        self.stream.task.get_or_init(|| cx.waker().clone());
+        self.stream.watch(cx);
     }
 
     /// Why the peer does not want any more of it, or cannot get it.
     pub(crate) fn gone(&self) -> Option<Cause> {
         self.stream.gone.get()
+    }
+
+    /// The same; `None` has the task of `cx` woken by news.
+    pub(crate) fn poll_gone(&self, cx: &Context<'_>) -> Option<Cause> {
+        let gone = self.gone();
+        if gone.is_none() {
+            self.stream.watch(cx);
+        }
+        gone
     }
 
     /// Whether it has been released.
@@ -98,13 +106,12 @@ impl<S: ConnectionSide> StreamHandle<S> {
         FrameSink { connection: &self.connection, stream: &self.stream, outgoing: &mut self.outgoing }
     }
 
-    /// Appends a head, whose lines `write` adds to the output. `is_last` says whether no other head follows, so that its frame may bear the
-    /// end of the stream.
+    /// Appends a head, whose lines `write` adds to the output. `framing` is what a final head says of the body behind it, and `None` for an
+    /// interim one. Where no body may follow, the head ends the stream.
     #[inline(always)]
     pub(crate) fn append_head(
         &mut self,
-        is_last: bool,
-        ends_stream: bool,
+        framing: Option<Framing>,
         write: impl FnOnce(&mut HpackEncoder, &mut Vec<u8>),
     ) {
         let state = &mut *self.connection.state.borrow_mut();
@@ -113,9 +120,13 @@ impl<S: ConnectionSide> StreamHandle<S> {
         let Http2State { codec, encoder, output, .. } = state;
         let block = codec.begin_block(self.stream.id, &mut output.bytes);
         write(encoder, &mut output.bytes);
-        codec.end_block(block, ends_stream, &mut output.bytes);
+        codec.end_block(block, framing == Some(Framing::None), &mut output.bytes);
         self.outgoing.sent += (state.output.bytes.len() - before) as u64;
-        self.outgoing.last_frame = is_last.then_some(place);
+        if let Some(framing) = framing {
+            self.outgoing.begin(framing);
+        }
+        // Only behind a final head, no other follows: its frame may bear the end of the stream.
+        self.outgoing.last_frame = framing.map(|_| place);
         state.wake();
     }
 }

@@ -3,24 +3,49 @@
 use std::io;
 use std::task::{Context, Poll};
 
+use weir_http::Framing;
 use weir_http::h2::HeadWriter;
 
 use super::output::FramePlace;
 use super::shared::ConnectionSide;
 use super::shared::{Http2State, SharedConnection, StreamShared};
 use crate::relay::ends::{RelayError, Sink, Source};
+use crate::relay::message_end::BodyAllowance;
 
 /// The message of a stream on its way out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OutgoingFrames {
     /// Whether the last data found no room, or not enough.
     is_blocked: bool,
+    /// What the head allows behind it.
+    allowance: BodyAllowance,
     /// Bytes that were appended to the output, framing included.
     pub(super) sent: u64,
     /// Whether what is sent is for a tunnel: the message has no body.
     pub(super) is_for_tunnel: bool,
+    /// Whether the head has ended the stream.
+    ends_with_head: bool,
     /// The last frame of the stream.
     pub(super) last_frame: Option<FramePlace>,
+}
+
+impl OutgoingFrames {
+    pub(super) const fn new() -> Self {
+        Self {
+            is_blocked: false,
+            allowance: BodyAllowance::unbegun(),
+            sent: 0,
+            is_for_tunnel: false,
+            ends_with_head: false,
+            last_frame: None,
+        }
+    }
+
+    /// A final head is appended, which says this of what follows: nothing does when it has ended the stream.
+    pub(super) fn begin(&mut self, framing: Framing) {
+        self.allowance.begin(framing);
+        self.ends_with_head = framing == Framing::None;
+    }
 }
 
 /// A message that is written.
@@ -62,6 +87,17 @@ impl<S: ConnectionSide> FrameSink<'_, S> {
 }
 
 impl<S: ConnectionSide> FrameSink<'_, S> {
+    /// The same with what is of a body, which is held to what the head has said.
+    fn append_allowed(&mut self, data: &[u8]) -> usize {
+        if !self.outgoing.allowance.check(data.len()) {
+            self.outgoing.is_blocked = true;
+            return 0;
+        }
+        let len = self.append(data);
+        self.outgoing.allowance.count(len);
+        len
+    }
+
     /// Ends our direction of the stream.
     pub(super) fn end(&self) {
         let state = &mut *self.connection.state.borrow_mut();
@@ -92,11 +128,16 @@ impl<S: ConnectionSide> Sink for FrameSink<'_, S> {
             self.outgoing.is_blocked = true;
             return 0;
         }
-        self.append(data)
+        self.append_allowed(data)
     }
 
     fn finish(&mut self, source: &impl Source) {
-        if self.outgoing.is_for_tunnel || self.stream.gone.get().is_some() {
+        // The end of a message without a body stands in its head: what a source has behind that is dropped.
+        if self.outgoing.is_for_tunnel || self.stream.gone.get().is_some() || self.outgoing.ends_with_head {
+            return;
+        }
+        if !self.outgoing.allowance.end() {
+            self.outgoing.is_blocked = true;
             return;
         }
         let state = &mut *self.connection.state.borrow_mut();
@@ -113,13 +154,18 @@ impl<S: ConnectionSide> Sink for FrameSink<'_, S> {
         state.wake();
     }
 
-    fn poll_write(&mut self, _cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         if self.stream.gone.get().is_some() {
             return Poll::Ready(Err(RelayError::Write(io::ErrorKind::ConnectionReset.into())));
         }
-        match self.append(data) {
-            0 if !data.is_empty() => Poll::Pending,
+        match self.append_allowed(data) {
+            _ if self.outgoing.allowance.is_violated() => Poll::Ready(Err(RelayError::Framing)),
+            0 if !data.is_empty() => self.stream.pending(cx),
             len => Poll::Ready(Ok(len)),
         }
+    }
+
+    fn left(&self) -> u64 {
+        self.outgoing.allowance.left()
     }
 }

@@ -1,8 +1,8 @@
 //! What the task of a connection and the tasks of its streams share, on the side of clients and on that of servers.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use weir_http::h2::{self, ConnectionFault, ErrorCode, HpackDecoder, HpackEncoder, Role};
@@ -143,8 +143,8 @@ pub(crate) struct StreamShared<S: ConnectionSide> {
     pub(crate) awaits_window: Cell<bool>,
     /// Bytes of bodies that the connection had sent when the stream last waited for its turn, or for nothing.
     pub(crate) taken_by_turn: Cell<u64>,
-    /// The task of the stream, once it runs.
-    pub(crate) task: OnceCell<Waker>,
+    /// The task that has waited for it last: whatever polls the stream may be handed on to another one.
+    task: RefCell<Option<Waker>>,
 }
 
 impl<S: ConnectionSide> StreamShared<S> {
@@ -158,14 +158,28 @@ impl<S: ConnectionSide> StreamShared<S> {
             given: Cell::new(0),
             awaits_window: Cell::new(false),
             taken_by_turn: Cell::new(0),
-            task: OnceCell::new(),
+            task: RefCell::default(),
         })
     }
 
     pub(crate) fn wake(&self) {
-        if let Some(task) = self.task.get() {
+        if let Some(task) = &*self.task.borrow() {
             task.wake_by_ref();
         }
+    }
+
+    /// The task of `cx` is woken by news of the stream from now on, and no other.
+    pub(crate) fn watch(&self, cx: &Context<'_>) {
+        let mut task = self.task.borrow_mut();
+        if task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
+            *task = Some(cx.waker().clone());
+        }
+    }
+
+    /// What each poll of the stream gives that has to wait for news of it.
+    pub(crate) fn pending<T>(&self, cx: &Context<'_>) -> Poll<T> {
+        self.watch(cx);
+        Poll::Pending
     }
 
     /// The peer does not want any more of it, or cannot get it. The first cause counts.

@@ -12,9 +12,14 @@ use crate::net::buffer::BufferStock;
 use crate::net::socket::Behind;
 use crate::relay::tunnel::end::TunnelEnd;
 
+/// An end that was given up.
+fn reset() -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
+}
+
 impl<S: ConnectionSide> StreamHandle<S> {
     fn aborted(&self) -> Option<io::Error> {
-        self.gone().map(|_| io::ErrorKind::ConnectionReset.into())
+        self.gone().map(|_| reset())
     }
 }
 
@@ -27,27 +32,25 @@ impl<S: ConnectionSide> TunnelEnd for StreamHandle<S> {
         self.incoming().consume(len);
     }
 
-    fn poll_fill(&mut self, _cx: &mut Context<'_>, _stock: &Rc<BufferStock>) -> Poll<io::Result<usize>> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, _stock: &Rc<BufferStock>) -> Poll<io::Result<usize>> {
         let mut body = self.incoming();
         body.refill();
         match body.incoming.bytes().len() {
             0 if body.is_over() => Poll::Ready(Ok(0)),
-            0 => self.aborted().map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
+            0 => match self.aborted() {
+                Some(error) => Poll::Ready(Err(error)),
+                None => self.stream.pending(cx),
+            },
             len => Poll::Ready(Ok(len)),
         }
     }
 
-    fn poll_write(
-        &mut self,
-        _cx: &mut Context<'_>,
-        bytes: &[u8],
-        _behind: Behind,
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8], _behind: Behind) -> Poll<io::Result<usize>> {
         if let Some(error) = self.aborted() {
             return Poll::Ready(Err(error));
         }
         match self.outgoing().append(bytes) {
-            0 if !bytes.is_empty() => Poll::Pending,
+            0 if !bytes.is_empty() => self.stream.pending(cx),
             len => Poll::Ready(Ok(len)),
         }
     }
@@ -59,8 +62,8 @@ impl<S: ConnectionSide> TunnelEnd for StreamHandle<S> {
         Poll::Ready(())
     }
 
-    fn poll_aborted(&mut self, _cx: &mut Context<'_>) -> Option<io::Error> {
-        self.aborted()
+    fn poll_aborted(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
+        self.poll_gone(cx).map(|_| reset())
     }
 
     fn abort(&mut self) {

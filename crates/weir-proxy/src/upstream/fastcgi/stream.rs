@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use weir_http::fastcgi::{
     CgiHeadParser, CgiProgress, Params, ProtocolStatus, begin_request, ends_with_end_request,
 };
-use weir_http::{BodyLength, ChunkedLimits, FieldWriter as _, HeadLimits, Method, ResponseHead};
+use weir_http::{ChunkedLimits, FieldWriter as _, Framing, HeadLimits, Method, ResponseHead};
 use weir_observe::{Cause, Failure};
 
 use super::error_lines;
@@ -55,7 +55,7 @@ struct FastcgiState {
 impl FastcgiState {
     fn new() -> Self {
         Self {
-            output: RecordOutput::default(),
+            output: RecordOutput::new(),
             params: Params::default(),
             input: RecordInput::new(),
             head: CgiHeadParser::default(),
@@ -231,16 +231,17 @@ impl ServerStream for FastcgiServerStream {
         let state = &mut *self.state;
         state.request_id.extend_from_slice(head.id);
         state.keeps_connection = !head.close;
-        if head.body == BodyLength::Unknown {
+        if head.body.length().is_none() {
             state.unable = Some(Cause::LengthUnknown);
             return;
         }
+        state.output.allowance.begin(head.body);
         let params = &mut state.params;
         fields.write_params(params);
-        params.set_with(b"CONTENT_LENGTH", |out| match head.body {
-            BodyLength::Known(len) => weir_http::digits::decimal(out, len),
-            _ if head.announces_length => out.push(b'0'),
-            _ => {}
+        params.set_with(b"CONTENT_LENGTH", |out| {
+            if let Framing::Length(len) = head.body {
+                weir_http::digits::decimal(out, len);
+            }
         });
         if !head.host.is_empty() {
             params.field(b"Host", head.host);
@@ -324,13 +325,9 @@ impl ServerStream for FastcgiServerStream {
     /// The head is apart from the body.
     fn take_head(&mut self) {}
 
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> BodyLength {
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> Framing {
         let body = response.body(method);
-        self.state.input.left = match body {
-            BodyLength::None => OutputLeft::Length(0),
-            BodyLength::Known(len) => OutputLeft::Length(len),
-            BodyLength::Unknown => OutputLeft::Open,
-        };
+        self.state.input.left = body.length().map_or(OutputLeft::Open, OutputLeft::Length);
         body
     }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_http::h2::{ConnectionFault, ErrorCode, Role, read_response, skip_block};
-use weir_http::{BodyLength, Method, ResponseHead, Rule};
+use weir_http::{Method, ResponseHead, Rule};
 use weir_observe::Cause;
 
 use crate::relay::http2::inbox::ReceivedHead;
@@ -50,11 +50,20 @@ pub(crate) struct ResponseInbox {
     has_final: bool,
     /// Why the server has left the request alone, if it has said so.
     pub(super) unprocessed: Option<Unprocessed>,
+    /// Whether the server has reset the stream, which says something about the server, not about the connection.
+    pub(super) was_reset: bool,
 }
 
 impl ResponseInbox {
     pub(super) fn new() -> Self {
-        Self { method: Method::Get, first: None, further: Vec::new(), has_final: false, unprocessed: None }
+        Self {
+            method: Method::Get,
+            first: None,
+            further: Vec::new(),
+            has_final: false,
+            unprocessed: None,
+            was_reset: false,
+        }
     }
 
     /// The next head.
@@ -130,6 +139,7 @@ impl ConnectionSide for ToServers {
         };
         let Some(stream) = state.stream(id).map(Rc::clone) else { return };
         let mut inbox = stream.inbox.borrow_mut();
+        inbox.side.was_reset = true;
         if unprocessed.is_some() && !inbox.side.has_begun() {
             inbox.side.unprocessed = unprocessed;
             state.side.requires_http1 |= code == ErrorCode::HTTP_1_1_REQUIRED;
@@ -170,7 +180,7 @@ fn receive_head(
     let Some(stream) = state.stream(id).map(Rc::clone) else { return Ok(()) };
     let mut inbox = stream.inbox.borrow_mut();
     if is_final
-        && let BodyLength::Known(length) = response.body(inbox.side.method)
+        && let Some(length) = length_to_expect(response, inbox.side.method)
         && let Err(fault) = state.codec.expect_length(id, length)
     {
         drop(inbox);
@@ -185,6 +195,13 @@ fn receive_head(
     }
     stream.wake();
     Ok(())
+}
+
+/// How many bytes of DATA may follow the head of a final response, if it says that: none where no body may follow, whatever its length says
+/// (RFC 9110 section 6.4.1). What follows a tunnel's head is no body.
+fn length_to_expect(response: &ResponseHead, method: Method) -> Option<u64> {
+    let opens_tunnel = method == Method::Connect && response.status() < 300;
+    response.body(method).length().filter(|_| !opens_tunnel)
 }
 
 fn skip(

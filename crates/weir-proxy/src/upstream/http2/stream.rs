@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use weir_http::h2::{ErrorCode, HeadWriter, RequestPseudoFields};
-use weir_http::{BodyLength, ChunkedLimits, FieldName, FieldWriter as _, HeadLimits, Method, ResponseHead};
+use weir_http::{ChunkedLimits, FieldName, FieldWriter as _, Framing, HeadLimits, Method, ResponseHead};
 use weir_observe::{Cause, ServerShard};
 
 use super::link::ServerLink;
@@ -18,6 +18,7 @@ use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::http2::handle::StreamHandle;
 use crate::relay::http2::inbox::ReceivedHead;
+use crate::state::stripped_fields::StrippedFields;
 use crate::upstream::stream::{HeadError, OutgoingFields, RequestLine, ServerStream, Unprocessed};
 use crate::upstream::tunnel::ServerEnd;
 
@@ -92,19 +93,15 @@ impl Http2ServerStream {
             },
         };
         let is_websocket = self.websocket.is_some();
-        let is_whole = head.body == BodyLength::None && !is_tunnel;
-        self.handle.append_head(true, is_whole, |encoder, out| {
+        let framing = if is_tunnel { Framing::Delimited } else { head.body };
+        self.handle.append_head(Some(framing), |encoder, out| {
             let mut out = HeadWriter::request(encoder, out, &pseudo_fields);
             if is_websocket {
                 out.leave_out(FieldName::SecWebsocketKey);
             }
             fields.write(&mut out);
-            match head.body {
-                BodyLength::Known(len) => out.decimal_field(b"content-length", len),
-                BodyLength::None if head.announces_length && !is_tunnel => {
-                    out.decimal_field(b"content-length", 0);
-                }
-                BodyLength::None | BodyLength::Unknown => {}
+            if let Framing::Length(len) = framing {
+                out.decimal_field(b"content-length", len);
             }
             if head.takes_trailers {
                 out.field(b"te", b"trailers");
@@ -154,7 +151,6 @@ impl ServerStream for Http2ServerStream {
         relay: &mut Relay,
         body: &mut impl Source,
     ) -> Poll<Result<(), RelayError>> {
-        self.handle.enter(cx);
         relay.poll(cx, body, &mut self.handle.outgoing())
     }
 
@@ -177,12 +173,11 @@ impl ServerStream for Http2ServerStream {
         if let Some(unable) = self.unable.take() {
             return Poll::Ready(Err(unable));
         }
-        self.handle.enter(cx);
         let mut inbox = self.handle.stream.inbox.borrow_mut();
         let Some(mut head) = inbox.side.take_head() else {
             let unprocessed = inbox.side.unprocessed;
             drop(inbox);
-            return self.poll_end(unprocessed).map(Err);
+            return self.poll_end(cx, unprocessed).map(Err);
         };
         drop(inbox);
         self.received_any = true;
@@ -203,8 +198,12 @@ impl ServerStream for Http2ServerStream {
     }
 
     #[inline]
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> BodyLength {
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> Framing {
         response.body(method)
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.handle.incoming.stripped = Some(Arc::clone(stripped));
     }
 
     fn is_body_here(&self) -> bool {
@@ -235,8 +234,8 @@ impl ServerStream for Http2ServerStream {
 
 impl Http2ServerStream {
     /// Why no head will come, if none will.
-    fn poll_end(&mut self, unprocessed: Option<Unprocessed>) -> Poll<HeadError> {
-        let Some(cause) = self.handle.gone() else { return Poll::Pending };
+    fn poll_end(&mut self, cx: &Context<'_>, unprocessed: Option<Unprocessed>) -> Poll<HeadError> {
+        let Some(cause) = self.handle.poll_gone(cx) else { return Poll::Pending };
         Poll::Ready(match (unprocessed, cause) {
             (Some(Unprocessed::Http1Required), _) if !self.handle.connection.facts.may_use_http1 => {
                 HeadError::Unable(Cause::Http1Required)
@@ -247,7 +246,11 @@ impl Http2ServerStream {
                 HeadError::Broken(rule)
             }
             (None, Cause::Closed) => HeadError::Closed,
-            (None, Cause::Reset) => HeadError::Io(io::ErrorKind::ConnectionReset.into()),
+            (None, Cause::Reset) => {
+                // What the server says of this stream is its answer: the connection is alive, and the request was read.
+                self.received_any |= self.handle.stream.inbox.borrow().side.was_reset;
+                HeadError::Io(io::ErrorKind::ConnectionReset.into())
+            }
             (None, cause) => HeadError::Lost(cause),
         })
     }

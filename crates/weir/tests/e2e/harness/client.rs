@@ -185,6 +185,11 @@ impl Client {
     /// Like [`Client::response_to`], for responses that may be cut off.
     pub(crate) fn try_response_to(&mut self, method: &str) -> Result<Response, End> {
         let head = self.wire.head()?;
+        self.try_response_behind(head, method)
+    }
+
+    /// Reads the body of a response to a request of `method` whose `head` was read already.
+    pub(crate) fn try_response_behind(&mut self, head: Head, method: &str) -> Result<Response, End> {
         let framing = head.response_framing(method).map_err(End::Malformed)?;
         let body = self.wire.body(framing)?;
         let status = head.status().map_err(End::Malformed)?;

@@ -25,4 +25,5 @@ mod identity;
 mod goodbye;
 mod timeouts;
 mod malformed;
+mod smuggling;
 mod hostile;

@@ -1,9 +1,11 @@
 //! Servers that break the protocol, die or fall silent: what ends, and what does not.
 
-use super::start;
+use std::sync::{Arc, Mutex};
+
+use super::{config_of_servers, start};
 use crate::harness::http2::frame;
 use crate::harness::http2::server::{Http2Server, http2_origin};
-use crate::harness::{Client, Http2Client, Origin, ReservedAddress};
+use crate::harness::{Client, Http2Client, Origin, ReservedAddress, Weir};
 
 #[test]
 fn a_response_that_breaks_a_rule_ends_its_stream_only() {
@@ -97,6 +99,69 @@ fn a_stale_connection_costs_no_request_that_may_be_repeated() {
         assert_eq!(Client::get(weir.web(), "/").text(), "fine");
     }
     assert!(weir.metrics().sum("weir_server_stale_reuses_total", &[]) >= 2.0);
+}
+
+/// Answers, but resets the streams of requests for `/reset` (RFC 9113 section 7, INTERNAL_ERROR); and the targets that it was asked for.
+fn resetting(body: &'static [u8], resets: bool) -> (Origin, Arc<Mutex<Vec<String>>>) {
+    let asked_for = Arc::new(Mutex::new(Vec::new()));
+    let known = Arc::clone(&asked_for);
+    let origin = Origin::start(move |conn| {
+        let mut server = Http2Server::accept(conn, &[])?;
+        loop {
+            let asked = server.request()?;
+            known.lock().expect("nothing panics with it").push(asked.path().to_owned());
+            match resets && asked.path().starts_with("/reset") {
+                true => server.reset(asked.stream, 2)?,
+                false => server.respond(asked.stream, "200", body)?,
+            }
+        }
+    });
+    (origin, asked_for)
+}
+
+#[test]
+fn a_stream_that_is_reset_is_an_answer_of_its_server() {
+    let (origin, asked_for) = resetting(b"fine", true);
+    // The connection has carried requests before, and two attempts would be allowed: not within this budget.
+    let weir = start(&origin, "ejection = \"off\"\nretry.budget = \"0%\"\nretry.budget_per_second = 0");
+    let mut client = Http2Client::connect(weir.web());
+    for _ in 0..10 {
+        assert_eq!(Client::get(weir.web(), "/").text(), "fine");
+        let response = Client::get(weir.web(), "/reset");
+        assert_eq!((response.status, response.reason()), (502, Some("response-reset")));
+        let response = client.fetch_by_post("/reset", b"body");
+        assert_eq!((response.status, response.reason()), (502, Some("response-reset")));
+    }
+    assert_eq!(asked_for.lock().expect("nothing panics with it").len(), 30, "each was sent once");
+    assert_eq!(origin.connections(), 1, "the connection is as good as before");
+    let metrics = weir.metrics();
+    assert_eq!(metrics.sum("weir_server_stale_reuses_total", &[]), 0.0);
+    let refused = metrics.sum("weir_upstream_retries_refused_total", &["reason=\"budget-exhausted\""]);
+    assert_eq!(refused, 10.0);
+}
+
+#[test]
+fn a_request_whose_stream_is_reset_goes_to_another_server() {
+    let (failing, asked_for) = resetting(b"first", true);
+    let (other, _) = resetting(b"other", false);
+    let keys = "ejection = \"off\"\nretry.budget_per_second = 1000";
+    let weir = Weir::start(&config_of_servers(&[failing.named("a"), other.named("b")], keys));
+    for _ in 0..10 {
+        Client::get(weir.web(), "/");
+    }
+    for number in 0..20 {
+        let response = Client::get(weir.web(), &format!("/reset/{number}"));
+        assert_eq!((response.status, response.text().as_str()), (200, "other"));
+    }
+    let asked_for = asked_for.lock().expect("nothing panics with it");
+    let mut resets: Vec<_> = asked_for.iter().filter(|path| path.starts_with("/reset")).collect();
+    assert!(!resets.is_empty(), "it was asked for some");
+    let count = resets.len();
+    resets.sort();
+    resets.dedup();
+    assert_eq!(resets.len(), count, "never twice for the same: {resets:?}");
+    let retries = weir.metrics().sum("weir_upstream_retries_total", &["cause=\"connection-error\""]);
+    assert_eq!(retries, count as f64, "each of them is an attempt");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod bodies;
 mod connections;
 mod unprocessed;
 mod faults;
+mod response_splitting;
 mod negotiation;
 mod http1_required;
 mod websocket;

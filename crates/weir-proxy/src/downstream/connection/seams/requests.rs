@@ -1,0 +1,135 @@
+//! Requests, from every client by way of every reader to every server.
+
+use super::client::{Ask, Reading, Speech};
+use super::server::{self, Plan, Received};
+use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
+
+/// What reads or holds a body between its client and its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// Nothing.
+    Relay,
+    /// Memory, before a server is chosen.
+    Gather,
+    /// A temporary file, before a server is chosen.
+    GatherInFile,
+    /// Memory, until a server has answered: the first answer is no success.
+    Again,
+    /// Memory, for the copy of a mirror.
+    Mirror,
+}
+
+impl Reader {
+    const ALL: [Self; 5] = [Self::Relay, Self::Gather, Self::GatherInFile, Self::Again, Self::Mirror];
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Relay => "/relay",
+            Self::Gather => "/gather",
+            Self::GatherInFile => "/gather-in-file",
+            Self::Again => "/again",
+            Self::Mirror => "/mirror",
+        }
+    }
+}
+
+/// One case.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    reader: Reader,
+    shape: Shape,
+    server: server::Speech,
+    client: Speech,
+    /// Whether the length of the body is announced.
+    is_known: bool,
+    /// How the server reads.
+    reading: Reading,
+}
+
+impl Case {
+    /// Whether there is such a thing.
+    fn exists(&self) -> bool {
+        // FastCGI has to be told the length.
+        let is_gathered = matches!(self.reader, Reader::Gather | Reader::GatherInFile);
+        let is_possible = self.server != server::Speech::Fastcgi || self.is_known || is_gathered;
+        // A message of a known length has no trailers in HTTP/1.
+        let has_trailers = self.shape.has_trailers() && self.is_known && self.client == Speech::Http1;
+        is_possible && !has_trailers
+    }
+
+    async fn run(&self, rig: &mut Rig) -> Result<(), String> {
+        let answer = |status| Plan { status, fields: &[], shape: SHAPES[2], salt: 0, is_early: false };
+        let statuses: &[u16] = if self.reader == Reader::Again { &[503, 200] } else { &[200] };
+        let plans: Vec<Plan> = statuses.iter().map(|status| answer(*status)).collect();
+        rig.begin(self.reading, &plans);
+        let body = Some((self.shape, self.is_known));
+        let ask = Ask { method: "POST", path: self.reader.path(), number: rig.number, body, is_call: false };
+        let got = rig.fetch(self.client, Reading::AtOnce, ask, NO_TIME).await?;
+        rig.check_idle(NO_TIME).await?;
+        if self.shape.is_cut() {
+            let whole = rig.server.received.iter().filter(|request| request.is_whole).count();
+            return if whole == 0 { Ok(()) } else { Err("what is cut passes for whole".to_owned()) };
+        }
+        if (got.status, got.is_whole) != (200, true) {
+            return Err(format!("{} {}", got.status, got.is_whole));
+        }
+        same(&got.body, &SHAPES[2].body(0))?;
+        self.check(&rig.server.received, plans.len())?;
+        if self.reader == Reader::Mirror {
+            self.check(&rig.copies.received, 1).map_err(|failure| format!("the copy: {failure}"))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, received: &[Received], count: usize) -> Result<(), String> {
+        if received.len() != count {
+            return Err(format!("{} requests in place of {count}", received.len()));
+        }
+        let sent = self.shape.body(0);
+        received.iter().try_for_each(|request| match request.is_whole {
+            true => same(&request.body, &sent),
+            false => Err("the request has no end".to_owned()),
+        })
+    }
+}
+
+/// The number of cases, as FastCGI, HTTP/1 and HTTP/2 are servers of theirs.
+fn every_shape_to(server: server::Speech) {
+    in_event_loop(async {
+        let mut failures = Failures::default();
+        let mut rig = Rig::open(server);
+        for reader in Reader::ALL {
+            for (client, is_known) in
+                [(Speech::Http1, true), (Speech::Http1, false), (Speech::Http2, true), (Speech::Http2, false)]
+            {
+                for reading in [Reading::AtOnce, Reading::Slowly] {
+                    for shape in SHAPES {
+                        let case = Case { reader, shape, server, client, is_known, reading };
+                        if case.exists() {
+                            let outcome = case.run(&mut rig).await;
+                            if failures.note(|| format!("{case:?}"), outcome) {
+                                rig = Rig::open(server);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        failures.check();
+    });
+}
+
+#[test]
+fn requests_to_http1_are_the_same_from_all() {
+    every_shape_to(server::Speech::Length);
+}
+
+#[test]
+fn requests_to_http2_are_the_same_from_all() {
+    every_shape_to(server::Speech::Http2);
+}
+
+#[test]
+fn requests_to_fastcgi_are_the_same_from_all() {
+    every_shape_to(server::Speech::Fastcgi);
+}

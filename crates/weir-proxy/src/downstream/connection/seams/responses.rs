@@ -1,0 +1,275 @@
+//! Responses, from every server by way of every reader to every client.
+
+use std::time::Duration;
+
+use super::client::{Ask, Got, Reading, Speech};
+use super::rig::PAGE;
+use super::server::{self, Plan, SHORT_LEN};
+use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
+
+/// What reads or holds a body between its server and its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// Nothing.
+    Relay,
+    /// The cache, which is filled, for two clients at once and then for others.
+    Store,
+    /// The cache, which is refreshed behind a client.
+    Refresh,
+    /// Memory.
+    Buffer,
+    /// A temporary file.
+    Spill,
+    /// A limit on bandwidth.
+    Pace,
+    Compress,
+    /// The digest that is compared with that of a mirror.
+    Mirror,
+    /// A page in place of a failure.
+    Page,
+    /// gRPC-Web.
+    Web,
+}
+
+impl Reader {
+    const ALL: [Self; 10] = [
+        Self::Relay,
+        Self::Store,
+        Self::Refresh,
+        Self::Buffer,
+        Self::Spill,
+        Self::Pace,
+        Self::Compress,
+        Self::Mirror,
+        Self::Page,
+        Self::Web,
+    ];
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Relay => "/relay",
+            Self::Store | Self::Refresh => "/store",
+            Self::Buffer => "/buffer",
+            Self::Spill => "/spill",
+            Self::Pace => "/pace",
+            Self::Compress => "/compress",
+            Self::Mirror => "/mirror",
+            Self::Page => "/page",
+            Self::Web => "/web",
+        }
+    }
+
+    fn fields(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Store | Self::Refresh => &[("cache-control", "max-age=60")],
+            Self::Compress => &[("content-type", "text/plain")],
+            Self::Web => &[("content-type", "application/grpc")],
+            _ => &[],
+        }
+    }
+
+    /// The time that it may take.
+    fn time(self) -> Duration {
+        match self {
+            Self::Pace => Duration::from_secs(10),
+            Self::Compress => Duration::from_millis(500),
+            _ => NO_TIME,
+        }
+    }
+
+    fn ask(self, number: usize) -> Ask {
+        let is_call = self == Self::Web;
+        let method = if is_call { "POST" } else { "GET" };
+        let body = is_call.then_some((SHAPES[0], true));
+        Ask { method, path: self.path(), number, body, is_call }
+    }
+
+    fn plan(self, shape: Shape) -> Plan {
+        let status = if self == Self::Page { 503 } else { 200 };
+        Plan { status, fields: self.fields(), shape, salt: 0, is_early: false }
+    }
+}
+
+/// One case.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    reader: Reader,
+    shape: Shape,
+    server: server::Speech,
+    client: Speech,
+    reading: Reading,
+}
+
+impl Case {
+    /// Whether there is such a thing.
+    fn exists(&self) -> bool {
+        let is_grpc = self.reader != Reader::Web || self.server == server::Speech::Http2;
+        // The end of a connection is the end of such a body.
+        let can_be_cut = self.server != server::Speech::UntilClose || !self.shape.is_cut();
+        is_grpc && can_be_cut
+    }
+
+    async fn run(&self, rig: &mut Rig) -> Result<(), String> {
+        match self.reader {
+            Reader::Store => self.store(rig).await,
+            Reader::Refresh => self.refresh(rig).await,
+            _ => {
+                rig.begin(Reading::AtOnce, &[self.reader.plan(self.shape)]);
+                let ask = self.reader.ask(rig.number);
+                let got = rig.fetch(self.client, self.reading, ask, self.reader.time()).await?;
+                self.check(&got)
+            }
+        }?;
+        rig.check_idle(self.reader.time()).await
+    }
+
+    fn check(&self, got: &Got) -> Result<(), String> {
+        let sent = self.shape.body(0);
+        if self.reading == Reading::LeavesEarly {
+            return Ok(());
+        }
+        if self.reader == Reader::Page && got.status == 503 && got.is_whole {
+            return same(&got.body, PAGE.as_bytes());
+        }
+        if self.shape.is_cut() {
+            return self.check_cut(got, &sent);
+        }
+        if (got.status, got.is_whole) != (200, true) {
+            return Err(format!("{} {}, {} bytes", got.status, got.is_whole, got.body.len()));
+        }
+        match self.reader {
+            Reader::Web => match got.body.strip_prefix(&sent[..]) {
+                Some(b"\x80\0\0\0\x0ax-sum: 1\r\n") if self.shape.has_trailers() => Ok(()),
+                Some([]) if !self.shape.has_trailers() => Ok(()),
+                _ => Err(format!("{} bytes of a call", got.body.len())),
+            },
+            _ if got.is_gzip => same(&decompressed(&got.body, sent.len()), &sent),
+            _ => same(&got.body, &sent),
+        }
+    }
+
+    /// What has come of a response that is cut: all that was sent, and no end; or a failure in its place.
+    fn check_cut(&self, got: &Got, sent: &[u8]) -> Result<(), String> {
+        match (got.status, got.is_whole) {
+            (502, true) => Ok(()),
+            // A call has a status that says so.
+            (200, true) if self.reader == Reader::Web => match got.body.strip_prefix(sent) {
+                Some([0x80, ..]) => Ok(()),
+                _ => Err(format!("{} bytes of a call", got.body.len())),
+            },
+            // The other client has asked once more.
+            (200, true) if self.reader == Reader::Store && got.body.len() == SHORT_LEN => Ok(()),
+            // What an encoder has taken is lost with the end of its body.
+            (200, false) if self.reader == Reader::Compress => Ok(()),
+            (200, false) => same(&got.body, sent),
+            (status, _) => Err(format!("{status} passes for whole")),
+        }
+    }
+
+    /// Two clients at once, of which one may leave; then others have it without the server.
+    async fn store(&self, rig: &mut Rig) -> Result<(), String> {
+        rig.begin(Reading::AtOnce, &[self.reader.plan(self.shape)]);
+        let ask = self.reader.ask(rig.number);
+        let other = if self.client == Speech::Http1 { Speech::Http2 } else { Speech::Http1 };
+        let mut clients = [rig.ask(self.client, self.reading, ask), rig.ask(other, Reading::AtOnce, ask)];
+        rig.drive(&mut clients, NO_TIME).await?;
+        let [first, second] = clients.map(|client| client.got);
+        self.check(&first)?;
+        if self.shape.is_cut() {
+            return Ok(());
+        }
+        Self { reading: Reading::AtOnce, ..*self }
+            .check(&second)
+            .map_err(|failure| format!("joined: {failure}"))?;
+        for client in [self.client, other] {
+            let got = rig.fetch(client, Reading::AtOnce, ask, NO_TIME).await?;
+            Self { reading: Reading::AtOnce, ..*self }
+                .check(&got)
+                .map_err(|failure| format!("{client:?} from the cache: {failure}"))?;
+        }
+        match rig.server.count {
+            1 => Ok(()),
+            count => Err(format!("the server was asked {count} times")),
+        }
+    }
+
+    /// A stale response is sent, and refreshed behind its client.
+    async fn refresh(&self, rig: &mut Rig) -> Result<(), String> {
+        const STALE: &[(&str, &str)] = &[("cache-control", "max-age=0, stale-while-revalidate=60")];
+        let old = Plan { fields: STALE, ..self.reader.plan(SHAPES[0]) };
+        let new = Plan { salt: 7, ..self.reader.plan(self.shape) };
+        rig.begin(Reading::AtOnce, &[old, new]);
+        let ask = self.reader.ask(rig.number);
+        for _ in 0..2 {
+            let got = rig.fetch(self.client, self.reading, ask, NO_TIME).await?;
+            if self.reading != Reading::LeavesEarly {
+                same(&got.body, &SHAPES[0].body(0)).map_err(|failure| format!("stale: {failure}"))?;
+            }
+        }
+        if rig.server.count != 2 {
+            return Err(format!("the server was asked {} times", rig.server.count));
+        }
+        let got = rig.fetch(self.client, Reading::AtOnce, ask, NO_TIME).await?;
+        if self.shape.is_cut() {
+            // It is fetched anew.
+            return if got.body.len() == SHORT_LEN { Ok(()) } else { Err("what is cut is kept".to_owned()) };
+        }
+        same(&got.body, &self.shape.body(7)).map_err(|failure| format!("refreshed: {failure}"))
+    }
+}
+
+fn decompressed(body: &[u8], len: usize) -> Vec<u8> {
+    let mut out = vec![0; len + 1];
+    // With a header of gzip.
+    let config = zlib_rs::InflateConfig { window_bits: 31 };
+    let (made, _) = zlib_rs::decompress_slice(&mut out, body, config);
+    made.to_vec()
+}
+
+fn every_shape_from(server: server::Speech) {
+    in_event_loop(async {
+        let mut failures = Failures::default();
+        let mut rig = Rig::open(server);
+        for reader in Reader::ALL {
+            for client in [Speech::Http1, Speech::Http2] {
+                for reading in [Reading::AtOnce, Reading::Slowly, Reading::LeavesEarly] {
+                    for shape in SHAPES {
+                        let case = Case { reader, shape, server, client, reading };
+                        if case.exists() {
+                            let outcome = case.run(&mut rig).await;
+                            if failures.note(|| format!("{case:?}"), outcome) {
+                                rig = Rig::open(server);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        failures.check();
+    });
+}
+
+#[test]
+fn responses_with_a_length_are_the_same_for_all() {
+    every_shape_from(server::Speech::Length);
+}
+
+#[test]
+fn responses_in_chunks_are_the_same_for_all() {
+    every_shape_from(server::Speech::Chunked);
+}
+
+#[test]
+fn responses_that_end_with_their_connections_are_the_same_for_all() {
+    every_shape_from(server::Speech::UntilClose);
+}
+
+#[test]
+fn responses_of_http2_are_the_same_for_all() {
+    every_shape_from(server::Speech::Http2);
+}
+
+#[test]
+fn responses_of_fastcgi_are_the_same_for_all() {
+    every_shape_from(server::Speech::Fastcgi);
+}

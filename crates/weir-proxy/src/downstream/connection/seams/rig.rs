@@ -1,0 +1,249 @@
+//! A worker between servers and clients in memory, on which one case runs behind the other; time stands still unless a case needs some.
+
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::client::{Ask, Client, Got, Reading, Speech};
+use super::server::{self, Plan, Server};
+use crate::downstream::connection::ClientConnection;
+use crate::downstream::connection::exchange_pool::ExchangePool;
+use crate::exchange::simulation::worker;
+use crate::net::clock::{self, Instant};
+use crate::net::peer::Peer;
+use crate::state::shared::AcceptedConnection;
+use crate::state::worker::Worker;
+use crate::state::worker_config::LocalListener;
+
+/// Turns of the event loop without a byte after which nothing more happens by itself.
+const QUIET_TURNS: usize = 3;
+
+/// What was read from a file may be worth another file: so often nothing has to come of that before a case hangs.
+const QUIET_ROUNDS: usize = 12;
+
+/// No case takes so many packets and turns.
+const STEPS_MAX: usize = 10_000;
+
+/// The page that stands for a failure of a server.
+pub(super) const PAGE: &str = "a page of Weir";
+
+/// Bytes that Weir has for a client in the kernel at most, about: a client that reads slowly is noticed.
+const UNREAD_BYTES: usize = 8 * 1024;
+
+fn config(speech: server::Speech, servers: [String; 2], page: &str) -> weir_config::Config {
+    let script = if speech == server::Speech::Fastcgi { ", fastcgi = { script = \"\" }" } else { "" };
+    let routes = [
+        "path = \"/relay\"",
+        "path = \"/store\", cache = { name = \"pages\" }",
+        "path = \"/buffer\", buffer_responses = {}",
+        "path = \"/spill\", buffer_responses = { memory = \"1KiB\", file = \"4MiB\" }",
+        "path = \"/pace\", limited_by = \"slow\"",
+        "path = \"/compress\", compression = { min_length = \"1B\" }",
+        "path = \"/mirror\", mirror = { upstream = \"copies\", methods = [\"GET\", \"POST\"], body_max = \"1MiB\" }",
+        &format!(
+            "path = \"/page\", error_pages = [{{ status = 503, html = \"{page}\", of_servers = true }}]"
+        ),
+        "path = \"/web\", grpc_web = true",
+        "path = \"/gather\", buffer_requests = {}",
+        "path = \"/gather-in-file\", buffer_requests = { memory = \"1KiB\", file = \"4MiB\" }",
+    ];
+    // Calls of gRPC are a matter of HTTP/2.
+    let is_possible = |route: &&&str| speech == server::Speech::Http2 || !route.contains("grpc_web");
+    let routes: Vec<String> = routes
+        .iter()
+        .filter(is_possible)
+        .map(|route| format!("{{ {route}, upstream = \"app\"{script} }}"))
+        .collect();
+    let text = format!(
+        "listener.web.address = \"127.0.0.1:0\"
+         listener.web.http2.prior_knowledge = \"allowed\"
+         listener.web.route = [
+             {},
+             {{ path = \"/again\", upstream = \"again\"{script} }},
+             {{ path = \"/fixed\", respond = {{ status = 200, body = \"fixed\" }} }},
+         ]
+         cache.pages.memory = \"64MiB\"
+         limit.slow = {{ bandwidth = \"200kB/s\", bandwidth_burst = \"4kB\" }}
+         upstream.app = {{ servers = [\"unix:{app}\"], protocol = \"{protocol}\", ejection = \"off\", retry.attempts_max = 1 }}
+         [upstream.again]
+         servers = [\"unix:{app}\"]
+         protocol = \"{protocol}\"
+         ejection = \"off\"
+         retry = {{ on_status = [503], same_server = true, methods = [\"POST\"], body_size = \"1MiB\", budget_per_second = 1000 }}
+         [upstream.copies]
+         servers = [\"unix:{copies}\"]",
+        routes.join(",\n"),
+        app = servers[0],
+        copies = servers[1],
+        protocol = speech.protocol(),
+    );
+    weir_config::Config::parse(&text, "seams.toml").expect("the config is good")
+}
+
+pub(super) struct Rig {
+    worker: Rc<Worker>,
+    pool: Rc<ExchangePool>,
+    listener: Rc<LocalListener>,
+    pub(super) server: Server,
+    /// The server of the mirror.
+    pub(super) copies: Server,
+    /// Requests so far.
+    pub(super) number: usize,
+    _folder: TempDir,
+}
+
+impl Rig {
+    pub(super) fn open(speech: server::Speech) -> Self {
+        clock::set(Some(Instant::test(Duration::from_secs(1_000))));
+        let (server, copies) = (Server::listen(speech), Server::listen(server::Speech::Length));
+        let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+        let page = folder.path().join("page.html");
+        std::fs::write(&page, PAGE).expect("the folder takes a file");
+        let page = page.to_str().expect("it has a plain name");
+        let worker = worker(&config(speech, [server.path(), copies.path()], page), &[1, 1, 1], 1);
+        let plan = Arc::clone(&worker.config.borrow().snapshot.listeners[0]);
+        let listener = LocalListener::new(&plan, 0, 0, None);
+        let pool = ExchangePool::new(&worker);
+        Self { worker, pool, listener, server, copies, number: 0, _folder: folder }
+    }
+
+    /// A new case begins.
+    pub(super) fn begin(&mut self, reading: Reading, plans: &[Plan]) {
+        self.number += 1;
+        self.server.begin(reading, plans);
+        self.copies.begin(reading, &[]);
+    }
+
+    /// A client that asks.
+    pub(super) fn ask(&self, speech: Speech, reading: Reading, ask: Ask) -> Client {
+        let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
+        ours.set_nonblocking(true).expect("it can be set");
+        if reading == Reading::Slowly {
+            socket2::SockRef::from(&ours).set_send_buffer_size(UNREAD_BYTES).expect("it can be set");
+        }
+        let accepted = AcceptedConnection {
+            listener: Arc::clone(&self.listener.state),
+            fd: ours.into(),
+            peer: Peer::Inet(([192, 0, 2, 1], 5000).into()),
+            port: None,
+        };
+        assert!(self.worker.try_reserve(&self.listener.state), "there is room");
+        self.worker.shared.loads[0].0.fetch_add(1, Ordering::Relaxed);
+        let connection = ClientConnection::open(Rc::clone(&self.pool), Rc::clone(&self.listener), accepted);
+        drop(tokio::task::spawn_local(connection.expect("it is served").run()));
+        Client::new(theirs, speech, reading, ask)
+    }
+
+    /// Asks, and takes what comes.
+    ///
+    /// # Errors
+    /// When nothing happens any more before all is over.
+    pub(super) async fn fetch(
+        &mut self,
+        speech: Speech,
+        reading: Reading,
+        ask: Ask,
+        time: Duration,
+    ) -> Result<Got, String> {
+        let mut clients = [self.ask(speech, reading, ask)];
+        self.drive(&mut clients, time).await?;
+        let [client] = clients;
+        Ok(client.got)
+    }
+
+    /// Lets everything happen that needs no time and no new packet; whether anything has.
+    async fn settle(&mut self, clients: &mut [Client]) -> bool {
+        let (mut quiet, mut any) = (0, false);
+        while quiet < QUIET_TURNS {
+            tokio::task::yield_now().await;
+            let mut moved = self.server.turn() | self.copies.turn();
+            for client in &mut *clients {
+                moved |= client.turn();
+            }
+            any |= moved;
+            quiet = if moved { 0 } else { quiet + 1 };
+        }
+        any
+    }
+
+    /// Waits until the threads that read and write files have done what they were given; whether anything has come of that.
+    async fn settle_disk(&mut self, clients: &mut [Client]) -> bool {
+        for _ in 0..QUIET_ROUNDS {
+            // They are one thread, which does one thing behind the other.
+            tokio::task::spawn_blocking(|| ()).await.expect("the thread lives");
+            if self.settle(clients).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Runs a case to its end, of which `time` may be spent on waiting.
+    ///
+    /// # Errors
+    /// When nothing happens any more before all is over.
+    pub(super) async fn drive(&mut self, clients: &mut [Client], time: Duration) -> Result<(), String> {
+        let end = clock::now() + time;
+        for _ in 0..STEPS_MAX {
+            self.settle(clients).await;
+            if self.server.release() || self.copies.release() || clients.iter_mut().any(Client::release) {
+                continue;
+            }
+            let is_over = clients.iter().all(Client::is_over);
+            if is_over && !self.server.is_busy() && !self.copies.is_busy() {
+                return Ok(());
+            }
+            if self.settle_disk(clients).await {
+                continue;
+            }
+            match self.worker.timers.next_due().filter(|due| *due <= end) {
+                Some(due) => self.pass_time(due),
+                None if is_over => return Err("a server waits for ever".to_owned()),
+                None => {
+                    let got = clients.iter().map(|client| client.got.body.len());
+                    return Err(format!("nothing happens any more: {:?} bytes", got.collect::<Vec<_>>()));
+                }
+            }
+        }
+        Err("it does not come to an end".to_owned())
+    }
+
+    /// It is `due`, or soon will be.
+    fn pass_time(&self, due: Instant) {
+        clock::set(Some(due.max(clock::now() + Duration::from_millis(1))));
+        self.worker.timers.fire();
+    }
+
+    /// All clients are gone: nothing of their exchanges may be left.
+    ///
+    /// # Errors
+    /// What is.
+    pub(super) async fn check_idle(&mut self, time: Duration) -> Result<(), String> {
+        let end = clock::now() + time;
+        while self.settle(&mut []).await || self.worker.shard.exchanges_open.value() > 0 {
+            if self.settle_disk(&mut []).await {
+                continue;
+            }
+            match self.worker.timers.next_due().filter(|due| *due <= end) {
+                Some(due) => self.pass_time(due),
+                None => break,
+            }
+        }
+        let exchanges = self.worker.shard.exchanges_open.value();
+        if exchanges > 0 {
+            return Err(format!("{exchanges} exchanges are left open"));
+        }
+        let config = self.worker.config.borrow();
+        for upstream in &config.snapshot.upstreams {
+            let in_flight: u32 = upstream.balancer().states().iter().map(|state| state.in_flight()).sum();
+            if in_flight > 0 {
+                return Err(format!("{in_flight} slots of `{}` are left taken", upstream.config.name));
+            }
+        }
+        Ok(())
+    }
+}
