@@ -127,6 +127,18 @@ pub(super) fn check_fixed(
     })
 }
 
+/// The headers of files.
+pub(super) fn check_of_files(
+    map: &Map<HeaderTemplate>,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(HeaderName, HeaderTemplate)> {
+    let elsewhere = [("content-type", "write `types` or `default_type`")];
+    named(map, &elsewhere, diagnostics, |value, span, diagnostics| {
+        check_template(value, span, place, diagnostics);
+    })
+}
+
 /// The headers of a probe from the config.
 pub(super) fn check_probe(
     map: &Map<HeaderValue>,

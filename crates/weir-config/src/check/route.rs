@@ -58,6 +58,7 @@ pub(super) fn check(
     let mut rewrite = rewrite(text, diagnostics);
     if let RouteAction::Redirect(redirect) = &mut action {
         redirect.rewrite = rewrite.take();
+        super::redirect::report_regex_first(text, redirect, diagnostics);
     }
     let settings = RouteSettings {
         rewrite,

@@ -53,7 +53,8 @@ pub use acme::{
     TsigAlgorithm, TsigKey,
 };
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
-pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
+pub use cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
+pub(crate) use cache::{own_partitions, partitions};
 pub use client_certificates::{
     ClientCertificateHeaders, ClientCertificates, ClientVerification, WithheldHeaders,
 };

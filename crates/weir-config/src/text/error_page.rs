@@ -7,7 +7,7 @@ use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values}
 use crate::value::{Size, Stage, StatusRange, Template, TemplatePart, TemplateValue, ValueError};
 
 section! {
-    /// Pages in place of Weir's own for some statuses. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual
+    /// Pages in place of Weir's own for some statuses, and as bodies of `respond` with a status from 400 on and none of its own. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual
     /// phrase for the status), `{detail}` (a sentence for the client) and `{reason}`; braces around anything else are text, and so are braces behind a `$`.
     /// Status, `weir-reason` and the other headers stay as they are. Files are read when the config is loaded.
     #[derive(Debug, Clone)]

@@ -86,6 +86,10 @@ pub(crate) fn route<'a>(
     if !listener.config.isolated_names.is_empty() {
         check_isolation(stream, exchange, listener)?;
     }
+    // Before anything refuses it: a call is answered as one.
+    if route.config.grpc_web {
+        grpc::web::begin(exchange);
+    }
     if let Some(seconds) = listener.state.maintenance() {
         exchange.retry_after = Some(seconds);
         return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
@@ -99,9 +103,6 @@ pub(crate) fn route<'a>(
     }
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
-    if route.config.grpc_web {
-        grpc::web::begin(exchange);
-    }
     Ok(route)
 }
 

@@ -47,6 +47,8 @@ pub(super) async fn pass(
     match &route.cache {
         None => Ok(None),
         // On the heap, since it is large and most routes have none.
-        Some(_) => Box::pin(cache::lookup::pass(client, stream, servers, exchange, (listener, route))).await,
+        Some(_) => {
+            Box::pin(cache::lookup::pass(client, stream, servers, exchange, (listener, route, way))).await
+        }
     }
 }

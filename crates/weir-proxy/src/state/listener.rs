@@ -146,6 +146,8 @@ pub(super) struct NamedPlans<'a> {
     pub(super) limits: &'a [Arc<LimitPlan>],
     pub(super) caches: &'a [Arc<CachePlan>],
     pub(super) keys: &'a [Arc<FetchedKeys>],
+    /// Fields that the listener writes for each request, in lower case.
+    pub(super) written: &'a [Box<str>],
 }
 
 /// The lists that requests are looked up in, and the limits that they are under.
@@ -254,6 +256,9 @@ impl ListenerPlan {
         let state = before.map(|before| Arc::clone(&before.state));
         let usual_id = FieldName::XRequestId.as_str();
         let id = config.request_id.header.as_deref();
+        let without_certificate = clients.map(|clients| fields_without(&clients.headers));
+        let written = written_fields(config, without_certificate.as_ref());
+        let named = NamedPlans { written: &written, ..named };
         let own_id = id.filter(|name| !name.eq_ignore_ascii_case(usual_id));
         let stripped_trailers = names.clone().map(|mut names| {
             names.extend(own_id.map(Box::from));
@@ -303,7 +308,7 @@ impl ListenerPlan {
             request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
             stripped: names.map(|names| StrippedFields::new(names).map(Arc::new)),
             stripped_trailers,
-            fields_without_certificate: clients.map(|clients| fields_without(&clients.headers)),
+            fields_without_certificate: without_certificate,
             via_name: inputs.via_name.clone(),
             logs_response_fields: logs(config)
                 .any(|format| format.format().response_fields().next().is_some()),
@@ -389,6 +394,21 @@ impl ListenerPlan {
     pub(crate) fn client_wait_limits(&self) -> WaitLimits {
         WaitLimits { client_send: self.config.timeouts.send, ..WaitLimits::default() }
     }
+}
+
+/// Fields that servers get with a value for each request, in place of what the client has sent, in lower case.
+fn written_fields(config: &Listener, without_certificate: Option<&CertificateFields>) -> Vec<Box<str>> {
+    let mut names = vec!["traceparent".to_owned()];
+    if config.forwarded.x_forwarded {
+        names.push("x-forwarded-for".to_owned());
+    }
+    if config.forwarded.rfc7239 {
+        names.push("forwarded".to_owned());
+    }
+    names.extend(config.request_id.header.as_ref().map(|name| name.to_ascii_lowercase()));
+    let of_certificate = without_certificate.into_iter().flatten();
+    names.extend(of_certificate.map(|(name, _)| name.to_ascii_lowercase()));
+    names.into_iter().map(String::into_boxed_str).collect()
 }
 
 /// Names that peers of a listener may not use: trusted proxies, and others. Where Weir requests certificates itself, those of a trusted proxy are
@@ -689,13 +709,6 @@ impl RoutePlan {
         std::iter::once((self, 0)).chain(ways.map(|way| (way, self.mirrors.len())))
     }
 
-    /// The plan for its requests to an upstream.
-    pub(crate) fn way_to(&self, upstream: usize) -> &RoutePlan {
-        let mut ways = self.split.iter().flat_map(|split| &split.ways).flatten();
-        let leads = |way: &&RoutePlan| way.config.action == RouteAction::Upstream(UpstreamIndex(upstream));
-        ways.find(leads).unwrap_or(self)
-    }
-
     /// Goes on counting where `before`, the route of this name, left off.
     fn new(
         config: &Arc<Route>,
@@ -736,7 +749,7 @@ impl RoutePlan {
             files: files.map(Arc::new),
             rewrite: config.rewrite.clone().map(Box::new),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
-            cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),
+            cache: RouteCachePlan::new(config, named.caches, named.written),
             holds_responses: config.buffer_responses.is_some()
                 || !config.mirrors.is_empty()
                 || config.cache.is_some()

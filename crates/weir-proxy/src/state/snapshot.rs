@@ -15,6 +15,7 @@ use weir_observe::prometheus::BucketBounds;
 
 use super::access::{self, FetchedKeys};
 pub use super::cache::{CachePlan, Purge, PurgedPart};
+use super::cache_keys::CachePartitions;
 pub use super::limit::LimitPlan;
 use super::limit_store::{self, LimitStorePlan};
 use super::listener::NamedPlans;
@@ -59,6 +60,8 @@ pub struct SnapshotParts {
     pub stores: Vec<Arc<LimitStorePlan>>,
     /// The caches, in the order of the config.
     pub caches: Vec<Arc<CachePlan>>,
+    /// By what routes keep their responses in them apart.
+    pub(crate) partitions: CachePartitions,
     /// The keys of tokens that are fetched from servers, in the order in which routes name them.
     pub keys: Vec<Arc<FetchedKeys>>,
     /// What may refuse a request, in words: the limits, then the lists.
@@ -155,7 +158,7 @@ impl Snapshot {
         let limits = limits(config, inputs, before);
         let caches = caches(config, inputs, before);
         let keys = access::all_of(config, before.map_or(&[], |before| &before.keys));
-        let named = NamedPlans { limits: &limits, caches: &caches, keys: &keys };
+        let named = NamedPlans { limits: &limits, caches: &caches, keys: &keys, written: &[] };
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
                 Some(plan) if plan.is_as(listener, &withheld) => Ok(Arc::clone(plan)),
@@ -179,6 +182,7 @@ impl Snapshot {
             listeners: listeners.collect::<Result<_, PlanError>>()?,
             stores: limit_store::plans(&limits, before.map_or(&[], |before| &before.stores)),
             limits,
+            partitions: CachePartitions::new(config),
             caches,
             keys,
             rule_names: rule_names(config),

@@ -205,7 +205,9 @@ impl OpenFile {
             etag.extend_from_slice(suffix.as_bytes());
         }
         etag.push(b'"');
-        let modified = u64::try_from(modified / NANOS_PER_SECOND).unwrap_or(0);
+        // A response says of no time in the future that it has changed then (RFC 9110 section 8.8.2.1).
+        let modified =
+            u64::try_from(modified / NANOS_PER_SECOND).unwrap_or(0).min(clock::unix_now().as_secs());
         Self {
             file,
             etag: etag.into(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{AccessList, LimitUse, Mirror, RuleOrder, Stage, Template};
+use weir_config::{AccessList, LimitUse, Mirror, RouteCache, RuleOrder, Stage, Template};
 use weir_traffic::route::RouteRequest as _;
 
 use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
@@ -48,7 +48,12 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         )
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
-    let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));
+    let apart = |cache: &RouteCache| match &cache.share {
+        Some(share) => format!("in common with other routes with `share = \"{share}\"`"),
+        None => "apart from what other listeners, rules and upstreams have".to_owned(),
+    };
+    let cache =
+        cache.map(|cache| ("cache", format!("{}: by {}, {}", cache.store.name, cache.key, apart(cache))));
     let mirror = |mirror: &Mirror, to: &str| {
         let methods: Vec<&str> = mirror.methods.iter().map(|method| method.as_str()).collect();
         ("mirror", format!("{} of the requests{to} with {} are copied", mirror.share, methods.join(", ")))
@@ -85,6 +90,7 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
         object["advice"] = json!(advice);
     }
     if let Some(cache) = explanation.route.and_then(|route| route.cache.as_deref()) {
-        object["cache"] = json!({ "name": cache.store.name, "key": cache.key.to_string() });
+        object["cache"] =
+            json!({ "name": cache.store.name, "key": cache.key.to_string(), "share": cache.share });
     }
 }

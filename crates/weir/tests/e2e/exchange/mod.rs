@@ -16,6 +16,7 @@ mod cache_disk;
 mod cache_ranges;
 mod cache_broken_off;
 mod cache_rules;
+mod cache_partitions;
 mod cache_sources;
 mod cache;
 mod early_response;
