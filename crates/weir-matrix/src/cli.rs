@@ -10,8 +10,8 @@ use clap::Args;
 use clap::Parser;
 
 use crate::array::{Case, Coverage, cover};
-use crate::oracle::{Finding, judge};
-use crate::peer::Certificates;
+use crate::oracle::{OracleFinding, judge};
+use crate::peer::PeerCertificates;
 use crate::plant;
 use crate::run::{Observation, Setting, run as run_case};
 use crate::{config, reproduction};
@@ -19,7 +19,7 @@ use crate::{config, reproduction};
 /// Tries combinations of protocols, features, bodies and events on the real program
 #[derive(Parser)]
 #[command(name = "weir-matrix")]
-pub struct MatrixArguments {
+pub struct MatrixToolArguments {
     /// The program that is tried
     #[arg(long, default_value = "target/debug/weir")]
     program: PathBuf,
@@ -57,14 +57,14 @@ pub struct MatrixChoice {
 /// How a case ended.
 struct Judged {
     observation: Observation,
-    findings: Vec<Finding>,
+    findings: Vec<OracleFinding>,
 }
 
 /// Runs the cases; whether all is as it should be.
 ///
 /// # Errors
 /// The program cannot be started, or a case has no such name.
-pub fn run(arguments: &MatrixArguments) -> anyhow::Result<bool> {
+pub fn run(arguments: &MatrixToolArguments) -> anyhow::Result<bool> {
     let choice = &arguments.choice;
     let (cases, coverage) = chosen(choice)?;
     if let Some(coverage) = &coverage {
@@ -78,8 +78,11 @@ pub fn run(arguments: &MatrixArguments) -> anyhow::Result<bool> {
     let program = std::path::absolute(&arguments.program)?;
     let files = tempfile::tempdir()?;
     config::write_files(files.path())?;
-    let setting =
-        Setting { program: &program, files: files.path(), certificates: Certificates::read(files.path())? };
+    let setting = Setting {
+        program: &program,
+        files: files.path(),
+        certificates: PeerCertificates::read(files.path())?,
+    };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let judged = run_all(&cases, &setting, choice.jobs.unwrap_or(2 * processors));
     let failed: Vec<&Judged> = judged.iter().flatten().filter(|judged| !judged.findings.is_empty()).collect();

@@ -35,7 +35,7 @@ pub(crate) enum Fate {
 
 /// One request and its response.
 #[derive(Debug, Clone)]
-pub(crate) struct Exchange {
+pub(crate) struct ScriptedExchange {
     pub(crate) id: &'static str,
     pub(crate) user: &'static str,
     pub(crate) method: Method,
@@ -52,7 +52,7 @@ pub(crate) struct Exchange {
     pub(crate) is_grpc: bool,
 }
 
-impl Exchange {
+impl ScriptedExchange {
     /// The bytes of the request's body, complete.
     pub(crate) fn request_body(&self) -> Vec<u8> {
         let body = pattern("request", self.id, length(self.request));
@@ -117,9 +117,9 @@ pub(crate) fn pieces(body: &[u8]) -> Vec<&[u8]> {
 }
 
 /// The exchanges of a case, in their order.
-pub(crate) fn exchanges(case: &Case) -> Vec<Exchange> {
+pub(crate) fn exchanges(case: &Case) -> Vec<ScriptedExchange> {
     let is_grpc = case.client == Client::GrpcWeb;
-    let plain = Exchange {
+    let plain = ScriptedExchange {
         id: FIRST,
         user: USERS[0],
         method: if is_grpc { Method::Post } else { Method::Get },
@@ -133,7 +133,7 @@ pub(crate) fn exchanges(case: &Case) -> Vec<Exchange> {
         is_grpc,
     };
     let is_post = case.method == Method::Post;
-    let tried = Exchange {
+    let tried = ScriptedExchange {
         id: TRIED,
         method: case.method,
         target: "/tried",
@@ -149,12 +149,12 @@ pub(crate) fn exchanges(case: &Case) -> Vec<Exchange> {
             case.event,
             Event::Reload | Event::Upgrade | Event::ServerKilled | Event::ClientGone
         ),
-        ..plain.clone()
+        ..plain
     };
-    let unlimited = Exchange { is_limited: false, ..plain.clone() };
-    let same = Exchange { id: SAME_TARGET, user: USERS[1], target: "/tried", ..unlimited.clone() };
-    let again = Exchange { id: SAME_TARGET_AGAIN, ..same.clone() };
-    let last = Exchange { id: LAST, user: USERS[1], target: "/last", ..unlimited };
+    let unlimited = ScriptedExchange { is_limited: false, ..plain };
+    let same = ScriptedExchange { id: SAME_TARGET, user: USERS[1], target: "/tried", ..unlimited };
+    let again = ScriptedExchange { id: SAME_TARGET_AGAIN, ..same };
+    let last = ScriptedExchange { id: LAST, user: USERS[1], target: "/last", ..unlimited };
     vec![plain, tried, same, again, last]
 }
 

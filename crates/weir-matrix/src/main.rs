@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    match weir_matrix::cli::run(&weir_matrix::cli::MatrixArguments::parse()) {
+    match weir_matrix::cli::run(&weir_matrix::cli::MatrixToolArguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

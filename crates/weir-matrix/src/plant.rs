@@ -3,15 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use weir_wire::http1::{self, Ending};
-use weir_wire::http2::{FrameHeader, PREFACE, frame};
+use weir_wire::http1::{self, SenderEnding};
+use weir_wire::http2::{PREFACE, RecordedFrameHeader, frame};
 
 use crate::array::{Body, Case, Client, Event, Feature, Method, Server};
 use crate::exchange::{
     EVIL_REQUEST, EVIL_RESPONSE, FIRST, FIRST_PART, REMOVED, SAME_TARGET, TRAILER, TRIED, exchanges,
 };
-use crate::oracle::{Broken, Finding, has_asked, judge};
-use crate::peer::{End, Label, Record, Speaks, TapeEvent, block};
+use crate::oracle::{Broken, OracleFinding, has_asked, judge};
+use crate::peer::{ConnectionTape, Label, LinkEnd, Speaks, TapeEvent, block};
 use crate::run::Observation;
 
 const DATA: u8 = 0;
@@ -87,8 +87,7 @@ pub(crate) const FAULTS: &[PlantedFault] = &[
         name: "a trailer is lost where rules change fields",
         applies: |case| case.has(Feature::HeaderRules) && case.body == Body::Trailers,
         plant: lose_trailer,
-        // Of gRPC-Web it is inside of a frame, whose length is wrong then.
-        found_as: &[Broken::Trailer, Broken::Body],
+        found_as: &[Broken::Trailer],
     },
     PlantedFault {
         name: "a rule for fields is not followed",
@@ -113,30 +112,30 @@ pub(crate) fn is_found(fault: &PlantedFault, observation: &Observation) -> Optio
     if !(fault.plant)(&mut broken) {
         return None;
     }
-    let is_it = |finding: &Finding| fault.found_as.contains(&finding.broken);
+    let is_it = |finding: &OracleFinding| fault.found_as.contains(&finding.broken);
     Some(judge(&broken).iter().any(is_it))
 }
 
 /// The connection on which a client has asked for `id`.
-fn client_of<'a>(observation: &'a mut Observation, id: &str) -> Option<&'a mut Record> {
+fn client_of<'a>(observation: &'a mut Observation, id: &str) -> Option<&'a mut ConnectionTape> {
     let mut clients = observation.records.iter_mut().filter(|record| record.label == Label::Client);
     clients.find(|record| record.asked.iter().any(|asked| asked.id == id))
 }
 
 /// The connections of the upstream's servers.
-fn of_servers(observation: &mut Observation) -> impl Iterator<Item = &mut Record> {
+fn of_servers(observation: &mut Observation) -> impl Iterator<Item = &mut ConnectionTape> {
     observation.records.iter_mut().filter(|record| matches!(record.label, Label::Server("a" | "b")))
 }
 
 /// The responses on a connection of HTTP/1, as ranges of its bytes: the one to each request.
-fn ranges(record: &Record) -> Vec<std::ops::Range<usize>> {
+fn ranges(record: &ConnectionTape) -> Vec<std::ops::Range<usize>> {
     let methods: Vec<&str> = record.asked.iter().map(|asked| asked.method.text()).collect();
-    let reading = http1::responses(&record.received(), &methods, Ending::Closed);
+    let reading = http1::responses(&record.received(), &methods, SenderEnding::Closed);
     let finals = reading.messages.iter().filter(|message| !message.is_interim());
     finals.map(|message| message.bytes.clone()).collect()
 }
 
-fn position(record: &Record, id: &str) -> Option<usize> {
+fn position(record: &ConnectionTape, id: &str) -> Option<usize> {
     record.asked.iter().position(|asked| asked.id == id)
 }
 
@@ -187,7 +186,7 @@ fn hang(observation: &mut Observation) -> bool {
         _ => ranges(record).first().map_or(0, |range| range.end),
     };
     record.replace_received(bytes[..kept].to_vec());
-    record.events.push(TapeEvent::Ended(End::Silence));
+    record.events.push(TapeEvent::Ended(LinkEnd::Silence));
     true
 }
 
@@ -235,7 +234,7 @@ fn end_in_order(observation: &mut Observation) -> bool {
     put_response(record, &fields, &part)
 }
 
-fn put_response(record: &mut Record, fields: &[(String, String)], body: &[u8]) -> bool {
+fn put_response(record: &mut ConnectionTape, fields: &[(String, String)], body: &[u8]) -> bool {
     let Some(index) = position(record, TRIED) else { return false };
     let mut bytes = record.received();
     if record.speaks == Speaks::Http2 {
@@ -259,8 +258,8 @@ fn put_response(record: &mut Record, fields: &[(String, String)], body: &[u8]) -
 /// The frames of all streams but one, in whose place `put` stands.
 fn without_stream(bytes: &[u8], stream: u32, put: Vec<u8>) -> Vec<u8> {
     let (mut kept, mut put, mut at) = (Vec::new(), Some(put), 0);
-    while let Some(header) = FrameHeader::read(&bytes[at..]) {
-        let end = (at + FrameHeader::LEN + header.len).min(bytes.len());
+    while let Some(header) = RecordedFrameHeader::read(&bytes[at..]) {
+        let end = (at + RecordedFrameHeader::LEN + header.len).min(bytes.len());
         if header.stream == stream {
             kept.extend(put.take().unwrap_or_default());
         } else {
@@ -273,12 +272,15 @@ fn without_stream(bytes: &[u8], stream: u32, put: Vec<u8>) -> Vec<u8> {
 }
 
 fn lose_trailer(observation: &mut Observation) -> bool {
+    // Trailers of gRPC-Web are in the body, whose framing would break.
+    if observation.case.client == Client::GrpcWeb {
+        return false;
+    }
     if drop_line(observation, &format!("{TRAILER}: {TRIED}\r\n")) {
         return true;
     }
     let case = observation.case;
-    let is_of_response =
-        case.event == Event::None && case.client != Client::GrpcWeb && !case.has(Feature::Cache);
+    let is_of_response = case.event == Event::None && !case.has(Feature::Cache);
     let all = exchanges(&case);
     let Some(tried) = all.iter().find(|exchange| exchange.id == TRIED) else { return false };
     if !is_of_response || tried.response != Body::Trailers {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use data_encoding::BASE64;
 
-use crate::oracle::Finding;
-use crate::peer::{Label, Record, TapeEvent};
+use crate::oracle::OracleFinding;
+use crate::peer::{ConnectionTape, Label, TapeEvent};
 use crate::run::Observation;
 
 /// What comes behind the data in every script.
@@ -16,7 +16,7 @@ const REPLAY: &str = include_str!("replay.py");
 /// The script.
 pub(crate) fn script(
     observation: &Observation,
-    findings: &[Finding],
+    findings: &[OracleFinding],
     files: &Path,
 ) -> std::io::Result<String> {
     let mut text = format!(
@@ -42,7 +42,7 @@ pub(crate) fn script(
     push(&mut text, format_args!("}}\nSERVERS = {{"));
     for (name, _) in &observation.servers {
         push(&mut text, format_args!("    {name:?}: ["));
-        let of_it = |record: &&Record| record.label == Label::Server(name);
+        let of_it = |record: &&ConnectionTape| record.label == Label::Server(name);
         observation.records.iter().filter(of_it).for_each(|record| push_record(&mut text, record));
         push(&mut text, format_args!("    ],"));
     }
@@ -60,7 +60,7 @@ fn push(text: &mut String, line: std::fmt::Arguments<'_>) {
 }
 
 /// A connection: whether it has TLS, the protocol, and its steps.
-fn push_record(text: &mut String, record: &Record) {
+fn push_record(text: &mut String, record: &ConnectionTape) {
     let protocol = if record.speaks == crate::peer::Speaks::Http2 { "h2" } else { "http/1.1" };
     let tls = if record.has_tls { "True" } else { "False" };
     push(text, format_args!("        ({tls}, {protocol:?}, ["));
@@ -68,7 +68,7 @@ fn push_record(text: &mut String, record: &Record) {
     for event in &record.events {
         match event {
             TapeEvent::Sent(bytes) => {
-                push(text, format_args!("            ('send', {:?}),", BASE64.encode(bytes)))
+                push(text, format_args!("            ('send', {:?}),", BASE64.encode(bytes)));
             }
             TapeEvent::Received(bytes) => {
                 received += bytes.len();

@@ -30,7 +30,7 @@ impl CgiRequest {
 
 /// What the bytes of the direction to the server are.
 #[derive(Debug, Clone, Default)]
-pub struct Reading {
+pub struct FastcgiReading {
     /// The requests, the last of which may be incomplete.
     pub requests: Vec<CgiRequest>,
     /// The first rule that is broken.
@@ -39,16 +39,16 @@ pub struct Reading {
 
 /// Where the parts of a request are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expected {
+enum ExpectedRecord {
     Begin,
     Params,
     Stdin,
 }
 
 /// Reads requests to a responder.
-pub fn requests(bytes: &[u8]) -> Reading {
-    let mut reading = Reading::default();
-    let (mut at, mut expected, mut params) = (0, Expected::Begin, Vec::new());
+pub fn requests(bytes: &[u8]) -> FastcgiReading {
+    let mut reading = FastcgiReading::default();
+    let (mut at, mut expected, mut params) = (0, ExpectedRecord::Begin, Vec::new());
     while let Some(header) = bytes[at..].first_chunk::<8>() {
         if header[0] != 1 || header[2..4] != [0, 1] {
             let what = format!("a record of another version or request: {header:?}");
@@ -72,36 +72,36 @@ pub fn requests(bytes: &[u8]) -> Reading {
 fn record_came(
     kind: u8,
     content: &[u8],
-    expected: &mut Expected,
+    expected: &mut ExpectedRecord,
     params: &mut Vec<u8>,
     requests: &mut Vec<CgiRequest>,
 ) -> Result<(), String> {
     match (kind, *expected, requests.last_mut()) {
-        (BEGIN, Expected::Begin, _) => {
+        (BEGIN, ExpectedRecord::Begin, _) => {
             let is_responder = content.len() == 8 && content[..2] == [0, 1];
-            *expected = Expected::Params;
+            *expected = ExpectedRecord::Params;
             params.clear();
             requests.push(CgiRequest::default());
             is_responder.then_some(()).ok_or_else(|| format!("no responder is asked: {content:?}"))
         }
-        (ABORT, Expected::Params | Expected::Stdin, Some(request)) => {
+        (ABORT, ExpectedRecord::Params | ExpectedRecord::Stdin, Some(request)) => {
             request.is_aborted = true;
-            *expected = Expected::Begin;
+            *expected = ExpectedRecord::Begin;
             Ok(())
         }
-        (PARAMS, Expected::Params, Some(request)) => {
+        (PARAMS, ExpectedRecord::Params, Some(request)) => {
             params.extend_from_slice(content);
             if content.is_empty() {
                 request.params = pairs(params)?;
-                *expected = Expected::Stdin;
+                *expected = ExpectedRecord::Stdin;
             }
             Ok(())
         }
-        (STDIN, Expected::Stdin, Some(request)) => {
+        (STDIN, ExpectedRecord::Stdin, Some(request)) => {
             request.body.extend_from_slice(content);
             if content.is_empty() {
                 request.is_complete = true;
-                *expected = Expected::Begin;
+                *expected = ExpectedRecord::Begin;
             }
             check_length(request)
         }

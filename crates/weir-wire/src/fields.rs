@@ -9,9 +9,9 @@ pub fn latin1(bytes: &[u8]) -> String {
 
 /// Names and values in order of arrival, in the case they arrived in.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Fields(pub Vec<(String, String)>);
+pub struct RecordedFields(pub Vec<(String, String)>);
 
-impl Fields {
+impl RecordedFields {
     /// All values of the field `name`, in order.
     pub fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str()).collect()
@@ -43,7 +43,7 @@ impl Fields {
     }
 }
 
-impl fmt::Debug for Fields {
+impl fmt::Debug for RecordedFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.iter().map(|(name, value)| (name, value))).finish()
     }

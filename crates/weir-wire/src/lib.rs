@@ -12,4 +12,4 @@ mod fields;
 mod fault;
 
 pub use fault::WireFault;
-pub use fields::{Fields, latin1};
+pub use fields::{RecordedFields, latin1};

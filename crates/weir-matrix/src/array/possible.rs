@@ -91,7 +91,7 @@ impl Base {
             // One misbehaviour at a time: of the server, or of the client.
             Event::ServerKilled | Event::ServerResets => !misbehaves,
             Event::Reload | Event::Upgrade | Event::ClientGone | Event::LimitReached => {
-                !client_cuts && !(self.body == Body::BehindZero && self.method == Method::Post)
+                !(client_cuts || self.body == Body::BehindZero && self.method == Method::Post)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What an exchange may come to, by its case.
 
 use crate::array::{Body, Case, Client, Event, Feature, Method, Server};
-use crate::exchange::{Exchange, FIRST, SAME_TARGET, TRIED};
+use crate::exchange::{FIRST, SAME_TARGET, ScriptedExchange, TRIED};
 
 /// What a client may get.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(super) struct Allowed {
 
 impl Allowed {
     /// What `exchange` may come to.
-    pub(super) fn of(case: &Case, exchange: &Exchange) -> Self {
+    pub(super) fn of(case: &Case, exchange: &ScriptedExchange) -> Self {
         let relayed = Self { relayed: true, ..Self::default() };
         if exchange.id != TRIED {
             // A response in the same pipeline may be missing once the tried exchange has ended the connection.
@@ -62,7 +62,7 @@ pub(super) fn client_cuts(case: &Case) -> bool {
 }
 
 /// How often the servers of the upstream may have an exchange, heads counted.
-pub(super) fn arrivals_max(case: &Case, exchange: &Exchange) -> usize {
+pub(super) fn arrivals_max(case: &Case, exchange: &ScriptedExchange) -> usize {
     let is_h2 = matches!(case.server, Server::H2 | Server::H2c);
     match (exchange.method, case.has(Feature::Retries)) {
         (Method::Post, _) => 1,

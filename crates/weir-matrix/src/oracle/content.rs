@@ -1,12 +1,12 @@
 //! Bodies as their senders meant them: without compression, and of gRPC-Web message and trailers apart.
 
-use weir_wire::Fields;
+use weir_wire::RecordedFields;
 
 /// The body without the coding that `content-encoding` names.
 ///
 /// # Errors
 /// It is not in that coding, or has more behind its end. A body that was cut gives what there is of it.
-pub(super) fn decoded(fields: &Fields, body: &[u8], is_complete: bool) -> Result<Vec<u8>, String> {
+pub(super) fn decoded(fields: &RecordedFields, body: &[u8], is_complete: bool) -> Result<Vec<u8>, String> {
     match fields.first("content-encoding") {
         None => Ok(body.to_vec()),
         Some("gzip") if body.is_empty() => Ok(Vec::new()),
@@ -46,7 +46,7 @@ fn inflate(body: &[u8], is_complete: bool) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// Frames are cut off, or come behind the trailers.
-pub(super) fn grpc_web(body: &[u8]) -> Result<(Vec<u8>, Option<Fields>), String> {
+pub(super) fn grpc_web(body: &[u8]) -> Result<(Vec<u8>, Option<RecordedFields>), String> {
     let (mut messages, mut trailers, mut rest) = (Vec::new(), None, body);
     while let Some((prefix, behind)) = rest.split_first_chunk::<5>() {
         let len = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
@@ -62,7 +62,7 @@ pub(super) fn grpc_web(body: &[u8]) -> Result<(Vec<u8>, Option<Fields>), String>
                 let (name, value) = line.split_once(':').ok_or_else(|| format!("no trailer: {line:?}"))?;
                 Ok((name.to_owned(), value.trim().to_owned()))
             });
-            trailers = Some(Fields(pairs.collect::<Result<_, String>>()?));
+            trailers = Some(RecordedFields(pairs.collect::<Result<_, String>>()?));
         }
         rest = &behind[len..];
     }

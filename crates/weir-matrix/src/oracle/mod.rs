@@ -12,7 +12,7 @@ use std::fmt;
 
 pub(crate) use requests::has_asked;
 
-use crate::peer::{End, Label, Record};
+use crate::peer::{ConnectionTape, Label, LinkEnd};
 use crate::run::Observation;
 
 /// Which promise was broken.
@@ -44,38 +44,38 @@ pub(crate) enum Broken {
 
 /// What is wrong, in words.
 #[derive(Debug, Clone)]
-pub(crate) struct Finding {
+pub(crate) struct OracleFinding {
     pub(crate) broken: Broken,
     pub(crate) what: String,
 }
 
-impl Finding {
+impl OracleFinding {
     pub(super) fn new(broken: Broken, what: impl Into<String>) -> Self {
         Self { broken, what: what.into() }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for OracleFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {}", self.broken, self.what)
     }
 }
 
 /// All that is wrong.
-pub(crate) fn judge(observation: &Observation) -> Vec<Finding> {
-    let mut findings: Vec<Finding> =
-        observation.troubles.iter().map(|trouble| Finding::new(Broken::Program, trouble)).collect();
+pub(crate) fn judge(observation: &Observation) -> Vec<OracleFinding> {
+    let mut findings: Vec<OracleFinding> =
+        observation.troubles.iter().map(|trouble| OracleFinding::new(Broken::Program, trouble)).collect();
     let signs = ["panicked at", "a defect of Weir", "a system call was denied"];
     for line in observation.log.lines().filter(|line| signs.iter().any(|sign| line.contains(sign))) {
-        findings.push(Finding::new(Broken::Program, line));
+        findings.push(OracleFinding::new(Broken::Program, line));
     }
     let of = |is_client: bool| {
         observation.records.iter().filter(move |record| (record.label == Label::Client) == is_client)
     };
     for record in of(true) {
-        if record.end() == Some(End::Silence) {
+        if record.end() == Some(LinkEnd::Silence) {
             let asked: Vec<&str> = record.asked.iter().map(|asked| asked.id).collect();
-            findings.push(Finding::new(
+            findings.push(OracleFinding::new(
                 Broken::Hang,
                 format!("a client waits in vain; it has asked for {asked:?}"),
             ));
@@ -87,10 +87,10 @@ pub(crate) fn judge(observation: &Observation) -> Vec<Finding> {
 }
 
 /// How Weir ended its direction of a connection, for the reader of HTTP/1.
-fn ending(record: &Record) -> weir_wire::http1::Ending {
+fn ending(record: &ConnectionTape) -> weir_wire::http1::SenderEnding {
     match record.end() {
-        Some(End::Closed) => weir_wire::http1::Ending::Closed,
-        Some(End::Broken) => weir_wire::http1::Ending::Broken,
-        Some(End::Silence | End::Malformed) | None => weir_wire::http1::Ending::Open,
+        Some(LinkEnd::Closed) => weir_wire::http1::SenderEnding::Closed,
+        Some(LinkEnd::Broken) => weir_wire::http1::SenderEnding::Broken,
+        Some(LinkEnd::Silence | LinkEnd::Malformed) | None => weir_wire::http1::SenderEnding::Open,
     }
 }

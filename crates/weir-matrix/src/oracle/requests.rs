@@ -3,37 +3,42 @@
 use std::collections::BTreeSet;
 
 use weir_wire::http1::{self, StartLine};
-use weir_wire::http2::{self, FRAME_MAX, Sender};
-use weir_wire::{Fields, fastcgi, proxy_header};
+use weir_wire::http2::{self, FRAME_MAX, FrameSender};
+use weir_wire::{RecordedFields, fastcgi, proxy_header};
 
 use super::allowed::{arrivals_max, client_cuts};
-use super::{Broken, Finding};
+use super::{Broken, OracleFinding};
 use crate::array::{Body, Case, Client, Event, Feature, Method};
 use crate::config::NAMED_CLIENT;
-use crate::exchange::{Exchange, REMOVED, TRAILER, TRIED, exchanges};
+use crate::exchange::{REMOVED, ScriptedExchange, TRAILER, TRIED, exchanges};
 use crate::peer::server::param_of_field;
-use crate::peer::{Label, Record, Speaks};
+use crate::peer::{ConnectionTape, Label, Speaks};
 
 /// A request as a server got it, whatever the protocol.
 struct Arrived {
     method: String,
     target: String,
     /// Of FastCGI only those that are asked for here.
-    fields: Fields,
+    fields: RecordedFields,
     body: Vec<u8>,
-    trailers: Option<Fields>,
+    trailers: Option<RecordedFields>,
     is_complete: bool,
 }
 
 /// Judges all connections of servers.
-pub(super) fn judge<'a>(case: &Case, records: impl Iterator<Item = &'a Record>) -> Vec<Finding> {
+pub(super) fn judge<'a>(
+    case: &Case,
+    records: impl Iterator<Item = &'a ConnectionTape>,
+) -> Vec<OracleFinding> {
     let exchanges = exchanges(case);
     let mut findings = Vec::new();
     let mut arrivals: Vec<(String, &'static str)> = Vec::new();
     for record in records {
         let Label::Server(name) = record.label else { continue };
         let (arrived, fault) = read(record);
-        findings.extend(fault.map(|fault| Finding::new(Broken::Wire, format!("to server {name}: {fault}"))));
+        findings.extend(
+            fault.map(|fault| OracleFinding::new(Broken::Wire, format!("to server {name}: {fault}"))),
+        );
         for request in &arrived {
             let judged = match name {
                 "judge" => question(request),
@@ -43,8 +48,8 @@ pub(super) fn judge<'a>(case: &Case, records: impl Iterator<Item = &'a Record>) 
                     one(case, &exchanges, record.speaks, request)
                 }
             };
-            findings.extend(judged.err().map(|Finding { broken, what }| {
-                Finding::new(
+            findings.extend(judged.err().map(|OracleFinding { broken, what }| {
+                OracleFinding::new(
                     broken,
                     format!("{} {} at server {name}: {what}", request.method, request.target),
                 )
@@ -56,11 +61,11 @@ pub(super) fn judge<'a>(case: &Case, records: impl Iterator<Item = &'a Record>) 
 }
 
 /// Whether a server has had the request `id` on this connection.
-pub(crate) fn has_asked(record: &Record, id: &str) -> bool {
+pub(crate) fn has_asked(record: &ConnectionTape, id: &str) -> bool {
     read(record).0.iter().any(|request| request.fields.first("x-id") == Some(id))
 }
 
-fn read(record: &Record) -> (Vec<Arrived>, Option<String>) {
+fn read(record: &ConnectionTape) -> (Vec<Arrived>, Option<String>) {
     let bytes = record.received();
     let len = match proxy_header::len(&bytes) {
         Ok(len) => len,
@@ -90,7 +95,7 @@ fn of_http1(bytes: &[u8]) -> (Vec<Arrived>, Option<String>) {
 }
 
 fn of_http2(bytes: &[u8]) -> (Vec<Arrived>, Option<String>) {
-    let reading = http2::read(bytes, Sender::Client, &BTreeSet::new(), FRAME_MAX);
+    let reading = http2::read(bytes, FrameSender::Client, &BTreeSet::new(), FRAME_MAX);
     let arrived =
         reading.streams.into_values().filter(|stream| !stream.head.0.is_empty()).map(|stream| Arrived {
             method: stream.head.first(":method").unwrap_or_default().to_owned(),
@@ -111,7 +116,7 @@ fn of_fastcgi(bytes: &[u8]) -> (Vec<Arrived>, Option<String>) {
         Arrived {
             method: request.param("REQUEST_METHOD").unwrap_or_default().to_owned(),
             target: request.param("REQUEST_URI").unwrap_or_default().to_owned(),
-            fields: Fields(names.iter().filter_map(field).collect()),
+            fields: RecordedFields(names.iter().filter_map(field).collect()),
             body: request.body.clone(),
             trailers: None,
             is_complete: request.is_complete,
@@ -120,31 +125,42 @@ fn of_fastcgi(bytes: &[u8]) -> (Vec<Arrived>, Option<String>) {
     (arrived.collect(), reading.fault.map(|fault| fault.to_string()))
 }
 
-fn request_fault(what: impl Into<String>) -> Finding {
-    Finding::new(Broken::Request, what)
+fn request_fault(what: impl Into<String>) -> OracleFinding {
+    OracleFinding::new(Broken::Request, what)
 }
 
-fn known<'a>(exchanges: &'a [Exchange], request: &Arrived) -> Result<&'a Exchange, Finding> {
+fn known<'a>(
+    exchanges: &'a [ScriptedExchange],
+    request: &Arrived,
+) -> Result<&'a ScriptedExchange, OracleFinding> {
     let id = request.fields.first("x-id").unwrap_or("-");
     let exchange = exchanges.iter().find(|exchange| exchange.id == id);
     exchange.ok_or_else(|| request_fault(format!("no client has asked this: id {id}, {:?}", request.fields)))
 }
 
-fn one(case: &Case, exchanges: &[Exchange], speaks: Speaks, request: &Arrived) -> Result<(), Finding> {
+fn one(
+    case: &Case,
+    exchanges: &[ScriptedExchange],
+    speaks: Speaks,
+    request: &Arrived,
+) -> Result<(), OracleFinding> {
     let exchange = known(exchanges, request)?;
     let is_tried = exchange.id == TRIED;
     if request.method != exchange.method.text() || request.target != exchange.target {
         return Err(request_fault(format!("asked was {} {}", exchange.method.text(), exchange.target)));
     }
     if request.fields.all("x-user") != [exchange.user] {
-        return Err(Finding::new(Broken::Foreign, format!("by {}: {:?}", exchange.user, request.fields)));
+        return Err(OracleFinding::new(
+            Broken::Foreign,
+            format!("by {}: {:?}", exchange.user, request.fields),
+        ));
     }
     if is_tried && case.event == Event::LimitReached {
         return Err(request_fault("the limit has refused it"));
     }
     rules(case, request)?;
     if case.has(Feature::ForwardAuth) && request.fields.all("remote-user") != [exchange.user] {
-        return Err(Finding::new(
+        return Err(OracleFinding::new(
             Broken::Foreign,
             format!("the answer was {}: {:?}", exchange.user, request.fields),
         ));
@@ -156,7 +172,7 @@ fn one(case: &Case, exchanges: &[Exchange], speaks: Speaks, request: &Arrived) -
     let whole = exchange.request_body();
     if !whole.starts_with(&request.body) {
         let shown = weir_wire::latin1(&request.body[..request.body.len().min(80)]);
-        return Err(Finding::new(
+        return Err(OracleFinding::new(
             Broken::Body,
             format!("{} bytes that were not sent: {shown:?}", request.body.len()),
         ));
@@ -164,35 +180,35 @@ fn one(case: &Case, exchanges: &[Exchange], speaks: Speaks, request: &Arrived) -
     let is_cut = is_tried && client_cuts(case);
     if request.is_complete && (is_cut || request.body.len() < whole.len()) {
         let what = format!("it ends in order behind {} of {} bytes", request.body.len(), whole.len());
-        return Err(Finding::new(Broken::CleanEnd, what));
+        return Err(OracleFinding::new(Broken::CleanEnd, what));
     }
     let sum = request.trailers.as_ref().map(|trailers| trailers.first(TRAILER));
     let has_trailer = exchange.request == Body::Trailers && !exchange.is_grpc && request.is_complete;
     if has_trailer && sum.is_some_and(|sum| sum != Some(exchange.id)) {
-        return Err(Finding::new(Broken::Trailer, format!("its trailers are {:?}", request.trailers)));
+        return Err(OracleFinding::new(Broken::Trailer, format!("its trailers are {:?}", request.trailers)));
     }
     Ok(())
 }
 
-fn rules(case: &Case, request: &Arrived) -> Result<(), Finding> {
+fn rules(case: &Case, request: &Arrived) -> Result<(), OracleFinding> {
     let is_on = case.has(Feature::HeaderRules);
     let has_set = request.fields.all("x-rule") == ["1"];
     let has_removed = request.fields.first(REMOVED).is_none();
     if has_set != is_on || has_removed != is_on {
         let what = format!("rules are {}: {:?}", if is_on { "on" } else { "off" }, request.fields);
-        return Err(Finding::new(Broken::Rule, what));
+        return Err(OracleFinding::new(Broken::Rule, what));
     }
     Ok(())
 }
 
 /// The question to the server that decides.
-fn question(request: &Arrived) -> Result<(), Finding> {
+fn question(request: &Arrived) -> Result<(), OracleFinding> {
     let is_sound = request.method == "GET" && request.body.is_empty() && request.target == "/verify";
     is_sound.then_some(()).ok_or_else(|| request_fault("no question that is asked here"))
 }
 
 /// A copy for the mirror.
-fn copy(exchanges: &[Exchange], request: &Arrived) -> Result<(), Finding> {
+fn copy(exchanges: &[ScriptedExchange], request: &Arrived) -> Result<(), OracleFinding> {
     let exchange = known(exchanges, request)?;
     let is_marked = request.fields.all("x-weir-mirror") == ["1"];
     let is_sound = is_marked && request.method == exchange.method.text() && exchange.method != Method::Post;
@@ -202,7 +218,11 @@ fn copy(exchanges: &[Exchange], request: &Arrived) -> Result<(), Finding> {
 }
 
 /// How often requests were at servers.
-fn counts(case: &Case, exchanges: &[Exchange], arrivals: &[(String, &'static str)]) -> Vec<Finding> {
+fn counts(
+    case: &Case,
+    exchanges: &[ScriptedExchange],
+    arrivals: &[(String, &'static str)],
+) -> Vec<OracleFinding> {
     let mut findings = Vec::new();
     for exchange in exchanges {
         let at: Vec<&str> =
@@ -215,7 +235,7 @@ fn counts(case: &Case, exchanges: &[Exchange], arrivals: &[(String, &'static str
         if at.len() > max || is_at_same {
             let what =
                 format!("{} `{}` was at servers {at:?}; {max} may be", exchange.method.text(), exchange.id);
-            findings.push(Finding::new(Broken::Repeated, what));
+            findings.push(OracleFinding::new(Broken::Repeated, what));
         }
     }
     findings

@@ -2,28 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use weir_wire::http2::{self, FRAME_MAX, Sender};
-use weir_wire::{Fields, http1};
+use weir_wire::http2::{self, FRAME_MAX, FrameSender};
+use weir_wire::{RecordedFields, http1};
 
 use super::allowed::Allowed;
-use super::{Broken, Finding, content, ending};
+use super::{Broken, OracleFinding, content, ending};
 use crate::array::{Body, Case, Feature, Method};
 use crate::exchange::{
-    Exchange, REMOVED, SAME_TARGET, SAME_TARGET_AGAIN, TRAILER, TRIED, exchanges, may_be_shared,
+    REMOVED, SAME_TARGET, SAME_TARGET_AGAIN, ScriptedExchange, TRAILER, TRIED, exchanges, may_be_shared,
 };
-use crate::peer::{Asked, Record, Speaks};
+use crate::peer::{AskedRequest, ConnectionTape, Speaks};
 
 /// What a client got for a request.
 struct Got {
     status: u16,
-    fields: Fields,
+    fields: RecordedFields,
     body: Vec<u8>,
-    trailers: Fields,
+    trailers: RecordedFields,
     is_complete: bool,
 }
 
 /// Judges all connections of clients.
-pub(super) fn judge<'a>(case: &Case, records: impl Iterator<Item = &'a Record>) -> Vec<Finding> {
+pub(super) fn judge<'a>(
+    case: &Case,
+    records: impl Iterator<Item = &'a ConnectionTape>,
+) -> Vec<OracleFinding> {
     let exchanges = exchanges(case);
     let mut findings = Vec::new();
     for record in records {
@@ -31,19 +34,19 @@ pub(super) fn judge<'a>(case: &Case, records: impl Iterator<Item = &'a Record>) 
             Speaks::Http2 => of_http2(record),
             Speaks::Http1 | Speaks::Fastcgi => of_http1(record),
         };
-        findings.extend(fault.map(|fault| Finding::new(Broken::Wire, format!("to a client: {fault}"))));
+        findings.extend(fault.map(|fault| OracleFinding::new(Broken::Wire, format!("to a client: {fault}"))));
         for (asked, got) in record.asked.iter().zip(&got) {
             let Some(exchange) = exchanges.iter().find(|exchange| exchange.id == asked.id) else { continue };
             let judged = one(case, &exchanges, exchange, got.as_ref());
-            findings.extend(judged.err().map(|Finding { broken, what }| {
-                Finding::new(broken, format!("response to `{}`: {what}", exchange.id))
+            findings.extend(judged.err().map(|OracleFinding { broken, what }| {
+                OracleFinding::new(broken, format!("response to `{}`: {what}", exchange.id))
             }));
         }
     }
     findings
 }
 
-fn of_http1(record: &Record) -> (Vec<Option<Got>>, Option<String>) {
+fn of_http1(record: &ConnectionTape) -> (Vec<Option<Got>>, Option<String>) {
     let methods: Vec<&str> = record.asked.iter().map(|asked| asked.method.text()).collect();
     let reading = http1::responses(&record.received(), &methods, ending(record));
     let mut finals = reading.messages.into_iter().filter(|message| !message.is_interim());
@@ -59,10 +62,10 @@ fn of_http1(record: &Record) -> (Vec<Option<Got>>, Option<String>) {
     (got.collect(), reading.fault.map(|fault| fault.to_string()))
 }
 
-fn of_http2(record: &Record) -> (Vec<Option<Got>>, Option<String>) {
-    let is_head = |asked: &&Asked| asked.method == Method::Head;
+fn of_http2(record: &ConnectionTape) -> (Vec<Option<Got>>, Option<String>) {
+    let is_head = |asked: &&AskedRequest| asked.method == Method::Head;
     let heads: BTreeSet<u32> = record.asked.iter().filter(is_head).map(|asked| asked.stream).collect();
-    let mut reading = http2::read(&record.received(), Sender::Server, &heads, FRAME_MAX);
+    let mut reading = http2::read(&record.received(), FrameSender::Server, &heads, FRAME_MAX);
     let got = record.asked.iter().map(|asked| {
         let stream = reading.streams.remove(&asked.stream).filter(|stream| stream.status() != 0)?;
         Some(Got {
@@ -80,10 +83,19 @@ fn of_http2(record: &Record) -> (Vec<Option<Got>>, Option<String>) {
     (got, reading.fault.map(|fault| fault.to_string()).or(strange))
 }
 
-fn one(case: &Case, all: &[Exchange], exchange: &Exchange, got: Option<&Got>) -> Result<(), Finding> {
+fn one(
+    case: &Case,
+    all: &[ScriptedExchange],
+    exchange: &ScriptedExchange,
+    got: Option<&Got>,
+) -> Result<(), OracleFinding> {
     let allowed = Allowed::of(case, exchange);
     let Some(got) = got else {
-        return if allowed.nothing { Ok(()) } else { Err(Finding::new(Broken::Outcome, "there is none")) };
+        return if allowed.nothing {
+            Ok(())
+        } else {
+            Err(OracleFinding::new(Broken::Outcome, "there is none"))
+        };
     };
     let Some(echo) = got.fields.first("x-echo") else { return own(&allowed, exchange, got) };
     let is_same_target = [SAME_TARGET, SAME_TARGET_AGAIN].contains(&exchange.id);
@@ -94,15 +106,15 @@ fn one(case: &Case, all: &[Exchange], exchange: &Exchange, got: Option<&Got>) ->
         _ => {
             let user = got.fields.first("x-for").unwrap_or("-");
             let what = format!("that of `{echo}` by {user} was given to {}", exchange.user);
-            return Err(Finding::new(Broken::Foreign, what));
+            return Err(OracleFinding::new(Broken::Foreign, what));
         }
     };
     if !allowed.relayed && !allowed.cut {
         let what = format!("{} of the server, where only {allowed:?} may come", got.status);
-        return Err(Finding::new(Broken::Outcome, what));
+        return Err(OracleFinding::new(Broken::Outcome, what));
     }
     if got.status != meant.status() {
-        return Err(Finding::new(
+        return Err(OracleFinding::new(
             Broken::Outcome,
             format!("status {}, sent was {}", got.status, meant.status()),
         ));
@@ -112,31 +124,31 @@ fn one(case: &Case, all: &[Exchange], exchange: &Exchange, got: Option<&Got>) ->
 }
 
 /// A response of Weir's own.
-fn own(allowed: &Allowed, exchange: &Exchange, got: &Got) -> Result<(), Finding> {
+fn own(allowed: &Allowed, exchange: &ScriptedExchange, got: &Got) -> Result<(), OracleFinding> {
     // Failures of calls are statuses of gRPC.
     let status = got.fields.first("grpc-status").or_else(|| got.trailers.first("grpc-status"));
     let is_failure = exchange.is_grpc && got.status == 200 && status.is_some_and(|status| status != "0");
     if !is_failure && !allowed.own.contains(&got.status) {
         let reason = got.fields.first("weir-reason").unwrap_or("-");
         let what = format!("{} of Weir itself ({reason}), where only {allowed:?} may come", got.status);
-        return Err(Finding::new(Broken::Outcome, what));
+        return Err(OracleFinding::new(Broken::Outcome, what));
     }
     if is_failure && allowed.own.is_empty() {
-        return Err(Finding::new(Broken::Outcome, format!("a call fails: {:?}", got.fields)));
+        return Err(OracleFinding::new(Broken::Outcome, format!("a call fails: {:?}", got.fields)));
     }
     if !got.is_complete && !allowed.nothing {
-        return Err(Finding::new(Broken::Body, "one of Weir itself that is not complete"));
+        return Err(OracleFinding::new(Broken::Body, "one of Weir itself that is not complete"));
     }
     Ok(())
 }
 
-fn rules(case: &Case, got: &Got) -> Result<(), Finding> {
+fn rules(case: &Case, got: &Got) -> Result<(), OracleFinding> {
     let is_on = case.has(Feature::HeaderRules);
     let has_set = got.fields.all("x-rule") == ["1"];
     let has_removed = got.fields.first(REMOVED).is_none();
     if has_set != is_on || has_removed != is_on {
         let what = format!("rules are {}: {:?}", if is_on { "on" } else { "off" }, got.fields);
-        return Err(Finding::new(Broken::Rule, what));
+        return Err(OracleFinding::new(Broken::Rule, what));
     }
     Ok(())
 }
@@ -144,11 +156,11 @@ fn rules(case: &Case, got: &Got) -> Result<(), Finding> {
 fn body(
     case: &Case,
     allowed: &Allowed,
-    exchange: &Exchange,
-    meant: &Exchange,
+    exchange: &ScriptedExchange,
+    meant: &ScriptedExchange,
     got: &Got,
-) -> Result<(), Finding> {
-    let broken = |what: String| Finding::new(Broken::Body, what);
+) -> Result<(), OracleFinding> {
+    let broken = |what: String| OracleFinding::new(Broken::Body, what);
     let without = exchange.method == Method::Head || matches!(got.status, 204 | 304);
     let whole = if without { Vec::new() } else { meant.response_body() };
     let content = if without {
@@ -171,20 +183,26 @@ fn body(
     }
     if !allowed.relayed || content.len() < whole.len() {
         let what = format!("it ends in order behind {} of {} bytes", content.len(), whole.len());
-        return Err(Finding::new(Broken::CleanEnd, what));
+        return Err(OracleFinding::new(Broken::CleanEnd, what));
     }
     // A cache need not keep them, and a response that is stored comes by way of the cache.
     let is_stored = case.has(Feature::Cache) && case.method == Method::Get;
     let has_trailers = meant.response == Body::Trailers && !without && !is_stored;
     if has_trailers && got.trailers.first(TRAILER) != Some(meant.id) {
-        return Err(Finding::new(Broken::Trailer, format!("its trailers are {:?}", got.trailers)));
+        return Err(OracleFinding::new(Broken::Trailer, format!("its trailers are {:?}", got.trailers)));
     }
     Ok(())
 }
 
 /// A call of gRPC-Web: message and trailers in the body, or a status in the head.
-fn grpc(allowed: &Allowed, meant: &Exchange, got: &Got, content: &[u8], whole: &[u8]) -> Result<(), Finding> {
-    let broken = |what: String| Finding::new(Broken::Body, what);
+fn grpc(
+    allowed: &Allowed,
+    meant: &ScriptedExchange,
+    got: &Got,
+    content: &[u8],
+    whole: &[u8],
+) -> Result<(), OracleFinding> {
+    let broken = |what: String| OracleFinding::new(Broken::Body, what);
     let (messages, trailers) = content::grpc_web(content).map_err(broken)?;
     let trailers = trailers.unwrap_or_else(|| got.fields.clone());
     if !whole.starts_with(&messages) {
@@ -197,10 +215,10 @@ fn grpc(allowed: &Allowed, meant: &Exchange, got: &Got, content: &[u8], whole: &
     }
     if !allowed.relayed || messages.len() < whole.len() {
         let what = format!("it ends in order behind {} of {} bytes", messages.len(), whole.len());
-        return Err(Finding::new(Broken::CleanEnd, what));
+        return Err(OracleFinding::new(Broken::CleanEnd, what));
     }
     if status.is_none() || trailers.first(TRAILER) != Some(meant.id) {
-        return Err(Finding::new(Broken::Trailer, format!("its trailers are {trailers:?}")));
+        return Err(OracleFinding::new(Broken::Trailer, format!("its trailers are {trailers:?}")));
     }
     Ok(())
 }

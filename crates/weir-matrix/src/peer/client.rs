@@ -5,30 +5,30 @@
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use weir_wire::http1::{self, Ending};
+use weir_wire::http1::{self, SenderEnding};
 
 use super::http2::Http2;
-use super::link::{self, Asked, End, Label, Link, Speaks, Stream, Tapes};
-use super::tls::Certificates;
+use super::link::{self, AskedRequest, Label, LinkEnd, LinkStream, RecordedLink, Speaks, Tapes};
+use super::tls::PeerCertificates;
 use crate::array::{Body, Case, Client, Feature, Method, Server};
 use crate::clock::pause;
 use crate::config::{HOST, NAMED_CLIENT, basic_credentials, token};
-use crate::exchange::{EVIL_REQUEST, Exchange, FIRST_PART, REMOVED, TRAILER, TRIED, pieces};
+use crate::exchange::{EVIL_REQUEST, FIRST_PART, REMOVED, ScriptedExchange, TRAILER, TRIED, pieces};
 
 /// The code with which a client gives a stream up.
 const CANCEL: u32 = 8;
 /// How late a late body is.
 const LATE: Duration = Duration::from_millis(15);
 
-enum Protocol {
-    Http1(Link),
+enum SpokenProtocol {
+    Http1(RecordedLink),
     Http2(Box<Http2>),
 }
 
 /// One connection to Weir.
 pub(crate) struct Conversation {
     case: Case,
-    protocol: Protocol,
+    protocol: SpokenProtocol,
     next_stream: u32,
     /// The cookie of session affinity, once there is one.
     pub(crate) cookie: Option<String>,
@@ -39,31 +39,31 @@ impl Conversation {
     pub(crate) fn connect(
         case: Case,
         to: SocketAddr,
-        certificates: &Certificates,
+        certificates: &PeerCertificates,
         tapes: &Tapes,
-    ) -> Result<Self, End> {
+    ) -> Result<Self, LinkEnd> {
         let tcp = link::connect(to)?;
         let speaks =
             if matches!(case.client, Client::H2 | Client::H2c) { Speaks::Http2 } else { Speaks::Http1 };
         let stream = match case.client {
-            Client::H2 => certificates.connect(tcp).ok_or(End::Malformed)?,
-            _ => Stream::Tcp(tcp),
+            Client::H2 => certificates.connect(tcp).ok_or(LinkEnd::Malformed)?,
+            _ => LinkStream::Tcp(tcp),
         };
-        let mut link = Link::new(stream, tapes, Label::Client, speaks);
+        let mut link = RecordedLink::new(stream, tapes, Label::Client, speaks);
         if case.client == Client::Proxy {
             link.send(format!("PROXY TCP4 {NAMED_CLIENT} 192.0.2.8 4711 80\r\n").as_bytes())?;
         }
         let protocol = match speaks {
-            Speaks::Http2 => Protocol::Http2(Box::new(Http2::client(link)?)),
-            _ => Protocol::Http1(link),
+            Speaks::Http2 => SpokenProtocol::Http2(Box::new(Http2::client(link)?)),
+            _ => SpokenProtocol::Http1(link),
         };
         Ok(Self { case, protocol, next_stream: 1, cookie: None })
     }
 
-    fn link(&mut self) -> &mut Link {
+    fn link(&mut self) -> &mut RecordedLink {
         match &mut self.protocol {
-            Protocol::Http1(link) => link,
-            Protocol::Http2(http2) => &mut http2.link,
+            SpokenProtocol::Http1(link) => link,
+            SpokenProtocol::Http2(http2) => &mut http2.link,
         }
     }
 
@@ -73,7 +73,7 @@ impl Conversation {
     }
 
     /// Asks for all of `exchanges` before it waits for any of them; whatever ends earlier is on the tape.
-    pub(crate) fn ask_together(&mut self, exchanges: &[&Exchange]) -> Result<(), End> {
+    pub(crate) fn ask_together(&mut self, exchanges: &[&ScriptedExchange]) -> Result<(), LinkEnd> {
         let mut streams = Vec::new();
         for exchange in exchanges {
             streams.push(self.ask(exchange)?);
@@ -85,41 +85,43 @@ impl Conversation {
     }
 
     /// Sends a request; gives its stream.
-    fn ask(&mut self, exchange: &Exchange) -> Result<u32, End> {
+    fn ask(&mut self, exchange: &ScriptedExchange) -> Result<u32, LinkEnd> {
         let fields = request_fields(&self.case, exchange, self.cookie.as_deref());
-        let stream = if matches!(self.protocol, Protocol::Http2(_)) { self.next_stream } else { 0 };
+        let stream = if matches!(self.protocol, SpokenProtocol::Http2(_)) { self.next_stream } else { 0 };
         self.next_stream += 2;
-        let asked = Asked { id: exchange.id, method: exchange.method, stream };
+        let asked = AskedRequest { id: exchange.id, method: exchange.method, stream };
         self.link().tape().record().asked.push(asked);
         match &mut self.protocol {
-            Protocol::Http1(link) => ask_http1(link, &self.case, exchange, &fields)?,
-            Protocol::Http2(http2) => ask_http2(http2, &self.case, exchange, &fields, stream)?,
+            SpokenProtocol::Http1(link) => ask_http1(link, &self.case, exchange, &fields)?,
+            SpokenProtocol::Http2(http2) => ask_http2(http2, &self.case, exchange, &fields, stream)?,
         }
         Ok(stream)
     }
 
     /// Waits until the response is complete, or the connection or stream has ended.
-    fn wait(&mut self, exchange: &Exchange, stream: u32) -> Result<(), End> {
+    fn wait(&mut self, exchange: &ScriptedExchange, stream: u32) -> Result<(), LinkEnd> {
         match &mut self.protocol {
             // The client itself has ended the stream.
-            Protocol::Http2(_) if exchange.request == Body::Cut => Ok(()),
-            Protocol::Http2(http2) => {
+            SpokenProtocol::Http2(_) if exchange.request == Body::Cut => Ok(()),
+            SpokenProtocol::Http2(http2) => {
                 // What is to be waited for may have come while another stream was.
                 http2.has_news = true;
                 wait_http2(http2, stream)
             }
-            Protocol::Http1(link) => wait_http1(link, exchange.id, false),
+            SpokenProtocol::Http1(link) => wait_http1(link, exchange.id, false),
         }
     }
 
     /// The cookie that the responses so far have set.
     pub(crate) fn take_cookie(&mut self) {
         let fields = match &mut self.protocol {
-            Protocol::Http1(link) => {
-                let reading = http1::responses(link.received(), &["GET"; 9], Ending::Open);
+            SpokenProtocol::Http1(link) => {
+                let reading = http1::responses(link.received(), &["GET"; 9], SenderEnding::Open);
                 reading.messages.first().map(|message| message.fields.clone())
             }
-            Protocol::Http2(http2) => http2.reading().streams.into_values().next().map(|stream| stream.head),
+            SpokenProtocol::Http2(http2) => {
+                http2.reading().streams.into_values().next().map(|stream| stream.head)
+            }
         };
         let set = fields.as_ref().and_then(|fields| fields.first("set-cookie"));
         self.cookie = set.and_then(|set| set.split(';').next()).map(str::to_owned);
@@ -139,12 +141,12 @@ pub(crate) fn cut(handle: &TcpStream) {
 }
 
 /// Waits until a stream is over.
-fn wait_http2(http2: &mut Http2, stream: u32) -> Result<(), End> {
+fn wait_http2(http2: &mut Http2, stream: u32) -> Result<(), LinkEnd> {
     loop {
         if http2.has_news {
             let reading = http2.reading();
             if reading.fault.is_some() {
-                return Err(End::Malformed);
+                return Err(LinkEnd::Malformed);
             }
             if reading.streams.get(&stream).is_some_and(|sent| sent.has_ended || sent.reset.is_some()) {
                 return Ok(());
@@ -155,14 +157,14 @@ fn wait_http2(http2: &mut Http2, stream: u32) -> Result<(), End> {
 }
 
 /// Waits for the response to `id`, or with `head_only` until its head is here.
-fn wait_http1(link: &mut Link, id: &str, head_only: bool) -> Result<(), End> {
+fn wait_http1(link: &mut RecordedLink, id: &str, head_only: bool) -> Result<(), LinkEnd> {
     loop {
         let asked = link.tape().record().asked.clone();
         let methods: Vec<&str> = asked.iter().map(|asked| asked.method.text()).collect();
         let wanted = asked.iter().position(|asked| asked.id == id).unwrap_or(0);
-        let reading = http1::responses(link.received(), &methods, Ending::Open);
+        let reading = http1::responses(link.received(), &methods, SenderEnding::Open);
         if reading.fault.is_some() {
-            return Err(End::Malformed);
+            return Err(LinkEnd::Malformed);
         }
         let finals = reading.messages.iter().filter(|message| !message.is_interim());
         if finals.skip(wanted).any(|message| message.is_complete || head_only) {
@@ -173,7 +175,7 @@ fn wait_http1(link: &mut Link, id: &str, head_only: bool) -> Result<(), End> {
 }
 
 /// The fields of a request beside those of framing and of the host.
-fn request_fields(case: &Case, exchange: &Exchange, cookie: Option<&str>) -> Vec<(String, String)> {
+fn request_fields(case: &Case, exchange: &ScriptedExchange, cookie: Option<&str>) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
     add("x-id", exchange.id);
@@ -208,11 +210,11 @@ fn is_taken_in(case: &Case) -> bool {
 }
 
 fn ask_http1(
-    link: &mut Link,
+    link: &mut RecordedLink,
     case: &Case,
-    exchange: &Exchange,
+    exchange: &ScriptedExchange,
     fields: &[(String, String)],
-) -> Result<(), End> {
+) -> Result<(), LinkEnd> {
     let body = exchange.request_body();
     let mut head = format!("{} {} HTTP/1.1\r\nHost: {HOST}\r\n", exchange.method.text(), exchange.target);
     for (name, value) in fields {
@@ -275,10 +277,10 @@ fn ask_http1(
 fn ask_http2(
     http2: &mut Http2,
     case: &Case,
-    exchange: &Exchange,
+    exchange: &ScriptedExchange,
     fields: &[(String, String)],
     stream: u32,
-) -> Result<(), End> {
+) -> Result<(), LinkEnd> {
     let body = exchange.request_body();
     let scheme = if case.client == Client::H2 { "https" } else { "http" };
     let pseudo = [

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use httlib_hpack::Encoder;
-use weir_wire::http2::{FRAME_MAX, FrameHeader, PREFACE, Reading, Sender, frame, read};
+use weir_wire::http2::{FRAME_MAX, FrameSender, Http2Reading, PREFACE, RecordedFrameHeader, frame, read};
 
-use super::link::{End, Link};
+use super::link::{LinkEnd, RecordedLink};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -22,9 +22,9 @@ const WINDOW: i64 = 65_535;
 
 /// One end of a connection.
 pub(crate) struct Http2 {
-    pub(super) link: Link,
+    pub(super) link: RecordedLink,
     /// Which end Weir is.
-    weir: Sender,
+    weir: FrameSender,
     /// Where the next frame of Weir begins.
     at: usize,
     initial_window: i64,
@@ -52,21 +52,21 @@ pub(crate) fn block(fields: &[(String, String)]) -> Vec<u8> {
 
 impl Http2 {
     /// Begins at the client's end.
-    pub(super) fn client(mut link: Link) -> Result<Self, End> {
+    pub(super) fn client(mut link: RecordedLink) -> Result<Self, LinkEnd> {
         link.send(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat())?;
-        Ok(Self::new(link, Sender::Server, 0))
+        Ok(Self::new(link, FrameSender::Server, 0))
     }
 
     /// Begins at the server's end.
-    pub(super) fn server(mut link: Link) -> Result<Self, End> {
+    pub(super) fn server(mut link: RecordedLink) -> Result<Self, LinkEnd> {
         while link.received().len() < PREFACE.len() {
             link.receive()?;
         }
         link.send(&frame(SETTINGS, 0, 0, &[]))?;
-        Ok(Self::new(link, Sender::Client, PREFACE.len()))
+        Ok(Self::new(link, FrameSender::Client, PREFACE.len()))
     }
 
-    fn new(link: Link, weir: Sender, at: usize) -> Self {
+    fn new(link: RecordedLink, weir: FrameSender, at: usize) -> Self {
         Self {
             link,
             weir,
@@ -81,21 +81,21 @@ impl Http2 {
     }
 
     /// What Weir has sent so far, as messages.
-    pub(super) fn reading(&mut self) -> Reading {
+    pub(super) fn reading(&mut self) -> Http2Reading {
         self.has_news = false;
         read(self.link.received(), self.weir, &self.heads, FRAME_MAX)
     }
 
     /// Takes the next frame of Weir.
-    pub(super) fn read_frame(&mut self) -> Result<(), End> {
+    pub(super) fn read_frame(&mut self) -> Result<(), LinkEnd> {
         let header = loop {
             let rest = &self.link.received()[self.at..];
-            match FrameHeader::read(rest) {
-                Some(header) if rest.len() >= FrameHeader::LEN + header.len => break header,
+            match RecordedFrameHeader::read(rest) {
+                Some(header) if rest.len() >= RecordedFrameHeader::LEN + header.len => break header,
                 _ => self.link.receive()?,
             }
         };
-        let begin = self.at + FrameHeader::LEN;
+        let begin = self.at + RecordedFrameHeader::LEN;
         let payload = self.link.received()[begin..begin + header.len].to_vec();
         self.at = begin + header.len;
         let number = payload.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
@@ -135,12 +135,12 @@ impl Http2 {
     }
 
     /// Weir may be gone: what it has sent before that is still read.
-    fn answer(&mut self, bytes: &[u8]) -> Result<(), End> {
+    fn answer(&mut self, bytes: &[u8]) -> Result<(), LinkEnd> {
         let _ = self.link.send(bytes);
         Ok(())
     }
 
-    fn give_back(&mut self, header: FrameHeader) -> Result<(), End> {
+    fn give_back(&mut self, header: RecordedFrameHeader) -> Result<(), LinkEnd> {
         let Some(len) = u32::try_from(header.len).ok().filter(|len| *len > 0) else { return Ok(()) };
         let mut updates = frame(WINDOW_UPDATE, 0, 0, &len.to_be_bytes());
         if !header.has(END_STREAM) {
@@ -154,20 +154,20 @@ impl Http2 {
         stream: u32,
         fields: &[(String, String)],
         ends: bool,
-    ) -> Result<(), End> {
+    ) -> Result<(), LinkEnd> {
         let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
         self.link.send(&frame(HEADERS, flags, stream, &block(fields)))
     }
 
     /// Sends one frame of DATA, whatever it does to the stream; the windows have room for it.
-    pub(super) fn send_frame(&mut self, stream: u32, data: &[u8], ends: bool) -> Result<(), End> {
+    pub(super) fn send_frame(&mut self, stream: u32, data: &[u8], ends: bool) -> Result<(), LinkEnd> {
         self.window -= data.len() as i64;
         *self.changes.entry(stream).or_default() -= data.len() as i64;
         self.link.send(&frame(DATA, u8::from(ends), stream, data))
     }
 
     /// Sends DATA as the windows allow, and reads meanwhile; stops when Weir resets the stream.
-    pub(super) fn send_data(&mut self, stream: u32, data: &[u8], ends: bool) -> Result<(), End> {
+    pub(super) fn send_data(&mut self, stream: u32, data: &[u8], ends: bool) -> Result<(), LinkEnd> {
         let mut sent = 0;
         while !self.reset.contains(&stream) {
             let left = data.len() - sent;
@@ -187,7 +187,7 @@ impl Http2 {
         Ok(())
     }
 
-    pub(super) fn send_reset(&mut self, stream: u32, code: u32) -> Result<(), End> {
+    pub(super) fn send_reset(&mut self, stream: u32, code: u32) -> Result<(), LinkEnd> {
         self.link.send(&frame(RST_STREAM, 0, stream, &code.to_be_bytes()))
     }
 }

@@ -13,7 +13,7 @@ use crate::clock::WATCHDOG;
 
 /// Why nothing more comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum LinkEnd {
     /// In order.
     Closed,
     /// By a reset, or TLS without its own end.
@@ -42,7 +42,7 @@ pub(crate) enum Speaks {
 
 /// A request that a client has begun on a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct AskedRequest {
     pub(crate) id: &'static str,
     pub(crate) method: Method,
     /// 0 with HTTP/1.
@@ -55,7 +55,7 @@ pub(crate) enum TapeEvent {
     Sent(Vec<u8>),
     Received(Vec<u8>),
     /// Weir ended its direction.
-    Ended(End),
+    Ended(LinkEnd),
     /// The peer ended its direction in order.
     Finished,
     /// The peer aborted the connection.
@@ -66,15 +66,15 @@ pub(crate) enum TapeEvent {
 
 /// Everything about one connection, once it is over.
 #[derive(Debug, Clone)]
-pub(crate) struct Record {
+pub(crate) struct ConnectionTape {
     pub(crate) label: Label,
     pub(crate) speaks: Speaks,
     pub(crate) has_tls: bool,
     pub(crate) events: Vec<TapeEvent>,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<AskedRequest>,
 }
 
-impl Record {
+impl ConnectionTape {
     /// All bytes that Weir wrote.
     pub(crate) fn received(&self) -> Vec<u8> {
         let chunks = self.events.iter().filter_map(|event| match event {
@@ -85,7 +85,7 @@ impl Record {
     }
 
     /// How Weir ended its direction, if it did.
-    pub(crate) fn end(&self) -> Option<End> {
+    pub(crate) fn end(&self) -> Option<LinkEnd> {
         self.events.iter().find_map(|event| if let TapeEvent::Ended(end) = event { Some(*end) } else { None })
     }
 
@@ -97,10 +97,10 @@ impl Record {
 }
 
 /// A record that grows.
-pub(crate) struct Tape(Mutex<Record>);
+pub(crate) struct Tape(Mutex<ConnectionTape>);
 
 impl Tape {
-    pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
+    pub(crate) fn record(&self) -> MutexGuard<'_, ConnectionTape> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,20 +115,20 @@ pub(crate) struct Tapes(Mutex<Vec<Arc<Tape>>>);
 
 impl Tapes {
     fn start(&self, label: Label, speaks: Speaks, has_tls: bool) -> Arc<Tape> {
-        let record = Record { label, speaks, has_tls, events: Vec::new(), asked: Vec::new() };
+        let record = ConnectionTape { label, speaks, has_tls, events: Vec::new(), asked: Vec::new() };
         let tape = Arc::new(Tape(Mutex::new(record)));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&tape));
         tape
     }
 
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<ConnectionTape> {
         let tapes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tapes.iter().map(|tape| tape.record().clone()).collect()
     }
 }
 
 /// The bytes below.
-pub(super) enum Stream {
+pub(super) enum LinkStream {
     Tcp(TcpStream),
     TlsClient(Box<StreamOwned<ClientConnection, TcpStream>>),
     TlsServer(Box<StreamOwned<ServerConnection, TcpStream>>),
@@ -172,18 +172,18 @@ impl Drop for OpenSocket {
 }
 
 /// A recorded connection.
-pub(crate) struct Link {
+pub(crate) struct RecordedLink {
     /// Before the stream, so that no other handle is left when that is closed.
     _open: Option<OpenSocket>,
-    stream: Stream,
+    stream: LinkStream,
     tape: Arc<Tape>,
     received: Vec<u8>,
 }
 
 /// Connects, with limits on every read and write.
-pub(super) fn connect(to: SocketAddr) -> Result<TcpStream, End> {
-    let tcp = TcpStream::connect_timeout(&to, WATCHDOG).map_err(|_| End::Broken)?;
-    guarded(&tcp).map_err(|_| End::Broken)?;
+pub(super) fn connect(to: SocketAddr) -> Result<TcpStream, LinkEnd> {
+    let tcp = TcpStream::connect_timeout(&to, WATCHDOG).map_err(|_| LinkEnd::Broken)?;
+    guarded(&tcp).map_err(|_| LinkEnd::Broken)?;
     Ok(tcp)
 }
 
@@ -194,9 +194,9 @@ pub(super) fn guarded(tcp: &TcpStream) -> std::io::Result<()> {
     tcp.set_write_timeout(Some(WATCHDOG))
 }
 
-impl Link {
-    pub(super) fn new(stream: Stream, tapes: &Tapes, label: Label, speaks: Speaks) -> Self {
-        let has_tls = !matches!(stream, Stream::Tcp(_));
+impl RecordedLink {
+    pub(super) fn new(stream: LinkStream, tapes: &Tapes, label: Label, speaks: Speaks) -> Self {
+        let has_tls = !matches!(stream, LinkStream::Tcp(_));
         Self { _open: None, stream, tape: tapes.start(label, speaks, has_tls), received: Vec::new() }
     }
 
@@ -216,9 +216,9 @@ impl Link {
 
     fn tcp(&self) -> &TcpStream {
         match &self.stream {
-            Stream::Tcp(tcp) => tcp,
-            Stream::TlsClient(tls) => &tls.sock,
-            Stream::TlsServer(tls) => &tls.sock,
+            LinkStream::Tcp(tcp) => tcp,
+            LinkStream::TlsClient(tls) => &tls.sock,
+            LinkStream::TlsServer(tls) => &tls.sock,
         }
     }
 
@@ -228,27 +228,27 @@ impl Link {
     }
 
     /// Writes all of `bytes`.
-    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), LinkEnd> {
         let written = match &mut self.stream {
-            Stream::Tcp(tcp) => tcp.write_all(bytes),
-            Stream::TlsClient(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
-            Stream::TlsServer(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
+            LinkStream::Tcp(tcp) => tcp.write_all(bytes),
+            LinkStream::TlsClient(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
+            LinkStream::TlsServer(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
         };
         self.tape.note(TapeEvent::Sent(bytes.to_vec()));
         written.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => End::Silence,
-            _ => End::Broken,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => LinkEnd::Silence,
+            _ => LinkEnd::Broken,
         })
     }
 
     /// Waits for more bytes.
-    pub(super) fn receive(&mut self) -> Result<(), End> {
+    pub(super) fn receive(&mut self) -> Result<(), LinkEnd> {
         let mut buf = vec![0; 64 * 1024];
         let read = loop {
             let read = match &mut self.stream {
-                Stream::Tcp(tcp) => tcp.read(&mut buf),
-                Stream::TlsClient(tls) => tls.read(&mut buf),
-                Stream::TlsServer(tls) => tls.read(&mut buf),
+                LinkStream::Tcp(tcp) => tcp.read(&mut buf),
+                LinkStream::TlsClient(tls) => tls.read(&mut buf),
+                LinkStream::TlsServer(tls) => tls.read(&mut buf),
             };
             match read {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -256,14 +256,16 @@ impl Link {
             }
         };
         let end = match read {
-            Ok(0) => End::Closed,
+            Ok(0) => LinkEnd::Closed,
             Ok(len) => {
                 self.received.extend_from_slice(&buf[..len]);
                 self.tape.note(TapeEvent::Received(buf[..len].to_vec()));
                 return Ok(());
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => End::Silence,
-            Err(_) => End::Broken,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                LinkEnd::Silence
+            }
+            Err(_) => LinkEnd::Broken,
         };
         self.tape.note(TapeEvent::Ended(end));
         Err(end)
@@ -279,7 +281,7 @@ impl Link {
     /// Like `receive`; a silence is not recorded as a fault.
     fn receive_quietly(&mut self) -> bool {
         let outcome = self.receive();
-        if outcome == Err(End::Silence) {
+        if outcome == Err(LinkEnd::Silence) {
             let mut record = self.tape.record();
             record.events.pop();
         }
@@ -291,12 +293,12 @@ impl Link {
         self.tape.note(TapeEvent::Finished);
         // Weir may have ended the connection before.
         match &mut self.stream {
-            Stream::Tcp(_) => {}
-            Stream::TlsClient(tls) => {
+            LinkStream::Tcp(_) => {}
+            LinkStream::TlsClient(tls) => {
                 tls.conn.send_close_notify();
                 let _ = tls.flush();
             }
-            Stream::TlsServer(tls) => {
+            LinkStream::TlsServer(tls) => {
                 tls.conn.send_close_notify();
                 let _ = tls.flush();
             }

@@ -10,6 +10,6 @@ mod tls;
 mod link;
 
 pub(crate) use http2::block;
-pub(crate) use link::{Asked, End, Label, Record, Speaks, TapeEvent, Tapes};
-pub(crate) use script::Script;
-pub(crate) use tls::Certificates;
+pub(crate) use link::{AskedRequest, ConnectionTape, Label, LinkEnd, Speaks, TapeEvent, Tapes};
+pub(crate) use script::CaseScript;
+pub(crate) use tls::PeerCertificates;

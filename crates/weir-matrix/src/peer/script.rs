@@ -4,10 +4,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::array::{Case, Server};
 use crate::clock::WATCHDOG;
-use crate::exchange::{Exchange, exchanges};
+use crate::exchange::{ScriptedExchange, exchanges};
 
 #[derive(Default)]
-struct State {
+struct ScriptState {
     /// Id and server of every request whose head has come, in order.
     arrived: Vec<(&'static str, &'static str)>,
     /// Whether the event has happened, or will not.
@@ -17,19 +17,19 @@ struct State {
 }
 
 /// The script of a case.
-pub(crate) struct Script {
+pub(crate) struct CaseScript {
     pub(crate) case: Case,
-    pub(crate) exchanges: Vec<Exchange>,
-    state: Mutex<State>,
+    pub(crate) exchanges: Vec<ScriptedExchange>,
+    state: Mutex<ScriptState>,
     changed: Condvar,
 }
 
-impl Script {
+impl CaseScript {
     pub(crate) fn new(case: Case) -> Self {
         Self { case, exchanges: exchanges(&case), state: Mutex::default(), changed: Condvar::new() }
     }
 
-    pub(crate) fn exchange(&self, id: &str) -> Option<&Exchange> {
+    pub(crate) fn exchange(&self, id: &str) -> Option<&ScriptedExchange> {
         self.exchanges.iter().find(|exchange| exchange.id == id)
     }
 
@@ -37,7 +37,7 @@ impl Script {
         self.case.server
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScriptState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,9 +52,10 @@ impl Script {
 
     /// The server that has the request `id`; `None` when the client was answered without one, or nothing happens.
     pub(crate) fn wait_for_arrival(&self, id: &str) -> Option<&'static str> {
-        let found =
-            |state: &State| state.arrived.iter().find(|(known, _)| *known == id).map(|(_, server)| *server);
-        let waits = |state: &mut State| found(state).is_none() && !state.is_answered;
+        let found = |state: &ScriptState| {
+            state.arrived.iter().find(|(known, _)| *known == id).map(|(_, server)| *server)
+        };
+        let waits = |state: &mut ScriptState| found(state).is_none() && !state.is_answered;
         let waited = self.changed.wait_timeout_while(self.state(), WATCHDOG, waits);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         found(&state)
@@ -74,7 +75,7 @@ impl Script {
 
     /// Waits until the event has happened.
     pub(super) fn wait_for_event(&self) {
-        let waits = |state: &mut State| !state.is_released;
+        let waits = |state: &mut ScriptState| !state.is_released;
         let waited = self.changed.wait_timeout_while(self.state(), WATCHDOG, waits);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }

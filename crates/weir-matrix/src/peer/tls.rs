@@ -10,17 +10,17 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-use super::link::Stream;
+use super::link::LinkStream;
 use crate::config::HOST;
 
 /// Settings of clients and servers, without the protocols that they offer.
 #[derive(Clone)]
-pub(crate) struct Certificates {
+pub(crate) struct PeerCertificates {
     client: ClientConfig,
     server: ServerConfig,
 }
 
-impl Certificates {
+impl PeerCertificates {
     /// Reads what `config::write_files` has written.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -40,19 +40,19 @@ impl Certificates {
     }
 
     /// The client's end of HTTP/2.
-    pub(super) fn connect(&self, tcp: TcpStream) -> Option<Stream> {
+    pub(super) fn connect(&self, tcp: TcpStream) -> Option<LinkStream> {
         let mut config = self.client.clone();
         config.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from(HOST).ok()?;
         let session = ClientConnection::new(Arc::new(config), name).ok()?;
-        Some(Stream::TlsClient(Box::new(StreamOwned::new(session, tcp))))
+        Some(LinkStream::TlsClient(Box::new(StreamOwned::new(session, tcp))))
     }
 
     /// A server's end, which agrees on `protocol` alone.
-    pub(super) fn accept(&self, tcp: TcpStream, protocol: &[u8]) -> Option<Stream> {
+    pub(super) fn accept(&self, tcp: TcpStream, protocol: &[u8]) -> Option<LinkStream> {
         let mut config = self.server.clone();
         config.alpn_protocols = vec![protocol.to_vec()];
         let session = ServerConnection::new(Arc::new(config)).ok()?;
-        Some(Stream::TlsServer(Box::new(StreamOwned::new(session, tcp))))
+        Some(LinkStream::TlsServer(Box::new(StreamOwned::new(session, tcp))))
     }
 }

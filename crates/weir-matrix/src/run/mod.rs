@@ -15,15 +15,15 @@ use crate::clock::pause;
 use crate::config::{self, Addresses};
 use crate::exchange::{FIRST, LAST, SAME_TARGET, SAME_TARGET_AGAIN, TRIED};
 use crate::peer::client::{Conversation, cut};
-use crate::peer::server::{Role, ScriptedServer};
-use crate::peer::{Certificates, End, Record, Script, Tapes};
+use crate::peer::server::{ScriptedServer, ServerRole};
+use crate::peer::{CaseScript, ConnectionTape, LinkEnd, PeerCertificates, Tapes};
 
 /// What was observed of a case.
 #[derive(Clone)]
 pub(crate) struct Observation {
     pub(crate) case: Case,
     pub(crate) config: String,
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Vec<ConnectionTape>,
     /// What the program wrote to its log.
     pub(crate) log: String,
     /// What went wrong beside the bytes: the program does not start, or does not reload.
@@ -38,24 +38,28 @@ pub(crate) struct Setting<'a> {
     pub(crate) program: &'a Path,
     /// The folder with certificates and keys.
     pub(crate) files: &'a Path,
-    pub(crate) certificates: Certificates,
+    pub(crate) certificates: PeerCertificates,
 }
 
 /// The servers of a case.
-struct Servers {
+struct CaseServers {
     app: [ScriptedServer; 2],
     copies: ScriptedServer,
     judge: ScriptedServer,
 }
 
-impl Servers {
-    fn start(script: &Arc<Script>, tapes: &Arc<Tapes>, certificates: &Certificates) -> anyhow::Result<Self> {
+impl CaseServers {
+    fn start(
+        script: &Arc<CaseScript>,
+        tapes: &Arc<Tapes>,
+        certificates: &PeerCertificates,
+    ) -> anyhow::Result<Self> {
         let start =
             |role| ScriptedServer::start(role, script, tapes, certificates).context("a server cannot listen");
         Ok(Self {
-            app: [start(Role::App("a"))?, start(Role::App("b"))?],
-            copies: start(Role::Copies)?,
-            judge: start(Role::Judge)?,
+            app: [start(ServerRole::App("a"))?, start(ServerRole::App("b"))?],
+            copies: start(ServerRole::Copies)?,
+            judge: start(ServerRole::Judge)?,
         })
     }
 
@@ -74,8 +78,8 @@ impl Servers {
 
 /// Runs `case`.
 pub(crate) fn run(case: Case, setting: &Setting<'_>) -> anyhow::Result<Observation> {
-    let (script, tapes) = (Arc::new(Script::new(case)), Arc::new(Tapes::default()));
-    let servers = Servers::start(&script, &tapes, &setting.certificates)?;
+    let (script, tapes) = (Arc::new(CaseScript::new(case)), Arc::new(Tapes::default()));
+    let servers = CaseServers::start(&script, &tapes, &setting.certificates)?;
     let addresses = servers.addresses();
     let config = config::text(&case, &addresses);
     let mut weir = WeirProcess::start(setting.program, setting.files, &config)?;
@@ -101,9 +105,9 @@ fn converse(
     case: Case,
     web: std::net::SocketAddr,
     setting: &Setting<'_>,
-    script: &Script,
+    script: &CaseScript,
     tapes: &Tapes,
-    servers: &Servers,
+    servers: &CaseServers,
     weir: &mut WeirProcess,
     troubles: &mut Vec<String>,
 ) {
@@ -135,8 +139,8 @@ fn converse(
 /// Waits until the tried request is at a server, and has the event happen.
 fn happen(
     case: Case,
-    script: &Script,
-    servers: &Servers,
+    script: &CaseScript,
+    servers: &CaseServers,
     weir: &mut WeirProcess,
     client: Option<&std::net::TcpStream>,
 ) -> Option<String> {
@@ -163,9 +167,9 @@ fn happen(
 /// All but the last exchange, on one connection as far as it lasts.
 fn first_client(
     case: Case,
-    script: &Script,
+    script: &CaseScript,
     mut client: Conversation,
-    connect: &dyn Fn() -> Result<Conversation, End>,
+    connect: &dyn Fn() -> Result<Conversation, LinkEnd>,
 ) {
     let exchange = |id: &str| script.exchange(id).expect("every case has it");
     let (first, tried, same) = (exchange(FIRST), exchange(TRIED), exchange(SAME_TARGET));
@@ -188,7 +192,8 @@ fn first_client(
     };
     script.answered();
     client.end();
-    let is_unanswered = matches!(outcome, Err(End::Closed | End::Broken)) && case.event != Event::ClientGone;
+    let is_unanswered =
+        matches!(outcome, Err(LinkEnd::Closed | LinkEnd::Broken)) && case.event != Event::ClientGone;
     if is_unanswered && let Ok(mut client) = connect() {
         // How it ends is on its tape.
         let _ = client.ask_together(&[exchange(SAME_TARGET_AGAIN)]);

@@ -1,6 +1,6 @@
 //! What follows a head: a length, chunks with trailers, or everything (RFC 9112 sections 6 and 7).
 
-use super::{Ending, Framing, Message};
+use super::{Message, RecordedFraming, SenderEnding};
 use crate::WireFault;
 use crate::fields::latin1;
 
@@ -8,23 +8,23 @@ use crate::fields::latin1;
 const CHUNK_LINE_MAX: usize = 64 * 1024;
 
 /// Takes the body of `message`, whose head ends where its bytes end so far.
-pub(super) fn read(bytes: &[u8], mut message: Message, ending: Ending) -> Result<Message, WireFault> {
+pub(super) fn read(bytes: &[u8], mut message: Message, ending: SenderEnding) -> Result<Message, WireFault> {
     let begin = message.bytes.end;
     let rest = &bytes[begin..];
     match message.framing {
-        Framing::Empty => message.is_complete = true,
-        Framing::Length(length) => {
+        RecordedFraming::Empty => message.is_complete = true,
+        RecordedFraming::Length(length) => {
             let len = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
             message.body = rest[..len].to_vec();
             message.bytes.end += len;
             message.is_complete = len as u64 == length;
         }
-        Framing::UntilClose => {
+        RecordedFraming::UntilClose => {
             message.body = rest.to_vec();
             message.bytes.end = bytes.len();
-            message.is_complete = ending == Ending::Closed;
+            message.is_complete = ending == SenderEnding::Closed;
         }
-        Framing::Chunked => {
+        RecordedFraming::Chunked => {
             let taken = chunks(rest, &mut message).map_err(|(at, what)| WireFault::new(begin + at, what))?;
             message.bytes.end += taken;
         }

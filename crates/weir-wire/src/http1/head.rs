@@ -1,7 +1,7 @@
 //! Start lines, field lines, and what they say about the body (RFC 9112 sections 3 to 6).
 
-use super::Framing;
-use crate::fields::{Fields, is_clean_value, is_token, is_token_byte, latin1};
+use super::RecordedFraming;
+use crate::fields::{RecordedFields, is_clean_value, is_token, is_token_byte, latin1};
 
 /// The first line of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) fn check_beginning(bytes: &[u8], kind: Kind) -> Result<(), String> {
 }
 
 /// The head at the front of `bytes`, and its length; `None` while it is incomplete.
-pub(super) fn read(bytes: &[u8], kind: Kind) -> Result<Option<(StartLine, Fields, usize)>, String> {
+pub(super) fn read(bytes: &[u8], kind: Kind) -> Result<Option<(StartLine, RecordedFields, usize)>, String> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return match bytes.windows(2).any(|window| window == b"\n\n") {
             true => {
@@ -85,14 +85,14 @@ pub(super) fn read(bytes: &[u8], kind: Kind) -> Result<Option<(StartLine, Fields
         Kind::Response => status_line(first)?,
     };
     let fields = lines.map(field_line).collect::<Result<Vec<_>, _>>()?;
-    Ok(Some((start, Fields(fields), end + 4)))
+    Ok(Some((start, RecordedFields(fields), end + 4)))
 }
 
 /// The fields of a trailer section, without the empty line behind it.
-pub(super) fn read_trailers(lines: &[u8]) -> Result<Fields, String> {
+pub(super) fn read_trailers(lines: &[u8]) -> Result<RecordedFields, String> {
     let text = latin1(lines);
     let fields = text.split_terminator("\r\n").map(field_line).collect::<Result<Vec<_>, _>>()?;
-    let fields = Fields(fields);
+    let fields = RecordedFields(fields);
     for name in ["content-length", "transfer-encoding", "host", "trailer", "connection", "te"] {
         if fields.first(name).is_some() {
             return Err(format!("{name} in the trailers: {fields:?}"));
@@ -138,43 +138,47 @@ fn field_line(line: &str) -> Result<(String, String), String> {
 }
 
 /// What the fields declare; `None` where they say nothing.
-fn declared(fields: &Fields) -> Result<Option<Framing>, String> {
+fn declared(fields: &RecordedFields) -> Result<Option<RecordedFraming>, String> {
     let length = fields.content_length()?;
     let codings = fields.all("transfer-encoding");
     match (length, codings.as_slice()) {
         (None, []) => Ok(None),
-        (Some(length), []) => Ok(Some(Framing::Length(length))),
-        (None, [coding]) if coding.eq_ignore_ascii_case("chunked") => Ok(Some(Framing::Chunked)),
+        (Some(length), []) => Ok(Some(RecordedFraming::Length(length))),
+        (None, [coding]) if coding.eq_ignore_ascii_case("chunked") => Ok(Some(RecordedFraming::Chunked)),
         (Some(_), _) => Err(format!("content-length beside transfer-encoding: {fields:?}")),
         (None, _) => Err(format!("transfer-encoding is not `chunked`: {codings:?}")),
     }
 }
 
-pub(super) fn request_framing(start: &StartLine, fields: &Fields) -> Result<Framing, String> {
+pub(super) fn request_framing(start: &StartLine, fields: &RecordedFields) -> Result<RecordedFraming, String> {
     if fields.all("host").len() != 1 {
         return Err(format!("not one host: {start:?} {fields:?}"));
     }
-    Ok(declared(fields)?.unwrap_or(Framing::Empty))
+    Ok(declared(fields)?.unwrap_or(RecordedFraming::Empty))
 }
 
-pub(super) fn response_framing(start: &StartLine, fields: &Fields, method: &str) -> Result<Framing, String> {
+pub(super) fn response_framing(
+    start: &StartLine,
+    fields: &RecordedFields,
+    method: &str,
+) -> Result<RecordedFraming, String> {
     let StartLine::Response { status } = *start else { return Err("no response".to_owned()) };
     let framing = declared(fields)?;
     if status < 200 || status == 204 || (method == "CONNECT" && status < 300) {
         // RFC 9110 section 8.6, RFC 9112 section 6.1.
         return match framing {
-            None => Ok(Framing::Empty),
+            None => Ok(RecordedFraming::Empty),
             Some(_) => Err(format!("a {status} that declares a body: {fields:?}")),
         };
     }
     if status == 304 || method == "HEAD" {
-        return Ok(Framing::Empty);
+        return Ok(RecordedFraming::Empty);
     }
-    Ok(framing.unwrap_or(Framing::UntilClose))
+    Ok(framing.unwrap_or(RecordedFraming::UntilClose))
 }
 
 /// Whether the connection may belong to another protocol behind this request.
-pub(super) fn asks_for_tunnel(start: &StartLine, fields: &Fields) -> bool {
+pub(super) fn asks_for_tunnel(start: &StartLine, fields: &RecordedFields) -> bool {
     let is_connect = matches!(start, StartLine::Request { method, .. } if method == "CONNECT");
     is_connect || fields.first("upgrade").is_some()
 }

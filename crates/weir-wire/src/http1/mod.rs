@@ -8,13 +8,13 @@ mod head;
 mod tests;
 
 use crate::WireFault;
-use crate::fields::Fields;
+use crate::fields::RecordedFields;
 
 pub use head::{StartLine, request_methods};
 
 /// How the body of a message is delimited (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
+pub enum RecordedFraming {
     /// There is none.
     Empty,
     /// So many bytes.
@@ -33,13 +33,13 @@ pub struct Message {
     /// The request line or the status line.
     pub start: StartLine,
     /// The fields of its head.
-    pub fields: Fields,
+    pub fields: RecordedFields,
     /// How its body is delimited.
-    pub framing: Framing,
+    pub framing: RecordedFraming,
     /// Its body, decoded.
     pub body: Vec<u8>,
     /// The fields behind a chunked body.
-    pub trailers: Fields,
+    pub trailers: RecordedFields,
     /// Whether all of it came.
     pub is_complete: bool,
 }
@@ -61,7 +61,7 @@ impl Message {
 
 /// How the sender ended its direction, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum SenderEnding {
     /// Not at all, or not seen.
     Open,
     /// In order (FIN, with TLS `close_notify`).
@@ -72,7 +72,7 @@ pub enum Ending {
 
 /// What the bytes of one direction are.
 #[derive(Debug, Clone, Default)]
-pub struct Reading {
+pub struct Http1Reading {
     /// The messages, the last of which may be incomplete.
     pub messages: Vec<Message>,
     /// What comes behind a switch of protocols or the response to CONNECT, where HTTP ends.
@@ -83,7 +83,7 @@ pub struct Reading {
     pub fault: Option<WireFault>,
 }
 
-impl Reading {
+impl Http1Reading {
     fn stop(mut self, fault: WireFault) -> Self {
         self.fault = Some(fault);
         self
@@ -91,8 +91,8 @@ impl Reading {
 }
 
 /// Reads what a client has sent: requests, one behind the other.
-pub fn requests(bytes: &[u8]) -> Reading {
-    let mut reading = Reading::default();
+pub fn requests(bytes: &[u8]) -> Http1Reading {
+    let mut reading = Http1Reading::default();
     let mut at = 0;
     while at < bytes.len() {
         if let Err(fault) = head::check_beginning(&bytes[at..], head::Kind::Request) {
@@ -117,10 +117,10 @@ pub fn requests(bytes: &[u8]) -> Reading {
             fields,
             framing,
             body: Vec::new(),
-            trailers: Fields::default(),
+            trailers: RecordedFields::default(),
             is_complete: false,
         };
-        let message = match body::read(bytes, message, Ending::Open) {
+        let message = match body::read(bytes, message, SenderEnding::Open) {
             Ok(message) => message,
             Err(fault) => return reading.stop(fault),
         };
@@ -140,8 +140,8 @@ pub fn requests(bytes: &[u8]) -> Reading {
 }
 
 /// Reads what a server has sent to requests with these `methods`, in their order, and how it ended.
-pub fn responses(bytes: &[u8], methods: &[&str], ending: Ending) -> Reading {
-    let mut reading = Reading::default();
+pub fn responses(bytes: &[u8], methods: &[&str], ending: SenderEnding) -> Http1Reading {
+    let mut reading = Http1Reading::default();
     let (mut at, mut answered, mut closes) = (0, 0, false);
     while at < bytes.len() {
         let Some(method) = methods.get(answered) else {
@@ -172,7 +172,7 @@ pub fn responses(bytes: &[u8], methods: &[&str], ending: Ending) -> Reading {
             fields,
             framing,
             body: Vec::new(),
-            trailers: Fields::default(),
+            trailers: RecordedFields::default(),
             is_complete: false,
         };
         let message = match body::read(bytes, message, ending) {

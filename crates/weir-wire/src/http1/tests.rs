@@ -9,7 +9,7 @@ fn fault_of_requests(text: &str) -> Option<String> {
 }
 
 fn fault_of_responses(text: &str, methods: &[&str]) -> Option<String> {
-    responses(text.as_bytes(), methods, Ending::Closed).fault.map(|fault| fault.what)
+    responses(text.as_bytes(), methods, SenderEnding::Closed).fault.map(|fault| fault.what)
 }
 
 #[test]
@@ -73,13 +73,13 @@ fn responses_answer_requests_in_their_order() {
     let text = "HTTP/1.1 103 Early\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab\
                 HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nHTTP/1.1 304 X\r\ncontent-length: 9\r\n\r\nHTTP/1.1 204 X\r\n\r\n\
                 HTTP/1.1 200 OK\r\n\r\nuntil the end";
-    let reading = responses(text.as_bytes(), &["GET", "HEAD", "GET", "DELETE", "GET"], Ending::Closed);
+    let reading = responses(text.as_bytes(), &["GET", "HEAD", "GET", "DELETE", "GET"], SenderEnding::Closed);
     assert_eq!(reading.fault, None);
     let statuses: Vec<u16> = reading.messages.iter().map(Message::status).collect();
     assert_eq!(statuses, [103, 200, 200, 304, 204, 200]);
     assert!(reading.messages.iter().all(|message| message.is_complete));
     assert_eq!(reading.messages[5].body, b"until the end");
-    let broken = responses(b"HTTP/1.1 200 OK\r\n\r\nuntil", &["GET"], Ending::Broken);
+    let broken = responses(b"HTTP/1.1 200 OK\r\n\r\nuntil", &["GET"], SenderEnding::Broken);
     assert!(!broken.messages[0].is_complete);
 }
 
@@ -106,7 +106,7 @@ fn split_responses_are_a_fault() {
 #[test]
 fn a_switch_ends_the_reading() {
     let text = "HTTP/1.1 101 X\r\nupgrade: websocket\r\n\r\n\x01\x02";
-    let reading = responses(text.as_bytes(), &["GET"], Ending::Open);
+    let reading = responses(text.as_bytes(), &["GET"], SenderEnding::Open);
     assert_eq!((reading.fault, reading.tunnel), (None, Some(text.len() - 2)));
     let text = "GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\n\r\n\x01\x02";
     assert_eq!(requests(text.as_bytes()).tunnel, Some(text.len() - 2));

@@ -31,7 +31,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameHeader {
+pub struct RecordedFrameHeader {
     /// Bytes of its payload.
     pub len: usize,
     /// Its type.
@@ -42,7 +42,7 @@ pub struct FrameHeader {
     pub stream: u32,
 }
 
-impl FrameHeader {
+impl RecordedFrameHeader {
     /// Bytes of a header.
     pub const LEN: usize = 9;
 
@@ -60,7 +60,7 @@ impl FrameHeader {
 }
 
 /// The payload of a frame without its padding, if it has any (RFC 9113 section 6.1).
-pub(super) fn without_padding(header: FrameHeader, payload: &[u8]) -> Result<&[u8], String> {
+pub(super) fn without_padding(header: RecordedFrameHeader, payload: &[u8]) -> Result<&[u8], String> {
     if !header.has(PADDED) {
         return Ok(payload);
     }

@@ -1,17 +1,17 @@
 //! Header lists: what a request, a response or a trailer section may hold (RFC 9113 section 8).
 
-use super::Sender;
-use crate::fields::{Fields, is_clean_value, is_token};
+use super::FrameSender;
+use crate::fields::{RecordedFields, is_clean_value, is_token};
 
-/// Fields that are about a connection of HTTP/1 (RFC 9113 section 8.2.2).
+/// RecordedFields that are about a connection of HTTP/1 (RFC 9113 section 8.2.2).
 const OF_HTTP1: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// Judges the head of a request or a response.
-pub(super) fn check_head(fields: &Fields, sender: Sender) -> Result<(), String> {
+pub(super) fn check_head(fields: &RecordedFields, sender: FrameSender) -> Result<(), String> {
     check_fields(fields)?;
     let known: &[&str] = match sender {
-        Sender::Client => &[":method", ":scheme", ":authority", ":path", ":protocol"],
-        Sender::Server => &[":status"],
+        FrameSender::Client => &[":method", ":scheme", ":authority", ":path", ":protocol"],
+        FrameSender::Server => &[":status"],
     };
     let pseudo = fields.0.iter().take_while(|(name, _)| name.starts_with(':')).count();
     for (index, (name, _)) in fields.0.iter().enumerate().filter(|(_, (name, _))| name.starts_with(':')) {
@@ -23,13 +23,13 @@ pub(super) fn check_head(fields: &Fields, sender: Sender) -> Result<(), String> 
         }
     }
     match sender {
-        Sender::Client => check_request(fields),
-        Sender::Server => check_status(fields),
+        FrameSender::Client => check_request(fields),
+        FrameSender::Server => check_status(fields),
     }
 }
 
 /// Judges the header list behind a body.
-pub(super) fn check_trailers(fields: &Fields) -> Result<(), String> {
+pub(super) fn check_trailers(fields: &RecordedFields) -> Result<(), String> {
     check_fields(fields)?;
     let forbidden =
         |name: &str| name.starts_with(':') || ["content-length", "host", "te", "trailer"].contains(&name);
@@ -39,7 +39,7 @@ pub(super) fn check_trailers(fields: &Fields) -> Result<(), String> {
     }
 }
 
-fn check_fields(fields: &Fields) -> Result<(), String> {
+fn check_fields(fields: &RecordedFields) -> Result<(), String> {
     for (name, value) in &fields.0 {
         let plain = name.strip_prefix(':').unwrap_or(name);
         if !is_token(plain) || name.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -55,11 +55,11 @@ fn check_fields(fields: &Fields) -> Result<(), String> {
     Ok(())
 }
 
-fn check_request(fields: &Fields) -> Result<(), String> {
+fn check_request(fields: &RecordedFields) -> Result<(), String> {
     let method = fields.first(":method").unwrap_or_default();
     let is_plain_connect = method == "CONNECT" && fields.first(":protocol").is_none();
     let has = |name: &str| fields.first(name).is_some_and(|value| !value.is_empty());
-    if !is_token(method) || (!is_plain_connect && !(has(":scheme") && has(":path"))) {
+    if !is_token(method) || !(is_plain_connect || has(":scheme") && has(":path")) {
         return Err(format!("method, scheme or path is missing: {fields:?}"));
     }
     if fields.first(":path").is_some_and(|path| path.bytes().any(|byte| byte <= b' ' || byte == 0x7f)) {
@@ -76,7 +76,7 @@ fn check_request(fields: &Fields) -> Result<(), String> {
     Ok(())
 }
 
-fn check_status(fields: &Fields) -> Result<(), String> {
+fn check_status(fields: &RecordedFields) -> Result<(), String> {
     let status = fields.first(":status").unwrap_or_default();
     let is_code = status.len() == 3 && status.bytes().all(|byte| byte.is_ascii_digit());
     if !is_code || status.starts_with('0') || status == "101" {

@@ -12,13 +12,13 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::WireFault;
-use crate::fields::Fields;
+use crate::fields::RecordedFields;
 
-pub use frame::{FrameHeader, PREFACE, frame};
+pub use frame::{PREFACE, RecordedFrameHeader, frame};
 
 /// Which end of the connection has sent the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sender {
+pub enum FrameSender {
     /// The one that asks: its preface comes first, its header lists are requests.
     Client,
     /// The one that answers.
@@ -27,15 +27,15 @@ pub enum Sender {
 
 /// What one end has sent on a stream, as far as it came.
 #[derive(Debug, Clone, Default)]
-pub struct Stream {
+pub struct RecordedStream {
     /// Header lists of interim responses.
-    pub interim: Vec<Fields>,
+    pub interim: Vec<RecordedFields>,
     /// The header list, pseudo-fields included; empty before it came.
-    pub head: Fields,
+    pub head: RecordedFields,
     /// The payloads of its DATA frames.
     pub body: Vec<u8>,
     /// The header list behind the body.
-    pub trailers: Option<Fields>,
+    pub trailers: Option<RecordedFields>,
     /// Whether the sender has ended the stream.
     pub has_ended: bool,
     /// The code with which the sender has reset it.
@@ -44,7 +44,7 @@ pub struct Stream {
     pub last_frame: usize,
 }
 
-impl Stream {
+impl RecordedStream {
     /// The status of a response; 0 of a request, or before there is one.
     pub fn status(&self) -> u16 {
         self.head.first(":status").and_then(|status| status.parse().ok()).unwrap_or(0)
@@ -53,9 +53,9 @@ impl Stream {
 
 /// What the bytes of one direction are.
 #[derive(Debug, Clone, Default)]
-pub struct Reading {
+pub struct Http2Reading {
     /// Streams by their numbers.
-    pub streams: BTreeMap<u32, Stream>,
+    pub streams: BTreeMap<u32, RecordedStream>,
     /// The code of the last GOAWAY.
     pub goaway: Option<u32>,
     /// The first rule that is broken; nothing behind it is read.
@@ -63,10 +63,15 @@ pub struct Reading {
 }
 
 /// Reads frames that `sender` has sent. The responses on streams in `without_bodies` are to HEAD; no frame may be larger than `frame_max`.
-pub fn read(bytes: &[u8], sender: Sender, without_bodies: &BTreeSet<u32>, frame_max: usize) -> Reading {
-    let mut reader = streams::Reader::new(sender, without_bodies);
+pub fn read(
+    bytes: &[u8],
+    sender: FrameSender,
+    without_bodies: &BTreeSet<u32>,
+    frame_max: usize,
+) -> Http2Reading {
+    let mut reader = streams::FrameReader::new(sender, without_bodies);
     let fault = reader.read_all(bytes, frame_max).err();
-    Reading { fault, ..reader.reading }
+    Http2Reading { fault, ..reader.reading }
 }
 
 /// The payload of a frame that everyone has to take (RFC 9113 section 4.2).

@@ -4,31 +4,31 @@ use std::collections::BTreeSet;
 
 use httlib_hpack::Decoder;
 
-use super::frame::{self, FrameHeader, without_padding};
-use super::{PREFACE, Reading, Sender, Stream, lists};
+use super::frame::{self, RecordedFrameHeader, without_padding};
+use super::{FrameSender, Http2Reading, PREFACE, RecordedStream, lists};
 use crate::WireFault;
-use crate::fields::{Fields, latin1};
+use crate::fields::{RecordedFields, latin1};
 
 /// A header block that is not complete.
-struct Block {
+struct RecordedBlock {
     stream: u32,
     ends_stream: bool,
     bytes: Vec<u8>,
 }
 
-pub(super) struct Reader<'a> {
-    pub(super) reading: Reading,
-    sender: Sender,
+pub(super) struct FrameReader<'a> {
+    pub(super) reading: Http2Reading,
+    sender: FrameSender,
     without_bodies: &'a BTreeSet<u32>,
     hpack: Decoder<'static>,
-    block: Option<Block>,
+    block: Option<RecordedBlock>,
     has_settings: bool,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(sender: Sender, without_bodies: &'a BTreeSet<u32>) -> Self {
+impl<'a> FrameReader<'a> {
+    pub(super) fn new(sender: FrameSender, without_bodies: &'a BTreeSet<u32>) -> Self {
         Self {
-            reading: Reading::default(),
+            reading: Http2Reading::default(),
             sender,
             without_bodies,
             hpack: Decoder::default(),
@@ -39,19 +39,19 @@ impl<'a> Reader<'a> {
 
     pub(super) fn read_all(&mut self, bytes: &[u8], frame_max: usize) -> Result<(), WireFault> {
         let mut at = 0;
-        if self.sender == Sender::Client {
+        if self.sender == FrameSender::Client {
             let len = bytes.len().min(PREFACE.len());
             if bytes[..len] != PREFACE[..len] {
                 return Err(WireFault::new(0, format!("no preface: {:?}", latin1(&bytes[..len]))));
             }
             at = len;
         }
-        while let Some(header) = FrameHeader::read(&bytes[at..]) {
+        while let Some(header) = RecordedFrameHeader::read(&bytes[at..]) {
             let fault = |what: String| WireFault::new(at, what);
             if header.len > frame_max {
                 return Err(fault(format!("a frame of {} bytes: {header:?}", header.len)));
             }
-            let begin = at + FrameHeader::LEN;
+            let begin = at + RecordedFrameHeader::LEN;
             let Some(payload) = bytes.get(begin..begin + header.len) else { return Ok(()) };
             if !std::mem::replace(&mut self.has_settings, true) && header.kind != frame::SETTINGS {
                 return Err(fault(format!("the first frame is not SETTINGS: {header:?}")));
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn frame_came(&mut self, at: usize, header: FrameHeader, payload: &[u8]) -> Result<(), String> {
+    fn frame_came(&mut self, at: usize, header: RecordedFrameHeader, payload: &[u8]) -> Result<(), String> {
         if let Some(block) = &self.block
             && (header.kind != frame::CONTINUATION || header.stream != block.stream)
         {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
                 // A server may reset a stream to which it has not responded.
                 let stream = match stream {
                     Some(stream) => stream,
-                    None if self.sender == Sender::Server => {
+                    None if self.sender == FrameSender::Server => {
                         self.reading.streams.entry(header.stream).or_default()
                     }
                     None => return Err(format!("RST_STREAM on a stream that was not opened: {header:?}")),
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
                 self.reading.goaway = Some(code.ok_or_else(|| format!("too short: {header:?}"))?);
                 Ok(())
             }
-            frame::SETTINGS if header.stream != 0 || payload.len() % 6 != 0 => {
+            frame::SETTINGS if header.stream != 0 || !payload.len().is_multiple_of(6) => {
                 Err(format!("malformed SETTINGS: {header:?}"))
             }
             frame::SETTINGS if header.has(frame::ACK) && !payload.is_empty() => {
@@ -115,13 +115,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn number(&self, header: FrameHeader, payload: &[u8], len: usize) -> Result<u32, String> {
+    fn number(&self, header: RecordedFrameHeader, payload: &[u8], len: usize) -> Result<u32, String> {
         let number = payload.first_chunk().filter(|_| payload.len() == len);
         number.map(|bytes| u32::from_be_bytes(*bytes)).ok_or_else(|| format!("a malformed frame: {header:?}"))
     }
 
     /// The stream of a frame that belongs to a message: it is open in this direction.
-    fn open_stream(&mut self, header: FrameHeader) -> Result<&mut Stream, String> {
+    fn open_stream(&mut self, header: RecordedFrameHeader) -> Result<&mut RecordedStream, String> {
         let stream = self.reading.streams.get_mut(&header.stream);
         let stream = stream.ok_or_else(|| format!("on a stream that was not opened: {header:?}"))?;
         if stream.has_ended || stream.reset.is_some() {
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         Ok(stream)
     }
 
-    fn data_came(&mut self, at: usize, header: FrameHeader, payload: &[u8]) -> Result<(), String> {
+    fn data_came(&mut self, at: usize, header: RecordedFrameHeader, payload: &[u8]) -> Result<(), String> {
         let data = without_padding(header, payload)?;
         let stream = self.open_stream(header)?;
         if stream.head.0.is_empty() {
@@ -141,26 +141,26 @@ impl<'a> Reader<'a> {
         self.check_length(header)
     }
 
-    fn headers_came(&mut self, at: usize, header: FrameHeader, payload: &[u8]) -> Result<(), String> {
+    fn headers_came(&mut self, at: usize, header: RecordedFrameHeader, payload: &[u8]) -> Result<(), String> {
         let mut block = without_padding(header, payload)?;
         if header.has(frame::WITH_PRIORITY) {
             block = block.get(5..).ok_or_else(|| format!("too short: {header:?}"))?;
         }
         if !self.reading.streams.contains_key(&header.stream) {
             let last = self.reading.streams.last_key_value().map_or(0, |(last, _)| *last);
-            let is_in_order = self.sender == Sender::Server || header.stream > last;
-            if header.stream % 2 == 0 || !is_in_order {
+            let is_in_order = self.sender == FrameSender::Server || header.stream > last;
+            if header.stream.is_multiple_of(2) || !is_in_order {
                 return Err(format!("no stream can be opened with this number: {header:?}"));
             }
-            self.reading.streams.insert(header.stream, Stream::default());
+            self.reading.streams.insert(header.stream, RecordedStream::default());
         }
         self.open_stream(header)?.last_frame = at;
         let ends_stream = header.has(frame::END_STREAM);
-        self.block = Some(Block { stream: header.stream, ends_stream, bytes: block.to_vec() });
+        self.block = Some(RecordedBlock { stream: header.stream, ends_stream, bytes: block.to_vec() });
         self.block_came(header)
     }
 
-    fn block_came(&mut self, header: FrameHeader) -> Result<(), String> {
+    fn block_came(&mut self, header: RecordedFrameHeader) -> Result<(), String> {
         if !header.has(frame::END_HEADERS) {
             return Ok(());
         }
@@ -168,8 +168,9 @@ impl<'a> Reader<'a> {
         let mut lines = Vec::new();
         let decoded = self.hpack.decode(&mut block.bytes, &mut lines);
         decoded.map_err(|error| format!("no HPACK: {error:?}: {header:?}"))?;
-        let fields =
-            Fields(lines.into_iter().map(|(name, value, _)| (latin1(&name), latin1(&value))).collect());
+        let fields = RecordedFields(
+            lines.into_iter().map(|(name, value, _)| (latin1(&name), latin1(&value))).collect(),
+        );
         let sender = self.sender;
         let stream = self.open_stream(header)?;
         stream.has_ended = block.ends_stream;
@@ -196,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 
     /// RFC 9113 section 8.1.1: the body is as long as `content-length` says, and there is none where none may be.
-    fn check_length(&self, header: FrameHeader) -> Result<(), String> {
+    fn check_length(&self, header: RecordedFrameHeader) -> Result<(), String> {
         let Some(stream) = self.reading.streams.get(&header.stream) else { return Ok(()) };
         let (status, len) = (stream.status(), stream.body.len() as u64);
         let declared = stream.head.content_length()?;

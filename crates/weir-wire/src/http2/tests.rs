@@ -21,14 +21,14 @@ fn data(stream: u32, ends: bool, bytes: &[u8]) -> Vec<u8> {
     frame(frame::DATA, u8::from(ends), stream, bytes)
 }
 
-fn of_client(frames: &[Vec<u8>]) -> Reading {
+fn of_client(frames: &[Vec<u8>]) -> Http2Reading {
     let bytes = [PREFACE, &frame(frame::SETTINGS, 0, 0, &[])[..], &frames.concat()[..]].concat();
-    read(&bytes, Sender::Client, &BTreeSet::new(), FRAME_MAX)
+    read(&bytes, FrameSender::Client, &BTreeSet::new(), FRAME_MAX)
 }
 
-fn of_server(frames: &[Vec<u8>], without_bodies: &[u32]) -> Reading {
+fn of_server(frames: &[Vec<u8>], without_bodies: &[u32]) -> Http2Reading {
     let bytes = [frame(frame::SETTINGS, 0, 0, &[]), frames.concat()].concat();
-    read(&bytes, Sender::Server, &without_bodies.iter().copied().collect(), FRAME_MAX)
+    read(&bytes, FrameSender::Server, &without_bodies.iter().copied().collect(), FRAME_MAX)
 }
 
 const POST: [(&str, &str); 4] =
@@ -119,6 +119,10 @@ fn what_a_server_must_not_send_is_a_fault() {
 fn bytes_that_have_not_come_are_no_fault() {
     let whole = [PREFACE, &frame(frame::SETTINGS, 0, 0, &[])[..], &headers(1, true, &POST)[..]].concat();
     for len in 0..whole.len() {
-        assert_eq!(read(&whole[..len], Sender::Client, &BTreeSet::new(), FRAME_MAX).fault, None, "{len}");
+        assert_eq!(
+            read(&whole[..len], FrameSender::Client, &BTreeSet::new(), FRAME_MAX).fault,
+            None,
+            "{len}"
+        );
     }
 }

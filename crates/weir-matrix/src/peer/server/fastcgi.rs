@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use weir_wire::fastcgi::{self, CgiRequest};
 
-use super::Shared;
-use super::answer::{self, LATE, Turn};
+use super::ServerShared;
+use super::answer::{self, LATE, ServerTurn};
 use crate::array::{Body, Method};
 use crate::clock::pause;
-use crate::exchange::{EVIL_RESPONSE, Exchange, FIRST_PART, pieces};
-use crate::peer::link::{End, Link};
+use crate::exchange::{EVIL_RESPONSE, FIRST_PART, ScriptedExchange, pieces};
+use crate::peer::link::{LinkEnd, RecordedLink};
 
 const END: u8 = 3;
 const STDOUT: u8 = 6;
 
 /// Answers the request of the connection.
-pub(super) fn serve(mut link: Link, shared: &Shared) -> Result<(), End> {
+pub(super) fn serve(mut link: RecordedLink, shared: &ServerShared) -> Result<(), LinkEnd> {
     let request = loop {
         let reading = fastcgi::requests(link.received());
         if reading.fault.is_some() {
-            return Err(End::Malformed);
+            return Err(LinkEnd::Malformed);
         }
         match reading.requests.into_iter().next().filter(|request| request.is_complete) {
             Some(request) => break request,
@@ -28,15 +28,15 @@ pub(super) fn serve(mut link: Link, shared: &Shared) -> Result<(), End> {
     };
     let turn = answer::turn(shared, |name| param_of_field(&request, name));
     match turn {
-        Turn::Answer(exchange) => {
+        ServerTurn::Answer(exchange) => {
             answer::hold(shared, exchange, link.tape());
             respond(&mut link, shared, exchange)?;
         }
-        Turn::Reset => {
+        ServerTurn::Reset => {
             link.abort();
             return Ok(());
         }
-        Turn::Plain(fields) => {
+        ServerTurn::Plain(fields) => {
             let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             link.send(&[record(STDOUT, format!("{lines}\r\n").as_bytes()), end()].concat())?;
         }
@@ -61,7 +61,11 @@ fn end() -> Vec<u8> {
     [record(STDOUT, b""), record(END, &[0; 8])].concat()
 }
 
-fn respond(link: &mut Link, shared: &Shared, exchange: &Exchange) -> Result<(), End> {
+fn respond(
+    link: &mut RecordedLink,
+    shared: &ServerShared,
+    exchange: &ScriptedExchange,
+) -> Result<(), LinkEnd> {
     let body = exchange.response_body();
     let mut head = format!("Status: {} X\r\n", exchange.status());
     for (name, value) in answer::fields(shared, exchange) {

@@ -4,52 +4,52 @@ use std::time::Duration;
 
 use weir_wire::http1::{self, Message};
 
-use super::Shared;
-use super::answer::{self, LATE, Turn};
+use super::ServerShared;
+use super::answer::{self, LATE, ServerTurn};
 use crate::array::{Body, Method, Server};
 use crate::clock::pause;
-use crate::exchange::{EVIL_RESPONSE, Exchange, FIRST_PART, TRAILER, pieces};
-use crate::peer::link::{End, Link};
+use crate::exchange::{EVIL_RESPONSE, FIRST_PART, ScriptedExchange, TRAILER, pieces};
+use crate::peer::link::{LinkEnd, RecordedLink};
 
 /// What follows a response.
 #[derive(PartialEq, Eq)]
-enum Behind {
+enum AfterResponse {
     KeepAlive,
     Close,
     Abort,
 }
 
 /// Answers requests until the connection ends.
-pub(super) fn serve(mut link: Link, shared: &Shared, kind: Server) -> Result<(), End> {
+pub(super) fn serve(mut link: RecordedLink, shared: &ServerShared, kind: Server) -> Result<(), LinkEnd> {
     for index in 0.. {
         let head = wait(&mut link, index, true)?;
         let turn = answer::turn(shared, |name| head.fields.first(name).map(str::to_owned));
-        let is_early = matches!(&turn, Turn::Answer(exchange) if exchange.request == Body::Early);
+        let is_early = matches!(&turn, ServerTurn::Answer(exchange) if exchange.request == Body::Early);
         if !is_early {
             wait(&mut link, index, false)?;
         }
         let behind = match turn {
-            Turn::Answer(exchange) => {
+            ServerTurn::Answer(exchange) => {
                 answer::hold(shared, exchange, link.tape());
                 respond(&mut link, shared, exchange, kind)?
             }
-            Turn::Reset => Behind::Abort,
-            Turn::Plain(fields) => {
+            ServerTurn::Reset => AfterResponse::Abort,
+            ServerTurn::Plain(fields) => {
                 let lines: String =
                     fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
                 link.send(format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 0\r\n\r\n").as_bytes())?;
-                Behind::KeepAlive
+                AfterResponse::KeepAlive
             }
         };
         match behind {
-            Behind::KeepAlive if is_early => drop(wait(&mut link, index, false)?),
-            Behind::KeepAlive => {}
-            Behind::Close => {
+            AfterResponse::KeepAlive if is_early => drop(wait(&mut link, index, false)?),
+            AfterResponse::KeepAlive => {}
+            AfterResponse::Close => {
                 link.finish();
                 link.drain(Duration::from_secs(5));
                 return Ok(());
             }
-            Behind::Abort => {
+            AfterResponse::Abort => {
                 link.abort();
                 return Ok(());
             }
@@ -59,11 +59,11 @@ pub(super) fn serve(mut link: Link, shared: &Shared, kind: Server) -> Result<(),
 }
 
 /// Waits for the request with this number, or for its head.
-fn wait(link: &mut Link, index: usize, head_only: bool) -> Result<Message, End> {
+fn wait(link: &mut RecordedLink, index: usize, head_only: bool) -> Result<Message, LinkEnd> {
     loop {
         let reading = http1::requests(link.received());
         if reading.fault.is_some() {
-            return Err(End::Malformed);
+            return Err(LinkEnd::Malformed);
         }
         if let Some(message) =
             reading.messages.into_iter().nth(index).filter(|it| head_only || it.is_complete)
@@ -74,7 +74,12 @@ fn wait(link: &mut Link, index: usize, head_only: bool) -> Result<Message, End> 
     }
 }
 
-fn respond(link: &mut Link, shared: &Shared, exchange: &Exchange, kind: Server) -> Result<Behind, End> {
+fn respond(
+    link: &mut RecordedLink,
+    shared: &ServerShared,
+    exchange: &ScriptedExchange,
+    kind: Server,
+) -> Result<AfterResponse, LinkEnd> {
     let body = exchange.response_body();
     let mut head = format!("HTTP/1.1 {} X\r\n", exchange.status());
     for (name, value) in answer::fields(shared, exchange) {
@@ -104,10 +109,10 @@ fn respond(link: &mut Link, shared: &Shared, exchange: &Exchange, kind: Server) 
     }
     Ok(match exchange.response {
         // Without a length, only a reset tells that it was cut.
-        Body::Cut if closes => Behind::Abort,
-        Body::Cut => Behind::Close,
-        _ if closes => Behind::Close,
-        _ => Behind::KeepAlive,
+        Body::Cut if closes => AfterResponse::Abort,
+        Body::Cut => AfterResponse::Close,
+        _ if closes => AfterResponse::Close,
+        _ => AfterResponse::KeepAlive,
     })
 }
 
@@ -120,12 +125,12 @@ enum Framed {
 }
 
 fn send_body(
-    link: &mut Link,
-    exchange: &Exchange,
+    link: &mut RecordedLink,
+    exchange: &ScriptedExchange,
     head: &str,
     body: &[u8],
     is_chunked: bool,
-) -> Result<(), End> {
+) -> Result<(), LinkEnd> {
     let framed = |piece: &[u8]| match is_chunked && !piece.is_empty() {
         true => [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat(),
         false => piece.to_vec(),

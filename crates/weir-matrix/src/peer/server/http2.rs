@@ -2,25 +2,25 @@
 
 use std::collections::HashSet;
 
-use super::Shared;
-use super::answer::{self, LATE, Turn};
+use super::ServerShared;
+use super::answer::{self, LATE, ServerTurn};
 use crate::array::{Body, Method};
 use crate::clock::pause;
-use crate::exchange::{EVIL_RESPONSE, Exchange, FIRST_PART, TRAILER, pieces};
+use crate::exchange::{EVIL_RESPONSE, FIRST_PART, ScriptedExchange, TRAILER, pieces};
 use crate::peer::http2::Http2;
-use crate::peer::link::{End, Link};
+use crate::peer::link::{LinkEnd, RecordedLink};
 
 const INTERNAL_ERROR: u32 = 2;
 
 /// Answers requests until the connection ends.
-pub(super) fn serve(link: Link, shared: &Shared) -> Result<(), End> {
+pub(super) fn serve(link: RecordedLink, shared: &ServerShared) -> Result<(), LinkEnd> {
     let mut http2 = Http2::server(link)?;
     let mut answered = HashSet::new();
-    let mut turns: Vec<(u32, Turn<'_>)> = Vec::new();
+    let mut turns: Vec<(u32, ServerTurn<'_>)> = Vec::new();
     loop {
         let reading = http2.reading();
         if reading.fault.is_some() {
-            return Err(End::Malformed);
+            return Err(LinkEnd::Malformed);
         }
         for (stream, asked) in &reading.streams {
             let is_known = answered.contains(stream) || turns.iter().any(|(known, _)| known == stream);
@@ -28,8 +28,8 @@ pub(super) fn serve(link: Link, shared: &Shared) -> Result<(), End> {
                 turns.push((*stream, answer::turn(shared, |name| asked.head.first(name).map(str::to_owned))));
             }
         }
-        let is_ready = |(stream, turn): &(u32, Turn<'_>)| {
-            let is_early = matches!(turn, Turn::Answer(exchange) if exchange.request == Body::Early);
+        let is_ready = |(stream, turn): &(u32, ServerTurn<'_>)| {
+            let is_early = matches!(turn, ServerTurn::Answer(exchange) if exchange.request == Body::Early);
             reading
                 .streams
                 .get(stream)
@@ -48,21 +48,26 @@ pub(super) fn serve(link: Link, shared: &Shared) -> Result<(), End> {
     }
 }
 
-fn take(http2: &mut Http2, shared: &Shared, stream: u32, turn: Turn<'_>) -> Result<(), End> {
+fn take(http2: &mut Http2, shared: &ServerShared, stream: u32, turn: ServerTurn<'_>) -> Result<(), LinkEnd> {
     match turn {
-        Turn::Answer(exchange) => {
+        ServerTurn::Answer(exchange) => {
             answer::hold(shared, exchange, http2.link.tape());
             respond(http2, shared, exchange, stream)
         }
-        Turn::Reset => http2.send_reset(stream, INTERNAL_ERROR),
-        Turn::Plain(fields) => {
+        ServerTurn::Reset => http2.send_reset(stream, INTERNAL_ERROR),
+        ServerTurn::Plain(fields) => {
             let head = [&[(":status".to_owned(), "200".to_owned())][..], &fields].concat();
             http2.send_head(stream, &head, true)
         }
     }
 }
 
-fn respond(http2: &mut Http2, shared: &Shared, exchange: &Exchange, stream: u32) -> Result<(), End> {
+fn respond(
+    http2: &mut Http2,
+    shared: &ServerShared,
+    exchange: &ScriptedExchange,
+    stream: u32,
+) -> Result<(), LinkEnd> {
     let body = exchange.response_body();
     let mut head = vec![(":status".to_owned(), exchange.status().to_string())];
     head.extend(answer::fields(shared, exchange));

@@ -13,16 +13,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::link::{self, Label, Link, OpenSockets, Speaks, Stream, Tapes};
-use super::script::Script;
-use super::tls::Certificates;
+use super::link::{self, Label, LinkStream, OpenSockets, RecordedLink, Speaks, Tapes};
+use super::script::CaseScript;
+use super::tls::PeerCertificates;
 use crate::array::{Feature, Server};
 
 pub(crate) use fastcgi::param_of_field;
 
 /// What a server is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum ServerRole {
     /// One of the upstream.
     App(&'static str),
     /// It gets the copies of a mirror.
@@ -31,7 +31,7 @@ pub(crate) enum Role {
     Judge,
 }
 
-impl Role {
+impl ServerRole {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::App(name) => name,
@@ -42,11 +42,11 @@ impl Role {
 }
 
 /// What all connections of a server share.
-struct Shared {
-    role: Role,
-    script: Arc<Script>,
+struct ServerShared {
+    role: ServerRole,
+    script: Arc<CaseScript>,
     tapes: Arc<Tapes>,
-    certificates: Certificates,
+    certificates: PeerCertificates,
     is_over: AtomicBool,
     open: OpenSockets,
     accepted: AtomicU64,
@@ -55,21 +55,21 @@ struct Shared {
 /// A listening server.
 pub(crate) struct ScriptedServer {
     pub(crate) address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl ScriptedServer {
     /// Listens on a port of the system's choice.
     pub(crate) fn start(
-        role: Role,
-        script: &Arc<Script>,
+        role: ServerRole,
+        script: &Arc<CaseScript>,
         tapes: &Arc<Tapes>,
-        certificates: &Certificates,
+        certificates: &PeerCertificates,
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             role,
             script: Arc::clone(script),
             tapes: Arc::clone(tapes),
@@ -103,7 +103,7 @@ impl Drop for ScriptedServer {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ServerShared>) {
     while let Ok((tcp, _)) = listener.accept() {
         if shared.is_over.load(Ordering::SeqCst) {
             return;
@@ -117,23 +117,24 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Serves one connection to its end.
-fn serve(tcp: TcpStream, shared: &Shared) {
+fn serve(tcp: TcpStream, shared: &ServerShared) {
     let id = shared.accepted.fetch_add(1, Ordering::Relaxed);
     let open = tcp.try_clone().ok().map(|handle| shared.open.keep(id, handle));
     let kind = match shared.role {
-        Role::App(_) => shared.script.speaks(),
-        Role::Copies | Role::Judge => Server::Length,
+        ServerRole::App(_) => shared.script.speaks(),
+        ServerRole::Copies | ServerRole::Judge => Server::Length,
     };
-    let has_tls = matches!(shared.role, Role::App(_)) && shared.script.case.has(Feature::Tls);
+    let has_tls = matches!(shared.role, ServerRole::App(_)) && shared.script.case.has(Feature::Tls);
     let speaks = match kind {
         Server::H2 | Server::H2c => Speaks::Http2,
         Server::Fastcgi => Speaks::Fastcgi,
         Server::Length | Server::Chunked | Server::Close => Speaks::Http1,
     };
     let protocol: &[u8] = if speaks == Speaks::Http2 { b"h2" } else { b"http/1.1" };
-    let stream = if has_tls { shared.certificates.accept(tcp, protocol) } else { Some(Stream::Tcp(tcp)) };
+    let stream = if has_tls { shared.certificates.accept(tcp, protocol) } else { Some(LinkStream::Tcp(tcp)) };
     let Some(stream) = stream else { return };
-    let link = Link::new(stream, &shared.tapes, Label::Server(shared.role.name()), speaks).among(open);
+    let link =
+        RecordedLink::new(stream, &shared.tapes, Label::Server(shared.role.name()), speaks).among(open);
     // How it ended is on the tape.
     let _ = match speaks {
         Speaks::Http1 => http1::serve(link, shared, kind),

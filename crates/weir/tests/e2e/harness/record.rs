@@ -8,8 +8,8 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use weir_wire::http1::{self, Ending};
-use weir_wire::http2::{self, FRAME_MAX, FrameHeader, PREFACE, Sender};
+use weir_wire::http1::{self, SenderEnding};
+use weir_wire::http2::{self, FRAME_MAX, FrameSender, PREFACE, RecordedFrameHeader};
 use weir_wire::{fastcgi, proxy_header};
 
 use super::message::latin1;
@@ -75,7 +75,7 @@ impl Record {
             return None;
         }
         if is_http2(received) {
-            let reading = http2::read(received, Sender::Server, &self.heads, FRAME_MAX);
+            let reading = http2::read(received, FrameSender::Server, &self.heads, FRAME_MAX);
             return reading.fault.map(|fault| fault.to_string());
         }
         let (mut methods, is_exact) = http1::request_methods(sent);
@@ -88,14 +88,14 @@ impl Record {
             methods.extend(vec!["GET".to_owned(); 64]);
         }
         let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
-        http1::responses(received, &methods, Ending::Open).fault.map(|fault| fault.to_string())
+        http1::responses(received, &methods, SenderEnding::Open).fault.map(|fault| fault.to_string())
     }
 }
 
 /// Whether bytes begin with a frame of SETTINGS, as a server of HTTP/2 does.
 fn is_http2(received: &[u8]) -> bool {
     const SETTINGS: u8 = 4;
-    let first = FrameHeader::read(received);
+    let first = RecordedFrameHeader::read(received);
     first.is_some_and(|header| header.kind == SETTINGS && header.stream == 0 && header.len % 6 == 0)
 }
 
@@ -107,7 +107,7 @@ fn fault_of_requests(sent: &[u8], received: &[u8]) -> Option<String> {
     let received = &received[header..];
     let preface = &PREFACE[..PREFACE.len().min(received.len())];
     if !received.is_empty() && received.starts_with(preface) {
-        let reading = http2::read(received, Sender::Client, &BTreeSet::new(), FRAME_MAX);
+        let reading = http2::read(received, FrameSender::Client, &BTreeSet::new(), FRAME_MAX);
         return reading.fault.map(|fault| fault.to_string());
     }
     if received.first() == Some(&1) {
@@ -121,6 +121,6 @@ fn fault_of_requests(sent: &[u8], received: &[u8]) -> Option<String> {
     // Behind a switch of protocols, what comes is not HTTP/1.
     let methods: Vec<String> = http1::request_methods(received).0;
     let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
-    let switched = http1::responses(sent, &methods, Ending::Open).tunnel.is_some();
+    let switched = http1::responses(sent, &methods, SenderEnding::Open).tunnel.is_some();
     (!switched).then(|| fault.to_string())
 }
