@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use weir_config::{DiscoverySettings, Upstream};
+use weir_http::WallTime;
 
 use crate::server_set::DiscoveredServer;
 use crate::source_state::UnansweredSince;
@@ -25,7 +25,7 @@ pub struct RememberedUpstream {
     /// The servers.
     pub servers: Vec<DiscoveredServer>,
     /// When they were named.
-    pub said_at: SystemTime,
+    pub said_at: WallTime,
     /// Whether the source that the upstream has now has named them.
     pub is_of_source: bool,
     /// Whether a process that still runs has them in use.
@@ -71,7 +71,7 @@ mod tests {
 
     fn stored(source: &str, address: &str) -> StoredUpstream {
         let server = DiscoveredServer::new(address.parse().unwrap());
-        StoredUpstream::new(source, &[server], SystemTime::UNIX_EPOCH)
+        StoredUpstream::new(source, &[server], WallTime::EPOCH)
     }
 
     fn upstream(file: &str) -> Upstream {

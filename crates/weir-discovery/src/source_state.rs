@@ -2,7 +2,9 @@
 //! period. Changes within ten milliseconds are sent as one. Pure: both clocks are passed in.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+use weir_http::WallTime;
 
 use crate::server_set::{DiscoveredServer, ServerSet, ServerSetOrigin};
 
@@ -59,7 +61,7 @@ pub(crate) struct SourceState {
     source: Box<str>,
     empty_grace: Duration,
     /// What is believed; `None`: nothing yet.
-    known: Option<(Vec<DiscoveredServer>, SystemTime)>,
+    known: Option<(Vec<DiscoveredServer>, WallTime)>,
     problem: Option<Box<str>>,
     remark: Option<Box<str>>,
     is_stale: bool,
@@ -92,7 +94,7 @@ impl SourceState {
     pub(crate) fn remember(
         &mut self,
         servers: Vec<DiscoveredServer>,
-        said_at: SystemTime,
+        said_at: WallTime,
         unanswered: UnansweredSince,
         now: Instant,
     ) {
@@ -104,7 +106,7 @@ impl SourceState {
     }
 
     /// Takes in a report.
-    pub(crate) fn hear(&mut self, report: SourceReport, now: Instant, date: SystemTime) {
+    pub(crate) fn hear(&mut self, report: SourceReport, now: Instant, date: WallTime) {
         self.is_unheard = false;
         let (servers, remark) = match report {
             SourceReport::Said { servers, .. } if servers.len() > SERVERS_MAX => {
@@ -163,7 +165,7 @@ impl SourceState {
 
     /// The set to send now. Without any answer yet, there is none: an upstream whose source was never heard has no servers, which is
     /// not the same as being told so; but the reason is worth saying.
-    pub(crate) fn take(&mut self, now: Instant, date: SystemTime) -> Option<ServerSet> {
+    pub(crate) fn take(&mut self, now: Instant, date: WallTime) -> Option<ServerSet> {
         if self.empty_at.is_some_and(|at| at <= now) {
             self.empty_at = None;
             self.known = Some((Vec::new(), date));
@@ -174,7 +176,7 @@ impl SourceState {
             return None;
         }
         self.send_at = None;
-        let (servers, said_at) = self.known.clone().unwrap_or((Vec::new(), SystemTime::UNIX_EPOCH));
+        let (servers, said_at) = self.known.clone().unwrap_or((Vec::new(), WallTime::EPOCH));
         let origin = ServerSetOrigin {
             source: self.source.clone(),
             said_at,
@@ -187,7 +189,7 @@ impl SourceState {
     }
 
     /// What a next process would want to know.
-    pub(crate) fn known(&self) -> Option<(&[DiscoveredServer], SystemTime)> {
+    pub(crate) fn known(&self) -> Option<(&[DiscoveredServer], WallTime)> {
         self.known.as_ref().map(|(servers, said_at)| (&servers[..], *said_at))
     }
 
@@ -229,11 +231,8 @@ mod tests {
             Self { state: SourceState::new("app".into(), "file x".into(), GRACE), start: crate::clock::now() }
         }
 
-        fn at(&self, millis: u64) -> (Instant, SystemTime) {
-            (
-                self.start + Duration::from_millis(millis),
-                SystemTime::UNIX_EPOCH + Duration::from_millis(millis),
-            )
+        fn at(&self, millis: u64) -> (Instant, WallTime) {
+            (self.start + Duration::from_millis(millis), WallTime::EPOCH + Duration::from_millis(millis))
         }
 
         fn say(&mut self, millis: u64, ports: &[u16]) {

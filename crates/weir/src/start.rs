@@ -131,6 +131,9 @@ fn tell_memory(proxy: &Proxy, config: &Config) {
     }
 }
 
+/// The limit on open files of the process, and that of the machine, is reached (errno(3): EMFILE, ENFILE).
+const NO_DESCRIPTOR: [i32; 2] = [24, 23];
+
 /// Whether the kernel says that listening sockets are not allowed fast open.
 fn is_fast_open_forbidden(allowed: &str) -> bool {
     allowed.trim().parse::<u32>().is_ok_and(|bits| bits & FAST_OPEN_SERVER == 0)
@@ -182,6 +185,9 @@ impl Origin<'_> {
 }
 
 fn help_for_address(error: &io::Error, address: &str, change: &str) -> String {
+    if error.raw_os_error().is_some_and(|number| NO_DESCRIPTOR.contains(&number)) {
+        return "raise the limit on open files (`ulimit -n`, `LimitNOFILE=` in systemd)".to_owned();
+    }
     let is_unix = address.starts_with("unix:");
     let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
     match error.kind() {
@@ -284,6 +290,9 @@ mod tests {
                 StartError::Bind { listener: "web".into(), address: address.to_owned(), error: kind.into() };
             assert_eq!(help(&error, origin).as_deref(), Some(expected));
         }
+        let error = io::Error::from_raw_os_error(24);
+        let error = StartError::Bind { listener: "web".into(), address: "127.0.0.1:80".to_owned(), error };
+        assert!(help(&error, file).is_some_and(|help| help.starts_with("raise the limit on open files")));
         let admin = StartError::BindAdmin {
             address: ([127, 0, 0, 1], 9000).into(),
             error: io::ErrorKind::AddrInUse.into(),

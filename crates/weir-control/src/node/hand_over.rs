@@ -186,7 +186,7 @@ impl HandOver {
         }
         self.shared.node_hand_over.store(NodeHandOver::None);
         // A stop that begins meanwhile says so again behind this.
-        self.shared.ending.store(self.shared.stopping.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.shared.places.ends.store(self.shared.stopping.load(Ordering::SeqCst), Ordering::SeqCst);
         tracing::warn!(who = requester, "taken back: this node serves again");
     }
 
@@ -236,7 +236,7 @@ impl HandOver {
 
     fn enter(&self, step: NodeHandOver) {
         self.shared.node_hand_over.store(step);
-        self.shared.ending.store(true, Ordering::SeqCst);
+        self.shared.places.ends.store(true, Ordering::SeqCst);
         // Connections that wait notice the step when they are woken.
         self.queries.wake_all();
     }

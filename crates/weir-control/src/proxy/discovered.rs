@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_config::{Config, Server, ServerDescription, ServerSource, Upstream};
 use weir_discovery::{
     DiscoveredServer, RememberedServers, ServerReadiness, ServerSet, ServerSetOrigin, StoredUpstream,
 };
+use weir_http::WallTime;
 use weir_proxy::state::snapshot::SourceStatement;
 use weir_traffic::{Mode, ServerTier};
 
@@ -70,7 +70,7 @@ impl DiscoveredServers {
         &self,
         of_file: &Config,
         in_use: &Config,
-        said_at: impl Fn(&str) -> SystemTime,
+        said_at: impl Fn(&str) -> WallTime,
     ) -> BTreeMap<Box<str>, StoredUpstream> {
         let in_use: HashMap<&str, &Upstream> = in_use.upstreams.iter().map(|it| (&*it.name, &**it)).collect();
         let handed = |upstream: &Arc<Upstream>| {
@@ -81,7 +81,7 @@ impl DiscoveredServers {
                 (None, Some(in_use)) => {
                     let others = in_use.servers.iter().filter(|server| !upstream.servers.contains(server));
                     let others: Vec<DiscoveredServer> = others.map(described).collect();
-                    StoredUpstream::new("", &others, UNIX_EPOCH)
+                    StoredUpstream::new("", &others, WallTime::EPOCH)
                 }
                 (None, None) => return None,
             };
@@ -119,7 +119,7 @@ impl DiscoveredServers {
 ///
 /// # Errors
 /// When there is a state file and it cannot be read.
-pub fn with_stored_servers(config: &Config) -> io::Result<(Config, HashMap<Box<str>, SystemTime>)> {
+pub fn with_stored_servers(config: &Config) -> io::Result<(Config, HashMap<Box<str>, WallTime>)> {
     let (mut config, mut said_at) = (config.clone(), HashMap::new());
     let mut stored = weir_discovery::stored_servers(&config)?;
     for upstream in &mut config.upstreams {
@@ -235,10 +235,9 @@ impl Proxy {
 }
 
 fn statement(origin: &ServerSetOrigin) -> SourceStatement {
-    let said_at = origin.said_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     SourceStatement {
         source: origin.source.clone(),
-        said_at_ms: u64::try_from(said_at.as_millis()).unwrap_or(u64::MAX),
+        said_at_ms: origin.said_at.millis(),
         is_stale: origin.is_stale,
         problem: origin.problem.clone(),
         remark: origin.remark.clone(),

@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_config::{Config, ListenAddress};
+use weir_http::WallTime;
 use weir_traffic::{Health, Mode};
 
 use super::{Proxy, handed_tables, known_addresses};
@@ -41,7 +42,7 @@ impl Proxy {
         let of_file = self.file_config.load();
         let said_at = |upstream: &str| {
             let said = snapshot.upstream(upstream).and_then(|(_, plan)| plan.source.said());
-            UNIX_EPOCH + Duration::from_millis(said.map_or(0, |said| said.said_at_ms))
+            WallTime::EPOCH + Duration::from_millis(said.map_or(0, |said| said.said_at_ms))
         };
         let mut state = HandedState {
             process: std::process::id(),

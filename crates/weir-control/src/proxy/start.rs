@@ -410,7 +410,7 @@ fn share(
         memory: MemoryGuard::default(),
         buffers_max: memory.buffers_max,
         passwords: Arc::default(),
-        ending: AtomicBool::new(false),
+        places: Default::default(),
         node_hand_over: Default::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),

@@ -60,7 +60,8 @@ const EXIT_CODES: &str = "\
 Signals:
   SIGTERM, SIGINT  fail `/ready`, serve for `process.stop_delay`, then stop accepting and complete running exchanges
                    within `process.stop_grace`; a second signal ends them at once
-  SIGHUP           reload the config without dropping connections; one with errors changes nothing
+  SIGHUP           reload the config without dropping connections; one with errors changes nothing;
+                   reopen the files of the access log in any case
   SIGUSR1          reopen the files of the access log
   SIGUSR2          start the program anew and leave all connections to that process, as `weir upgrade` does
 
@@ -266,6 +267,8 @@ impl Serving<'_> {
                 }
                 ServeEvent::Signal(SIGHUP) => {
                     let _told_by_the_log = self.reload();
+                    // As rotations expect it that were written for other servers.
+                    self.proxy.reopen_logs();
                 }
                 ServeEvent::Signal(_) => break,
                 ServeEvent::Watchdog => self.watchdog.answer(&self.proxy),

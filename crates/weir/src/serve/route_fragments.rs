@@ -7,11 +7,11 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use weir_config::{ConfigFile, FragmentReport, FragmentTexts, RouteSource};
 use weir_control::{FragmentSet, HandedFragments, NewNames, Proxy};
+use weir_http::WallTime;
 use weir_observe::overview::{RefusedFragment, RoutesFromOverview};
 
 /// A state file at most: as much as a source may hold, escaped.
@@ -33,8 +33,8 @@ pub(crate) struct RouteFragments {
 
 #[derive(Debug, Default)]
 struct SourceWord {
-    said_at: Option<SystemTime>,
-    lost_at: Option<SystemTime>,
+    said_at: Option<WallTime>,
+    lost_at: Option<WallTime>,
     problem: Option<Box<str>>,
 }
 
@@ -127,8 +127,8 @@ impl RouteFragments {
             RoutesFromOverview {
                 name: source.name.to_string(),
                 store: source.store.to_string(),
-                said_at_ms: word.and_then(|word| millis(word.said_at?)),
-                lost_at_ms: word.and_then(|word| millis(word.lost_at?)),
+                said_at_ms: word.and_then(|word| Some(word.said_at?.millis())),
+                lost_at_ms: word.and_then(|word| Some(word.lost_at?.millis())),
                 missing: Vec::new(),
                 problem: word.and_then(|word| word.problem.as_deref().map(str::to_owned)),
                 keys: report
@@ -152,11 +152,6 @@ impl RouteFragments {
             tracing::warn!(source = &*source.name, file = %path.display(), %error, "the routes in use cannot be stored");
         }
     }
-}
-
-/// Milliseconds since 1970.
-fn millis(time: SystemTime) -> Option<u64> {
-    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
 fn refused(key: &str, lines: &[String]) -> RefusedFragment {
