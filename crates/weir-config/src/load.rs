@@ -13,6 +13,7 @@ use crate::restricted::check_restricted;
 use crate::source::{Loading, TreeNode, join_fragment, load};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
+use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
 
 /// The result of reading a configuration.
@@ -69,7 +70,7 @@ impl CheckedConfig {
 
     fn load_by(path: &Path, parse: fn(&str, &str) -> Self) -> Self {
         let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match read_text(path, CONFIG_BYTES_MAX) {
             Ok(text) => parse(&text, &name),
             Err(error) => {
                 let mut sources = SourceMap::default();

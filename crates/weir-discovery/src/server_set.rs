@@ -73,6 +73,8 @@ pub struct ServerSetOrigin {
     pub said_at: WallTime,
     /// Whether the source does not answer now: these are the last known servers.
     pub is_stale: bool,
+    /// Whether it has neither answered nor failed yet: an earlier process has left the servers.
+    pub is_unheard: bool,
     /// Why, or what is wrong with its answer.
     pub problem: Option<Box<str>>,
     /// What it says beside the servers that has no effect.

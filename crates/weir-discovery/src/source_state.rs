@@ -33,6 +33,8 @@ pub(crate) enum SourceReport {
 pub(crate) enum UnansweredSince {
     /// The start of the process: an earlier one has left the servers.
     Start,
+    /// The start of the process in an upgrade: the one before has the servers in use.
+    Upgrade,
     /// A config with other settings of all sources, by which it is asked anew.
     Settings,
     /// A panic in the task of all sources, after which it is asked anew.
@@ -43,6 +45,7 @@ impl UnansweredSince {
     fn problem(self) -> &'static str {
         match self {
             Self::Start => "not answered yet since the start",
+            Self::Upgrade => "not answered yet since this process has replaced another one",
             Self::Settings => "not answered yet since a reload has changed how sources are asked",
             Self::Panic => {
                 "not answered yet since the task of all sources has ended by a defect of Weir and was begun anew: see the log"
@@ -63,6 +66,8 @@ pub(crate) struct SourceState {
     remark: Option<Box<str>>,
     is_stale: bool,
     unanswered: Option<UnansweredSince>,
+    /// Whether it has neither answered nor failed.
+    is_unheard: bool,
     /// When an empty answer is believed, unless servers come back.
     empty_at: Option<Instant>,
     send_at: Option<Instant>,
@@ -79,6 +84,7 @@ impl SourceState {
             remark: None,
             is_stale: false,
             unanswered: None,
+            is_unheard: true,
             empty_at: None,
             send_at: None,
         }
@@ -101,6 +107,7 @@ impl SourceState {
 
     /// Takes in a report.
     pub(crate) fn hear(&mut self, report: SourceReport, now: Instant, date: WallTime) {
+        self.is_unheard = false;
         let (servers, remark) = match report {
             SourceReport::Said { servers, .. } if servers.len() > SERVERS_MAX => {
                 let count = servers.len();
@@ -174,6 +181,7 @@ impl SourceState {
             source: self.source.clone(),
             said_at,
             is_stale: self.is_stale,
+            is_unheard: self.is_unheard,
             problem: self.problem.clone(),
             remark: self.remark.clone(),
         };

@@ -25,9 +25,9 @@ struct StateFile {
     upstreams: BTreeMap<Box<str>, StoredUpstream>,
 }
 
-/// What is known of one upstream.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct StoredUpstream {
+/// What is known of one upstream, as a file or another process takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredUpstream {
     /// The source in words: another one has other servers.
     pub(crate) source: Box<str>,
     /// Seconds since 1970.
@@ -35,7 +35,7 @@ pub(crate) struct StoredUpstream {
     servers: Vec<StoredServer>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredServer {
     address: Box<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,8 @@ struct StoredServer {
 }
 
 impl StoredUpstream {
-    pub(crate) fn new(source: &str, servers: &[DiscoveredServer], said_at: WallTime) -> Self {
+    /// The servers that `source`, in words, named at this time.
+    pub fn new(source: &str, servers: &[DiscoveredServer], said_at: WallTime) -> Self {
         let stored = servers.iter().map(|server| StoredServer {
             address: server.address.to_string().into(),
             name: server.name.clone(),

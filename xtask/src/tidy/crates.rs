@@ -47,6 +47,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-stats", &[]),
     ("weir-sim", &["weir-stats", "weir-traffic"]),
     ("weir-lab", &["weir-observe", "weir-stats"]),
+    ("weir-wire", &[]),
+    ("weir-matrix", &["weir-wire"]),
     (
         "weir",
         &[
@@ -58,6 +60,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-proxy",
             "weir-tasks",
             "weir-traffic",
+            "weir-wire",
         ],
     ),
 ];

@@ -77,8 +77,16 @@ fn read(file: &Path) -> Result<RevocationLists, FileProblem> {
             let message = "the list has version 1: version 2 is required".to_owned();
             return Err(of_list((message, Some(help))));
         }
+        if parsed.extensions().is_empty() {
+            return Err(of_list((
+                "the list has no extensions: a list number (`cRLNumber`) is required, RFC 5280 section 5.2"
+                    .to_owned(),
+                Some("`openssl ca -gencrl` writes them if `crl_extensions` and `crlnumber` are set"),
+            )));
+        }
         BorrowedCertRevocationList::from_der(list).map_err(|error| of_list(refused(&error)))?;
-        let until = x509::time(parsed.next_update().ok_or_else(damaged)?);
+        let without_end = || of_list(problem("the list does not say when the next one comes (`nextUpdate`)"));
+        let until = x509::time(parsed.next_update().ok_or_else(without_end)?);
         next_update = Some(next_update.map_or(until, |first| first.min(until)));
         issuers.push(parsed.issuer().as_raw().into());
     }

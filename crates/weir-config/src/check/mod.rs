@@ -42,6 +42,7 @@ mod fastcgi;
 mod error_pages;
 mod match_groups;
 mod templates;
+mod stages;
 mod certificate_files;
 mod files;
 
@@ -92,6 +93,8 @@ pub(crate) fn check(
     let lists = lists.into_lists(document, diagnostics);
     let limits = limits.into_limits(document, diagnostics);
     let caches = caches.into_caches(document, diagnostics);
+    let rules = stages::Rules { lists: &lists, limits: &limits };
+    stages::report_unknown(document, &listeners, &rules, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if needs_listener && document.listener.0.is_empty() && text.is_missing("listener") {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";

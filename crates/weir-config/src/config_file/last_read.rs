@@ -17,6 +17,7 @@ use crate::print::{Variables, dump};
 use crate::source::{Loading, Tree, load};
 use crate::source_map::SourceMap;
 use crate::text::{AffinityText, Document, UpstreamText};
+use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 
 /// A config without errors or warnings, and the one file that it was read from.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl LastRead {
         if self.parts >= PARTS_MAX || !self.named.are_the_same() {
             return None;
         }
-        let text = std::fs::read_to_string(path).ok()?;
+        let text = read_text(path, CONFIG_BYTES_MAX).ok()?;
         self.with_text(text, path)
     }
 

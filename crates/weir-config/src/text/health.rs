@@ -12,7 +12,7 @@ use crate::key::{
 };
 use crate::masked_text::is_telling;
 use crate::source::{Tree, TreeNode};
-use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError};
+use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError, ascii_help};
 
 section! {
     /// Probes that test whether a server responds, on connections of their own. A server counts as up until its first probe, within one
@@ -206,7 +206,8 @@ fn parse_host(text: &str) -> Result<ProbeHost, ValueError> {
         return Ok(ProbeHost(text.into()));
     }
     Err(ValueError::new(format!("`{text}` is not a host"))
-        .help("write for example `app.internal` or `app.internal:8080`"))
+        .help("write for example `app.internal` or `app.internal:8080`")
+        .help_if(ascii_help(text)))
 }
 
 static STATUS_RANGE: TextFormat = TextFormat {

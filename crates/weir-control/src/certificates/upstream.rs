@@ -1,9 +1,9 @@
 //! Files of TLS with servers that change: read again and used from the next connection on.
 //!
-//! As with the certificates of listeners, files that cannot be used change nothing, and the log says why. Open connections
-//! stay: they were verified when they were opened. Must not decide about trust: that is `tls::client_config`.
+//! As with the certificates of listeners, files that cannot be used change nothing, and the log says why. Connections that were opened before end
+//! with the request that they carry, as after a reload. Must not decide about trust: that is `tls::client_config`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,13 +95,25 @@ impl UpstreamWatch {
             return;
         }
         let replaced = client_config.replace(config, files);
+        if replaced.is_ok() {
+            self.plan.end_connections(clock::now());
+        }
+        self.tell(&changed, &replaced);
+        if replaced.is_ok() {
+            // Handshakes that were under way have used the files of before. Those of after end with them, which costs a few more.
+            tokio::time::sleep(self.plan.config.timeouts.connect).await;
+            self.plan.end_connections(clock::now());
+        }
+    }
+
+    fn tell(&self, changed: &[PathBuf], replaced: &Result<(), rustls::Error>) {
         for file in changed {
-            match &replaced {
+            match replaced {
                 Ok(()) => {
                     let (upstream, file) = (&*self.plan.config.name, file.display());
                     tracing::info!(upstream, %file, "a file has changed: it holds for connections to servers from now on");
                 }
-                Err(error) => self.tell_refusal(&file, &error.to_string()),
+                Err(error) => self.tell_refusal(file, &error.to_string()),
             }
         }
     }

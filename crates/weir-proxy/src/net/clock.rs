@@ -18,7 +18,8 @@ use weir_http::WallTime;
 pub struct Instant(NonZeroU64);
 
 impl Instant {
-    const fn from_nanos(nanos: u64) -> Self {
+    /// The moment with this [`Instant::since_boot_ns`].
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
         match NonZeroU64::new(nanos) {
             Some(nanos) => Self(nanos),
             None => Self(NonZeroU64::MIN),

@@ -609,7 +609,7 @@ mod tests {
                 (status.state, status.next_attempt) = (IssuanceState::Failed, Some(WallTime::LATEST));
             });
         };
-        ["one.shops.test", "two.shops.test"].map(fail);
+        ["one.shops.test", "two.shops.test"].into_iter().for_each(fail);
         heard(&mut receiver);
         at(1_059);
         assert_eq!(
