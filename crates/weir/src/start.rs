@@ -73,7 +73,7 @@ pub(crate) fn tell_confinement() {
     );
 }
 
-/// Starts the proxy with what was opened for it.
+/// Starts the proxy with what was opened for it; it accepts no connections yet.
 ///
 /// # Errors
 /// As [`open`].
@@ -98,6 +98,14 @@ pub(crate) fn proxy(
         );
     }
     Ok(proxy)
+}
+
+/// Accepts connections, once what can be known of servers is known.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn accept(proxy: &mut Proxy, origin: Origin<'_>) -> Result<(), CommandError> {
+    proxy.accept().map_err(|error| failed(error, origin))
 }
 
 fn failed(error: StartError, origin: Origin<'_>) -> CommandError {
@@ -149,6 +157,9 @@ pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
             "stop that process, or, if it has nothing to do with Weir, {}; `ps {pid}` shows it",
             origin.change("process.pid_file")
         )),
+        StartError::Names(_) => {
+            Some("a server in `mode = \"maintenance\"` may have a name that is not there yet".to_owned())
+        }
         StartError::PidFile { .. } => Some(origin.change("process.pid_file")),
         StartError::NotRoot { key, .. } => Some(format!(
             "start Weir as root, or have the supervisor start it as that user (`User=` of systemd) and {}",

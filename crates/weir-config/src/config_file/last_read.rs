@@ -13,7 +13,7 @@ use crate::check::{Files, NamedFiles, check_upstream};
 use crate::config::{Config, Interner, Upstream};
 use crate::key::{Bounds, ConfigValue as _, Spanned, SpannedTable, TreeReader};
 use crate::load::CheckedConfig;
-use crate::print::dump;
+use crate::print::{Variables, dump};
 use crate::source::{Loading, Tree, load};
 use crate::source_map::SourceMap;
 use crate::text::{AffinityText, Document, UpstreamText};
@@ -87,7 +87,8 @@ impl LastRead {
         for (place, upstream) in changed_servers(&before, &after, &config)? {
             config.upstreams[place] = Arc::new(upstream);
         }
-        config.dump = config.dump.with_upstreams(&dump(&after.document), self.dump_bytes_max)?;
+        config.dump =
+            config.dump.with_upstreams(&dump(&after.document, &after.variables), self.dump_bytes_max)?;
         let headers = self.headers_with(&after.document, &text, &old, &new);
         Some(Self { text, config, headers, named, dump_bytes_max, parts })
     }
@@ -154,6 +155,7 @@ fn headers(document: &Document, text: &str) -> Vec<usize> {
 /// Tables of upstreams that were cut out of a text.
 struct Tables {
     document: Document,
+    variables: Variables,
     /// The meaning of each, without anything in another file.
     upstreams: Vec<Upstream>,
 }
@@ -181,7 +183,8 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
         check_upstream(name, text, &files, &mut interner, &mut diagnostics)
     };
     let upstreams = document.upstream.0.iter().map(&mut check).collect();
-    diagnostics.is_empty().then_some(Tables { document, upstreams })
+    let variables = Variables::of(&node);
+    diagnostics.is_empty().then_some(Tables { document, variables, upstreams })
 }
 
 /// The upstreams of the tables with their places in the config, if the old tables are all that it has of them and the new ones change

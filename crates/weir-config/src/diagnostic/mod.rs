@@ -6,9 +6,11 @@ mod foreign;
 mod render;
 mod suggest;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use crate::masked_text::masked_line;
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 pub use render::Colour;
@@ -150,15 +152,23 @@ impl Diagnostic {
         self
     }
 
-    /// Replaces characters that would move the cursor of a terminal or begin a new line: messages quote the config.
+    /// Replaces characters that would move the cursor of a terminal or begin a new line, and secrets: messages quote the config, and go to logs.
     fn make_printable(&mut self) {
-        let help = self.help.iter_mut();
-        let labels = self.labels.iter_mut().map(|(_, message)| message);
-        for text in [&mut self.message].into_iter().chain(help).chain(labels) {
+        for text in self.texts() {
             if text.contains(char::is_control) {
                 *text = text.replace(char::is_control, "\u{FFFD}");
             }
+            if let Cow::Owned(masked) = masked_line(text) {
+                *text = masked;
+            }
         }
+    }
+
+    /// All that is said.
+    pub(crate) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let help = self.help.iter_mut();
+        let labels = self.labels.iter_mut().map(|(_, message)| message);
+        [&mut self.message].into_iter().chain(help).chain(labels)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::key::{
     Bounds, ConfigValue, Map, OneOrMany, Spanned, TextFormat, TreeReader, ValueKind, choice, section,
     text_values,
 };
+use crate::masked_text::is_telling;
 use crate::source::{Tree, TreeNode};
 use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError, ascii_help};
 
@@ -113,6 +114,18 @@ choice! {
 pub(crate) struct ProbeBytes {
     pub(crate) bytes: Box<[u8]>,
     text: Box<str>,
+}
+
+impl ProbeBytes {
+    /// Those of a text.
+    pub(crate) fn of_text(text: &str) -> Self {
+        Self { bytes: text.as_bytes().into(), text: text.into() }
+    }
+
+    /// Whether they say that a password or something of that kind follows.
+    pub(crate) fn is_telling(&self) -> bool {
+        is_telling(&String::from_utf8_lossy(&self.bytes))
+    }
 }
 
 /// The target of a probe.

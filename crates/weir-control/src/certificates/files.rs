@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_config::{CertificateError, CertificateFiles, LoadedCertificate};
+use weir_http::WallTime;
 
 /// How often the date is compared when no file is read.
 pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);
@@ -24,20 +25,15 @@ pub(super) type CertificateStamps = HashMap<CertificateFiles, [FileStamp; 2]>;
 pub(super) fn days_to_tell(
     logged: &mut Option<u64>,
     certificate: &LoadedCertificate,
-    now: SystemTime,
+    now: WallTime,
 ) -> Option<Duration> {
-    let left = certificate.not_after.duration_since(now).unwrap_or_default();
+    let left = certificate.not_after - now;
     let days = left.as_secs() / 86_400;
     if days > EXPIRY_WARNING_DAYS {
         *logged = None;
         return None;
     }
     (logged.replace(days) != Some(days)).then_some(left)
-}
-
-/// Seconds since 1970.
-pub(crate) fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 pub(super) type CertificateLoad = Option<Result<Arc<LoadedCertificate>, CertificateError>>;

@@ -96,6 +96,8 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
     }));
     files.extend(config.identity.pid_file.as_deref());
     files.extend(config.key_logs());
+    files.extend(config.discovery.state_file.as_deref());
+    files.extend(config.route_sources.iter().filter_map(|source| source.state_file.as_deref()));
     let mut folders: BTreeSet<PathBuf> = files
         .into_iter()
         .filter_map(|file| {

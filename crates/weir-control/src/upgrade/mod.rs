@@ -3,3 +3,4 @@
 pub(crate) mod launcher;
 mod launching;
 pub(crate) mod handover;
+pub(crate) mod running_requests;

@@ -22,6 +22,7 @@ pub mod limit;
 pub mod limit_sharing;
 mod key_hasher;
 pub(crate) mod cache;
+pub(crate) mod cache_keys;
 pub(crate) mod static_files;
 pub(crate) mod upstream;
 pub mod pool;

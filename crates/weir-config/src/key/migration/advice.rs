@@ -110,7 +110,7 @@ pub(super) const ADVICE: &[Advice] = &[
         &["open_file_cache"],
         "open files are kept by default: `open_file_cache_max` and `open_file_cache_inactive` of `process` say how many and how long, `valid` in `files` of a route when they are looked at again",
     ),
-    advice(&["expires"], "set `Cache-Control` in `response_headers` of the route"),
+    advice(&["expires"], "set `cache-control` in `headers` of `files`, or in `response_headers` of a route"),
     advice(
         &["errorfiles", "errorloc", "http_errors"],
         "pages for failures are `error_pages` of a listener or a route, each with `status` and a file `html` or `json`, or the `upstream` that has them",
