@@ -2,6 +2,7 @@
 //!
 //! Reading and checking push a [`Diagnostic`] for each rule that is broken; [`Diagnostics`] renders them as text and JSON.
 
+mod foreign;
 mod render;
 mod suggest;
 
@@ -10,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::masked_text::masked_line;
-use crate::source_map::{SourceMap, SourceSpan};
+use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 pub use render::Colour;
 pub(crate) use suggest::{did_you_mean, nearest, one_of};
@@ -200,6 +201,13 @@ impl Diagnostics {
     /// All of them, warnings included.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
+    }
+
+    /// What the first file looks like, if it is not TOML: the name of a product, or of a format.
+    pub fn foreign_format(&self) -> Option<&'static str> {
+        let is_broken = self.iter().any(|diagnostic| diagnostic.kind == DiagnosticKind::Syntax);
+        let text = || &self.sources.file(FileIndex(0)).text;
+        is_broken.then(text).and_then(|text| foreign::foreign_format(text))
     }
 
     pub(crate) fn sources(&self) -> &SourceMap {

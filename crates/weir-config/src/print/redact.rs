@@ -14,7 +14,7 @@ use crate::text::{
 use crate::value::{HeaderTemplate, HeaderValue, TemplateValue};
 
 /// Characters from which on a word with letters and digits is taken for a secret.
-const DRAWN_LEN: usize = 16;
+const DRAWN_LEN: usize = 12;
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";

@@ -22,12 +22,6 @@ pub(crate) fn parse_document(
 ) -> TreeNode {
     let text = &sources.file(file).text;
     let (document, errors) = DeTable::parse_recoverable(text);
-    if let Some((first, format)) = errors.first().zip(foreign_format(text)) {
-        // One sentence instead of one for each of its lines.
-        let range = first.span().unwrap_or(text.len()..text.len());
-        diagnostics.push(foreign_finding(SourceSpan::new(file, range), format));
-        return TreeNode { span: SourceSpan::of_file(file), tree: Tree::Table(TreeTable::default()) };
-    }
     for error in errors {
         let range = error.span().unwrap_or(text.len()..text.len());
         diagnostics.push(syntax_finding(text, SourceSpan::new(file, range), error.message()));
@@ -36,57 +30,6 @@ pub(crate) fn parse_document(
     let range = document.span();
     let table = conversion.table(document.into_inner());
     TreeNode { span: SourceSpan::new(file, range), tree: Tree::Table(table) }
-}
-
-/// What a text that is not TOML looks like: the name of the format.
-fn foreign_format(text: &str) -> Option<&'static str> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let first_word = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
-    for line in lines.take(FOREIGN_LINES_MAX).filter(|line| !line.contains('=')) {
-        let word = first_word(line);
-        let is_of = |words: &[&str]| words.contains(&word.as_str());
-        if line.ends_with('{') && is_of(&["http", "server", "events", "location", "stream", "upstream"])
-            || line.ends_with(';')
-                && is_of(&["worker_processes", "user", "pid", "include", "listen", "server_name"])
-        {
-            return Some("nginx");
-        }
-        if is_of(&["global", "defaults"]) && line == word
-            || is_of(&["frontend", "backend", "listen"]) && line.split_whitespace().count() >= 2
-        {
-            return Some("HAProxy");
-        }
-        if line.starts_with("<VirtualHost") || line.starts_with("<IfModule") || word == "LoadModule" {
-            return Some("Apache httpd");
-        }
-        if line.ends_with('{') && !line.starts_with(['{', '[', '"'])
-            || is_of(&["reverse_proxy", "file_server"])
-        {
-            return Some("Caddy");
-        }
-        if is_of(&["static_resources:", "entryPoints:", "providers:", "apiVersion:", "admin:"]) {
-            return Some("YAML");
-        }
-        if line.starts_with('{') {
-            return Some("JSON");
-        }
-    }
-    None
-}
-
-/// Lines of a text that are looked at for its format.
-const FOREIGN_LINES_MAX: usize = 64;
-
-/// The diagnostic for a file that was written for another product.
-fn foreign_finding(span: SourceSpan, format: &str) -> Diagnostic {
-    let message = match format {
-        "YAML" | "JSON" => format!("this is not TOML, but {format}"),
-        product => format!("this is not TOML, but looks like a config of {product}"),
-    };
-    Diagnostic::new(DiagnosticKind::Syntax, span, message).help(
-        "the config of Weir is TOML: `[listener.web]` with an `address` and an `upstream`, `[upstream.app]` with `servers`. `weir reference` has \
-         beside each key its name in nginx, HAProxy, Envoy, Traefik and others",
-    )
 }
 
 /// The diagnostic for a syntax error, with a help text for the two most common ones.
@@ -188,33 +131,6 @@ mod tests {
         let mut diagnostics = Vec::new();
         let node = parse_document(&sources, file, &|_| None, &mut diagnostics);
         (node, diagnostics)
-    }
-
-    #[test]
-    fn configs_of_other_products_are_named() {
-        for (text, name) in [
-            (
-                "# main\nuser www-data;\nworker_processes auto;\nhttp {\n server {\n  listen 80;\n }\n}\n",
-                "nginx",
-            ),
-            ("global\n    daemon\n\nfrontend web\n    bind :80\n", "HAProxy"),
-            ("<VirtualHost *:80>\n  ServerName a.test\n</VirtualHost>\n", "Apache httpd"),
-            ("example.com {\n\treverse_proxy localhost:9000\n}\n", "Caddy"),
-            ("static_resources:\n  listeners: []\n", "YAML"),
-            ("{ \"listener\": {} }", "JSON"),
-        ] {
-            let (_, diagnostics) = parse(text);
-            let [only] = &diagnostics[..] else { panic!("{name}: {diagnostics:?}") };
-            assert!(only.message.contains(name), "{only:?}");
-            assert!(only.help.as_ref().is_some_and(|help| help.contains("weir reference")));
-        }
-        // A mistake in TOML is told as one.
-        for text in ["[listener.web]\naddress = 1;\n", "[listener.web\naddress = 1", "a = {\n  b = 1;\n}"] {
-            let (_, diagnostics) = parse(text);
-            assert!(
-                diagnostics.iter().all(|diagnostic| diagnostic.message.starts_with("this is not TOML: "))
-            );
-        }
     }
 
     #[test]

@@ -238,7 +238,7 @@ fn header_name(name: &str) -> Result<Box<str>, ValueError> {
 /// Every placeholder with its meaning, for the reference.
 pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static str)> {
     PLAIN.iter().map(|(name, _, _, meaning)| (*name, *meaning)).chain([
-        ("header.NAME", "A header of the request; of several, the first. In keys of lists and limits, each line counts."),
+        ("header.NAME", "A header of the request; of several, the first. In keys, each line counts."),
         ("response.header.NAME", "A header of the response of the server; of several, the first."),
         ("cookie.NAME", "A cookie of the request; of several, the first."),
         ("query.NAME", "A parameter of the query, as sent; of several, the first. In keys of lists and limits decoded."),

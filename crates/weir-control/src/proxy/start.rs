@@ -173,11 +173,7 @@ impl Proxy {
             trace_counts: Arc::clone(&traces.counts),
             traces: Some(traces),
         };
-        handover::mark_down(&snapshot, &state);
-        handover::resume_tables(config, &snapshot, &state);
-        if state.is_handed_over {
-            proxy.hand_over.resume();
-        }
+        proxy.resume(config, &snapshot, &state);
         let control = proxy.open_control(config, (admin, runtime), &state)?;
         let channels = inboxes.into_iter().zip(next_changes).zip(next_queries);
         for (index, ((inbox, changes), queries)) in channels.enumerate() {
@@ -187,6 +183,15 @@ impl Proxy {
         proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
         proxy.ask_sources(known);
         Ok(proxy)
+    }
+
+    /// Goes on with what the process before has found out.
+    fn resume(&self, config: &Config, snapshot: &Snapshot, state: &HandedState) {
+        handover::mark_down(snapshot, state);
+        handover::resume_tables(config, snapshot, state);
+        if state.is_handed_over {
+            self.hand_over.resume();
+        }
     }
 
     fn start_worker(

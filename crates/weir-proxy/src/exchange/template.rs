@@ -93,12 +93,16 @@ impl<'a> TemplateValues<'a> {
         })
     }
 
-    /// The same as the key of a cache, or part of one: hosts are in normal form.
+    /// The same as the key of a cache, or part of one: hosts are in normal form, and every line of a header counts, since the response may hang on any.
     pub(super) fn write_key(&self, template: &Template, out: &mut Vec<u8>) {
         let scheme: &[u8] = if self.client.is_tls { b"https" } else { b"http" };
         self.write_with(template, out, |value, out, start| {
             if matches!(value, TemplateValue::Authority | TemplateValue::Host) {
                 cache_rules::normalize_authority(out, start, scheme);
+            }
+            for nth in 1..self.count(value) {
+                out.extend_from_slice(b", ");
+                self.write_sent(value, nth, out);
             }
             clean_for_header(&mut out[start..]);
         });
@@ -156,29 +160,33 @@ impl<'a> TemplateValues<'a> {
 
     /// Appends one of them in the form in which lists and limits compare it: hosts in lower case, parameters decoded.
     pub(super) fn write_nth(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
-        let Exchange { request, request_text: text, .. } = self.exchange;
-        let line = |field: Option<&Field>| field.map_or(&b""[..], |field| field.value.of(text));
         let start = out.len();
         match value {
-            TemplateValue::Header(name) => {
-                out.extend_from_slice(line(request.fields().all_by_name(text, name).nth(nth)));
-            }
-            TemplateValue::UserAgent => {
-                out.extend_from_slice(line(request.fields().all(FieldName::UserAgent).nth(nth)));
-            }
-            TemplateValue::Referer => {
-                out.extend_from_slice(line(request.fields().all(FieldName::Referer).nth(nth)));
-            }
-            TemplateValue::Cookie(name) => {
-                out.extend_from_slice(fields::cookies(self.exchange, name).nth(nth).unwrap_or_default());
-            }
             TemplateValue::QueryParameter(name) => {
                 let sent = query_values(self.query(), name.as_bytes()).nth(nth);
                 out.extend_from_slice(&decoded_parameter(sent.unwrap_or_default()));
             }
-            value => self.write_one(value, out),
+            value => self.write_sent(value, nth, out),
         }
+        self.normalize(value, out, start);
         clean_for_header(&mut out[start..]);
+    }
+
+    /// The same as it was sent.
+    fn write_sent(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+        let Exchange { request, request_text: text, .. } = self.exchange;
+        let line = |field: Option<&Field>| field.map_or(&b""[..], |field| field.value.of(text));
+        let sent = match value {
+            TemplateValue::Header(name) => line(request.fields().all_by_name(text, name).nth(nth)),
+            TemplateValue::UserAgent => line(request.fields().all(FieldName::UserAgent).nth(nth)),
+            TemplateValue::Referer => line(request.fields().all(FieldName::Referer).nth(nth)),
+            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).nth(nth).unwrap_or_default(),
+            TemplateValue::QueryParameter(name) => {
+                query_values(self.query(), name.as_bytes()).nth(nth).unwrap_or_default()
+            }
+            value => return self.write_value(value, out),
+        };
+        out.extend_from_slice(sent);
     }
 
     fn query(&self) -> &'a [u8] {

@@ -30,7 +30,7 @@ use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
 use crate::net::tls::client_certificates::{CertificateFields, fields_without};
 use crate::net::tls::server_config::TlsServerConfig;
-use crate::state::stripped_fields::StrippedFields;
+use crate::state::stripped_fields::{self, StrippedFields};
 use crate::state::wait_limits::WaitLimits;
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
@@ -250,7 +250,7 @@ impl ListenerPlan {
         before: Option<&ListenerPlan>,
     ) -> Result<Self, PlanError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
-        let names = stripped_names(config, withheld);
+        let names = stripped_fields::of_listener(config, withheld);
         let tls = server_config(config, inputs, before)?;
         let head = &config.limits;
         let state = before.map(|before| Arc::clone(&before.state));
@@ -409,32 +409,6 @@ fn written_fields(config: &Listener, without_certificate: Option<&CertificateFie
     let of_certificate = without_certificate.into_iter().flatten();
     names.extend(of_certificate.map(|(name, _)| name.to_ascii_lowercase()));
     names.into_iter().map(String::into_boxed_str).collect()
-}
-
-/// Names that peers of a listener may not use: trusted proxies, and others. Where Weir requests certificates itself, those of a trusted proxy are
-/// stripped, too.
-fn stripped_names(config: &Listener, withheld: &WithheldHeaders) -> [Vec<Box<str>>; 2] {
-    let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
-    let mut of_certificates = withheld.certificates.clone();
-    of_certificates.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
-    let of_others = [&of_certificates[..], &withheld.marks].concat();
-    [if clients.is_some() { of_certificates } else { Vec::new() }, of_others]
-}
-
-/// The fields that a route takes out of requests, or puts there itself.
-fn stripped_by_route(route: &Route) -> Option<StrippedFields> {
-    let HeaderChanges { remove, set, .. } = &route.request_headers;
-    let forward = route.access.as_ref().and_then(|access| access.forward.as_ref());
-    let given = forward.iter().flat_map(|forward| &forward.response_headers);
-    let names = remove.iter().chain(set.iter().map(|(name, _)| name)).chain(given);
-    StrippedFields::new(names.map(|name| (**name).into()).collect())
-}
-
-/// The same of responses.
-fn stripped_from_responses(route: &Route) -> Option<StrippedFields> {
-    let HeaderChanges { remove, set, .. } = &route.response_headers;
-    let names = remove.iter().chain(set.iter().map(|(name, _)| name));
-    StrippedFields::new(names.map(|name| (**name).into()).collect())
 }
 
 fn route_plans(
@@ -741,9 +715,9 @@ impl RoutePlan {
             mirrors: Box::default(),
             makes_copies: false,
             has_gates: false,
-            stripped: stripped_by_route(config).map(Arc::new),
+            stripped: StrippedFields::of_requests(config).map(Arc::new),
             stripped_trailers: None,
-            stripped_from_responses: stripped_from_responses(config).map(Arc::new),
+            stripped_from_responses: StrippedFields::of_responses(config).map(Arc::new),
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             files: files.map(Arc::new),

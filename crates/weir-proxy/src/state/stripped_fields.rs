@@ -3,6 +3,8 @@
 //! They say who a client is, by its certificate, the server that decides about requests or the config. A client that could send them could pose as
 //! any other.
 
+use weir_config::{HeaderChanges, Listener, Route, WithheldHeaders};
+
 /// Names that peers may not use.
 #[derive(Debug, Clone)]
 pub(crate) struct StrippedFields {
@@ -11,7 +13,33 @@ pub(crate) struct StrippedFields {
     underscored: bool,
 }
 
+/// Names that peers of a listener may not use: trusted proxies, and others. Where Weir requests certificates itself, those of a trusted proxy are
+/// stripped, too.
+pub(super) fn of_listener(config: &Listener, withheld: &WithheldHeaders) -> [Vec<Box<str>>; 2] {
+    let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
+    let mut of_certificates = withheld.certificates.clone();
+    of_certificates.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
+    let of_others = [&of_certificates[..], &withheld.marks].concat();
+    [if clients.is_some() { of_certificates } else { Vec::new() }, of_others]
+}
+
 impl StrippedFields {
+    /// The fields that a route takes out of requests, or puts there itself.
+    pub(super) fn of_requests(route: &Route) -> Option<Self> {
+        let HeaderChanges { remove, set, .. } = &route.request_headers;
+        let forward = route.access.as_ref().and_then(|access| access.forward.as_ref());
+        let given = forward.iter().flat_map(|forward| &forward.response_headers);
+        let names = remove.iter().chain(set.iter().map(|(name, _)| name)).chain(given);
+        Self::new(names.map(|name| (**name).into()).collect())
+    }
+
+    /// The same of responses.
+    pub(super) fn of_responses(route: &Route) -> Option<Self> {
+        let HeaderChanges { remove, set, .. } = &route.response_headers;
+        let names = remove.iter().chain(set.iter().map(|(name, _)| name));
+        Self::new(names.map(|name| (**name).into()).collect())
+    }
+
     /// `None` when there are none.
     pub(crate) fn new(mut names: Vec<Box<str>>) -> Option<Self> {
         names.sort();

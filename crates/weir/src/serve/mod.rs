@@ -222,7 +222,7 @@ fn serve(
     let times = StopTimes::of(config);
     let has_routes = accept(&mut proxy, config, &mut source, &events)?;
     if let Some(predecessor) = predecessor.take() {
-        predecessor.tell_ready(proxy.takeover(), proxy.slots_to_occupy())?;
+        predecessor.tell_ready(proxy.takeover(), proxy.slots_to_occupy());
     }
     proxy.write_pid_file();
     if let Some(watcher) = watcher {

@@ -38,24 +38,22 @@ impl Predecessor {
     }
 
     /// This process accepts connections; returns when the other one does not any more. Requests that it still has take their `slots` until they end.
-    ///
-    /// # Errors
-    /// When the system refuses a thread.
-    pub(crate) fn tell_ready(self, takeover: Takeover, slots: Option<OccupiedSlots>) -> io::Result<()> {
+    pub(crate) fn tell_ready(self, takeover: Takeover, slots: Option<OccupiedSlots>) {
         let running = self.receiver.tell_ready(takeover);
         let Some(mut slots) = slots else {
-            self.end();
-            return Ok(());
+            return self.end();
         };
         slots.follow(&running);
-        std::thread::Builder::new().name("weir-before".into()).spawn(move || {
+        let follow = move || {
             while let Some(running) = self.receiver.next_running() {
                 slots.follow(&running);
             }
             drop(slots);
             self.end();
-        })?;
-        Ok(())
+        };
+        if let Err(error) = std::thread::Builder::new().name("weir-before".into()).spawn(follow) {
+            tracing::warn!(%error, "requests of the process before do not count against `max_requests`");
+        }
     }
 
     fn end(&self) {

@@ -216,7 +216,7 @@ fn a_certificate_that_clients_would_refuse_is_not_used() {
         ),
         (Misbehaviour { validity: Some([-20 * day, -10 * day]), ..Misbehaviour::default() }, "expired"),
         (Misbehaviour { validity: Some([20 * day, 30 * day]), ..Misbehaviour::default() }, "not valid yet"),
-        (Misbehaviour { proofs: Some(100_000), ..Misbehaviour::default() }, "100000 proofs"),
+        (Misbehaviour { proofs: Some(1_000), ..Misbehaviour::default() }, "1000 proofs"),
     ] {
         let (authority, store) = (ScriptedAuthority::start(misbehaviour), temporary_folder());
         let weir = start(&authority, store.path(), &hosts(1));
