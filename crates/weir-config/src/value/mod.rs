@@ -3,7 +3,6 @@
 //! Each type parses from text and prints as text that parses to the same value. Knows no keys.
 
 mod address;
-mod ascii_host;
 mod certificate_name;
 mod network;
 mod template;
@@ -21,6 +20,7 @@ mod percent;
 mod fraction;
 mod file_mode;
 mod number;
+mod ascii_host;
 
 use std::fmt;
 use std::ops::Range;

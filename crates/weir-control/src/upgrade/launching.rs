@@ -78,15 +78,15 @@ pub(super) enum Outcome {
 
 /// Carries out orders until the other end is closed, in this process or in one that takes its place.
 pub(super) fn run(channel: &Channel, program: &Path, arguments: &[OsString]) {
-    let mut launcher = Launcher { program, arguments, started: None, starts: Starts::default() };
+    let mut launcher = ProgramStarter { program, arguments, started: None, starts: Starts::default() };
     let mut reserves = Starts::default();
     // Its end of a pair of sockets is closed when it is gone.
     let mut reserve = None;
     while !is_closed(channel) {
         if reserve.is_none() && reserves.admit(clock::now()) {
             reserve = match begin_reserve() {
-                Ok(Role::Launcher(reserve)) => Some(reserve),
-                Ok(Role::Reserve(launcher_end)) => {
+                Ok(ForkedRole::Launcher(reserve)) => Some(reserve),
+                Ok(ForkedRole::Reserve(launcher_end)) => {
                     fork::set_name(RESERVE_NAME);
                     let _gone = wait_for(&[&launcher_end]);
                     // What it has started is another's child.
@@ -126,17 +126,17 @@ impl Reserve {
 }
 
 /// Which of the two processes this is.
-enum Role {
+enum ForkedRole {
     Launcher(Reserve),
     /// With its end of the pair of sockets between the two.
     Reserve(UnixStream),
 }
 
-fn begin_reserve() -> io::Result<Role> {
+fn begin_reserve() -> io::Result<ForkedRole> {
     let (ours, theirs) = UnixStream::pair()?;
     Ok(match fork::fork()? {
-        Forked::Parent(process) => Role::Launcher(Reserve { socket: ours, process }),
-        Forked::Child => Role::Reserve(theirs),
+        Forked::Parent(process) => ForkedRole::Launcher(Reserve { socket: ours, process }),
+        Forked::Child => ForkedRole::Reserve(theirs),
     })
 }
 
@@ -173,7 +173,7 @@ fn wait_for(sockets: &[&dyn AsFd]) -> io::Result<usize> {
 }
 
 /// What carries out orders.
-struct Launcher<'a> {
+struct ProgramStarter<'a> {
     program: &'a Path,
     arguments: &'a [OsString],
     /// The program that was started last, until it serves or is ended.
@@ -181,7 +181,7 @@ struct Launcher<'a> {
     starts: Starts,
 }
 
-impl Launcher<'_> {
+impl ProgramStarter<'_> {
     fn obey_one(&mut self, channel: &Channel) -> Result<(), HandoverError> {
         let (number, order): (u64, Order) = channel.receive_up_to(ORDER_BYTES_MAX)?;
         let outcome = match order {

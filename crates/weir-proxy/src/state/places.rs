@@ -74,13 +74,13 @@ pub(crate) enum LimitReached {
 pub struct PlaceQueue {
     /// What each response looks at.
     pub ends: ConnectionEnds,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingTasks>,
     /// Connections that are about to end for others.
     leaving: AtomicU32,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingTasks {
     next: u64,
     /// By their order.
     tasks: BTreeMap<u64, WaitingTask>,
@@ -154,7 +154,7 @@ impl PlaceQueue {
             self.leaving.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingTasks> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
