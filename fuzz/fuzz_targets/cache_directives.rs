@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
         head.append(name, input);
     }
     let none = StoredHead::default();
-    let request = StoredRequest { method: Method::Get, head: none.view(), sent: NOW };
+    let request = StoredRequest { method: Method::Get, head: none.view(), sent: NOW, is_proven: false };
     let rules = StoreRules::default();
     let asked = RequestDirectives::of(head.view());
     if let Ok(plan) = plan_storing(&request, 200, head.view(), &rules, NOW) {

@@ -12,8 +12,8 @@ use crate::process::ProgramRun;
 use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
 use crate::{
-    bench, deny, dist, features, fuzz, gateway_types, generate, instructions, kubernetes, manifests, package,
-    setup, test, tidy, typos,
+    bench, deny, dist, features, fuzz, gateway_types, generate, instructions, kubernetes, manifests, matrix,
+    package, recorded, setup, test, tidy, typos,
 };
 
 #[derive(Args)]
@@ -21,7 +21,7 @@ pub(crate) struct CiArguments {
     /// The steps to run, all by default
     #[arg(value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
     steps: Vec<String>,
-    /// Also the steps that are left out by default, because what they build takes minutes: manifests
+    /// Also what is left out by default, because it takes minutes: manifests, packages that have passed as they are, fuzzing beyond the seeds
     #[arg(long)]
     all: bool,
     /// Stop at the first step that fails
@@ -38,33 +38,45 @@ const MANIFESTS: &str = "manifests";
 struct CiStep {
     name: &'static str,
     run: fn(&Workspace) -> anyhow::Result<()>,
+    /// What `--all` runs in its place.
+    run_all: Option<fn(&Workspace) -> anyhow::Result<()>>,
+}
+
+impl CiStep {
+    const fn new(name: &'static str, run: fn(&Workspace) -> anyhow::Result<()>) -> Self {
+        Self { name, run, run_all: None }
+    }
+
+    const fn with_all(self, run_all: fn(&Workspace) -> anyhow::Result<()>) -> Self {
+        Self { run_all: Some(run_all), ..self }
+    }
 }
 
 const STEPS: &[CiStep] = &[
-    CiStep { name: "setup", run: setup::run },
-    CiStep { name: "format", run: format },
-    CiStep { name: "tidy", run: tidy::run },
-    CiStep { name: "typos", run: typos::run },
-    CiStep { name: "deny", run: deny::run },
-    CiStep { name: "clippy", run: clippy },
-    CiStep { name: "tests", run: |workspace| test::run(workspace, &test::TestArguments::default()) },
-    CiStep { name: "features", run: features::run },
-    CiStep { name: "docs", run: docs },
-    CiStep {
-        name: "generate",
-        run: |workspace| generate::run(workspace, &generate::GenerateArguments { check: true }),
-    },
-    CiStep { name: "gateway-types", run: gateway_types::step },
-    CiStep { name: "kubernetes", run: kubernetes::step },
-    CiStep { name: MANIFESTS, run: manifests::step },
-    CiStep { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke()) },
-    CiStep { name: "programs", run: programs },
-    CiStep {
-        name: "instructions",
-        run: |workspace| instructions::run(workspace, &instructions::InstructionsArguments::default()),
-    },
-    CiStep { name: "package", run: |workspace| package::run(workspace, &package::PackageArguments::of_ci()) },
-    CiStep { name: "bench", run: |workspace| bench::run(workspace, &bench::BenchArguments::smoke()) },
+    CiStep::new("setup", setup::run),
+    CiStep::new("format", format),
+    CiStep::new("tidy", tidy::run),
+    CiStep::new("typos", typos::run),
+    CiStep::new("deny", deny::run),
+    CiStep::new("clippy", clippy),
+    CiStep::new("tests", |workspace| test::run(workspace, &test::TestArguments::default())),
+    CiStep::new("matrix", |workspace| matrix::run(workspace, &matrix::MatrixArguments::default())),
+    CiStep::new("features", features::run),
+    CiStep::new("docs", docs),
+    CiStep::new("generate", |workspace| {
+        generate::run(workspace, &generate::GenerateArguments { check: true })
+    }),
+    CiStep::new("gateway-types", gateway_types::step),
+    CiStep::new("kubernetes", kubernetes::step),
+    CiStep::new(MANIFESTS, manifests::step),
+    CiStep::new("fuzz", |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::replay()))
+        .with_all(|workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke())),
+    CiStep::new("programs", programs).with_all(all_programs),
+    CiStep::new("instructions", |workspace| {
+        instructions::run(workspace, &instructions::InstructionsArguments::default())
+    }),
+    CiStep::new("package", packages).with_all(all_packages),
+    CiStep::new("bench", |workspace| bench::run(workspace, &bench::BenchArguments::smoke())),
 ];
 
 pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Result<()> {
@@ -74,7 +86,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Res
     };
     let mut outcomes = Vec::new();
     for step in STEPS.iter().filter(chosen) {
-        outcomes.push(run_step(workspace, step));
+        // A step that is named runs in full.
+        outcomes.push(run_step(workspace, step, arguments.all || !arguments.steps.is_empty()));
         if arguments.fail_fast && outcomes.last().is_some_and(|outcome| outcome.result.is_err()) {
             break;
         }
@@ -88,10 +101,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Res
     Ok(())
 }
 
-fn run_step(workspace: &Workspace, step: &CiStep) -> StepOutcome {
+fn run_step(workspace: &Workspace, step: &CiStep, all: bool) -> StepOutcome {
     println!("\n== {} ==", step.name);
     let stopwatch = Stopwatch::start();
-    let result = (step.run)(workspace).map_err(|error| format!("{error:#}"));
+    let run = step.run_all.filter(|_| all).unwrap_or(step.run);
+    let result = run(workspace).map_err(|error| format!("{error:#}"));
     let took = stopwatch.elapsed();
     match &result {
         Ok(()) => println!("== {}: ok after {} ==", step.name, Minutes(took)),
@@ -100,9 +114,30 @@ fn run_step(workspace: &Workspace, step: &CiStep) -> StepOutcome {
     StepOutcome { step: step.name, result, took, disk_free: free_space(workspace).ok() }
 }
 
+/// The program that is measured, and the static one where packages are made.
 fn programs(workspace: &Workspace) -> anyhow::Result<()> {
+    if !recorded::PACKAGES.has_passed(workspace) {
+        return all_programs(workspace);
+    }
+    make_room(workspace)?;
+    dist::DistBuild::measured(workspace)?.programs().map(drop)
+}
+
+fn all_programs(workspace: &Workspace) -> anyhow::Result<()> {
     make_room(workspace)?;
     dist::run_both(workspace)
+}
+
+fn packages(workspace: &Workspace) -> anyhow::Result<()> {
+    if recorded::PACKAGES.has_passed(workspace) {
+        println!("Left out: it has passed for what packages depend on as it is (xtask/recorded.toml).");
+        return Ok(());
+    }
+    all_packages(workspace)
+}
+
+fn all_packages(workspace: &Workspace) -> anyhow::Result<()> {
+    package::run(workspace, &package::PackageArguments::of_ci())
 }
 
 /// Removes what the steps before were built for, if the disk has too little room for the rest: the programs of the tests are most of it, and no

@@ -44,12 +44,20 @@ pub(crate) struct FuzzArguments {
     /// Where chance starts, to try the same inputs again; 0 for another place each time
     #[arg(long, default_value_t = 0)]
     seed: u32,
+    /// Run the committed seeds and nothing else
+    #[arg(long)]
+    replay: bool,
 }
 
 impl FuzzArguments {
-    /// What `ci` runs: from the same seed each time, so that a commit is not blamed for what another one did.
+    /// What `ci` runs: the seeds, whose outcome depends on the commit alone.
+    pub(crate) fn replay() -> Self {
+        Self { targets: Vec::new(), seconds: 0, seed: 1, replay: true }
+    }
+
+    /// What `ci --all` runs: from the same seed each time, so that a commit is not blamed for what another one did.
     pub(crate) fn smoke() -> Self {
-        Self { targets: Vec::new(), seconds: 10, seed: 1 }
+        Self { targets: Vec::new(), seconds: 10, seed: 1, replay: false }
     }
 }
 
@@ -67,7 +75,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FuzzArguments) -> anyhow::R
         "{} found something, see above; the inputs are in fuzz/artifacts",
         crashed.join(", ")
     );
-    println!("{} targets ran for {} s each and found nothing.", targets.len(), arguments.seconds);
+    if arguments.replay {
+        println!("{} targets ran their seeds and found nothing.", targets.len());
+    } else {
+        println!("{} targets ran for {} s each and found nothing.", targets.len(), arguments.seconds);
+    }
     Ok(())
 }
 
@@ -114,6 +126,9 @@ fn run_target(
     target: &str,
     arguments: &FuzzArguments,
 ) -> anyhow::Result<()> {
+    if arguments.replay {
+        return replay(workspace, folder, program, target);
+    }
     let found = workspace.target().join("fuzz").join("corpus").join(target);
     let artifacts = folder.join("artifacts").join(target);
     fs::create_dir_all(&found)?;
@@ -130,6 +145,26 @@ fn run_target(
         process = process.arg(seeds);
     }
     process.limit(Duration::from_secs(arguments.seconds.into()) + OVERHEAD).run()
+}
+
+/// Runs each committed seed once.
+fn replay(workspace: &Workspace, folder: &Path, program: &Path, target: &str) -> anyhow::Result<()> {
+    let seeds = seeds(&folder.join("corpus").join(target))?;
+    ProgramRun::new(workspace, program)
+        .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
+        .arg("-verbosity=0")
+        .args(seeds)
+        .limit(OVERHEAD)
+        .run()
+}
+
+/// The files of a corpus. A target without any checks nothing here, which is an error.
+fn seeds(corpus: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(corpus).with_context(|| format!("{} has no seeds", corpus.display()))?;
+    let mut seeds = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+    ensure!(!seeds.is_empty(), "{} has no seeds", corpus.display());
+    seeds.sort();
+    Ok(seeds)
 }
 
 fn host(workspace: &Workspace) -> anyhow::Result<String> {
@@ -185,6 +220,15 @@ mod tests {
         });
         assert_eq!(crashed, ["chunked", "head"]);
         assert_eq!(ran.into_inner().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn every_target_has_seeds() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("fuzz");
+        for target in targets_in(&fs::read_to_string(folder.join("Cargo.toml")).unwrap()).unwrap() {
+            assert!(!seeds(&folder.join("corpus").join(&target)).unwrap().is_empty(), "{target}");
+        }
+        assert!(seeds(&folder.join("corpus/none")).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod ci;
 mod test;
 mod features;
 mod tidy;
+mod matrix;
 mod generate;
 mod gateway_types;
 mod deny;
@@ -26,6 +27,7 @@ mod peers;
 
 mod summary;
 mod packages;
+mod recorded;
 mod built_programs;
 mod go_programs;
 mod wheel;
@@ -59,6 +61,8 @@ enum XtaskCommand {
     Ci(ci::CiArguments),
     /// Run the tests of the workspace; further arguments go to `cargo test`
     Test(test::TestArguments),
+    /// Try combinations of protocols, features, bodies and events on the program, between scripted peers, and judge every byte
+    Matrix(matrix::MatrixArguments),
     /// Check the house style and the borders between the crates
     Tidy,
     /// Write the files that are generated from the code anew
@@ -102,6 +106,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
     match command {
         XtaskCommand::Ci(arguments) => ci::run(&workspace, &arguments),
         XtaskCommand::Test(arguments) => test::run(&workspace, &arguments),
+        XtaskCommand::Matrix(arguments) => matrix::run(&workspace, &arguments),
         XtaskCommand::Tidy => tidy::run(&workspace),
         XtaskCommand::Generate(arguments) => generate::run(&workspace, &arguments),
         XtaskCommand::Bench(arguments) => bench::run(&workspace, &arguments),

@@ -39,7 +39,11 @@ mod value;
 
 // Diagnostics, and their places.
 mod diagnostic;
+mod masked_text;
 mod source_map;
+
+// Files, up to a size.
+mod text_file;
 
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
@@ -60,16 +64,16 @@ pub use config::{
     Keepalived, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitStore, LimitUse,
     ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
     ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror, MirrorPart,
-    MonitoredMaster, NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings,
-    PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion,
-    QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage,
-    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog, RouteAction,
-    RouteCache, RouteSettings, RouteSource, RouteStore, RouteTimeouts, SandboxMode, Sentinel, Server,
-    ServerDescription, ServerLeniency, ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl,
-    SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls, SymlinkRule, TiedRoutes,
-    TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm,
-    TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
-    UpstreamTls, WorkerCount, XdsControlPlane, XdsNode,
+    MonitoredMaster, NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PartitionName, PathForm,
+    PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol,
+    ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys,
+    RemotePage, RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAccessLog,
+    RouteAction, RouteCache, RouteSettings, RouteSource, RouteStore, RouteTimeouts, RuleOrder, SandboxMode,
+    Sentinel, Server, ServerDescription, ServerLeniency, ServerProtocol, ServerSource, SourceSecret,
+    SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin, StorePlace, StoreTls,
+    SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource, TraceSettings,
+    TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
@@ -78,11 +82,11 @@ pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
 pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
 pub use load::CheckedConfig;
+pub use masked_text::MaskedText;
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
-    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template,
-    TemplatePart, TemplateScope, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
-    print_duration,
+    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, Stage, StatusRange,
+    Template, TemplatePart, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
 };

@@ -8,10 +8,12 @@ use crate::check::{Files, ListFiles, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
+use crate::print::Variables;
 use crate::restricted::check_restricted;
 use crate::source::{Loading, TreeNode, join_fragment, load};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
+use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
 
 /// The result of reading a configuration.
@@ -24,6 +26,10 @@ pub struct CheckedConfig {
     document: Document,
     /// The tree that the document was read from.
     tree: Option<TreeNode>,
+    /// What of it came from variables.
+    variables: Variables,
+    /// Whether it was read from what a running Weir shows, which is without secrets.
+    is_shown: bool,
     /// The files that it names, if they are all that the check has read.
     named: Option<NamedFiles>,
 }
@@ -64,7 +70,7 @@ impl CheckedConfig {
 
     fn load_by(path: &Path, parse: fn(&str, &str) -> Self) -> Self {
         let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match read_text(path, CONFIG_BYTES_MAX) {
             Ok(text) => parse(&text, &name),
             Err(error) => {
                 let mut sources = SourceMap::default();
@@ -94,6 +100,13 @@ impl CheckedConfig {
     /// Reads a text with an environment of its own and without `include`: nothing outside is read.
     pub fn parse_alone(text: &str, file_name: &str, environment: &dyn Fn(&str) -> Option<String>) -> Self {
         Self::run(Loading::new(environment, false), text, file_name)
+    }
+
+    /// Reads the config that a running Weir shows: without its secrets, and with variables, which are read from the environment of this process. Its
+    /// use is [`ConfigDiff::between`](crate::ConfigDiff::between): what is left out may be an error.
+    pub fn parse_shown(text: &str, name: &str) -> Self {
+        let environment = |name: &str| std::env::var(name).ok().or_else(|| Some(format!("${{{name}}}")));
+        Self { is_shown: true, ..Self::parse_alone(text, name, &environment) }
     }
 
     /// Reads a text as [`CheckedConfig::parse_base`] does, of an author who has fewer rights than the process that will read it: keys that can
@@ -160,6 +173,7 @@ impl CheckedConfig {
             &mut TreeReader::new(&mut diagnostics, Document::vocabulary),
         )
         .unwrap_or_else(|| SpannedTable::unwritten(Document::default(), node.span));
+        let variables = Variables::of(&node);
         let is_permitted = !rules.is_restricted || check_restricted(&node, &mut diagnostics);
         let line = |span: SourceSpan| (span.file, sources.line(span));
         let broken: HashSet<(FileIndex, usize)> = diagnostics
@@ -168,11 +182,12 @@ impl CheckedConfig {
             .map(|diagnostic| line(diagnostic.span))
             .collect();
         if broken.is_empty() && rules.is_whole && is_permitted {
-            let checked = Self::finish(document, sources, rules, diagnostics);
-            return Self { tree: Some(node), ..checked };
+            let checked = Self::finish(document, sources, rules, diagnostics, &variables);
+            return Self { tree: Some(node), variables, ..checked };
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
         // worth saying. What may not be set is not looked at further.
+        variables.hide_in(&mut diagnostics);
         diagnostics.retain(|diagnostic| {
             diagnostic.kind == DiagnosticKind::Syntax
                 || diagnostic.kind != DiagnosticKind::MissingKey && !broken.contains(&line(diagnostic.span))
@@ -190,17 +205,20 @@ impl CheckedConfig {
         mut sources: SourceMap,
         rules: ReadRules,
         mut diagnostics: Vec<Diagnostic>,
+        variables: &Variables,
     ) -> Self {
         let may_read = rules.reads_files;
         let fragments = sources.len() - rules.fragments..sources.len();
         let lists = ListFiles::read(&document.value, &mut sources, may_read, &mut diagnostics);
         let files = Files::new(&sources, may_read).with_lists(lists).without_files_in(fragments);
-        let config = check(&document, &files, rules.needs_listener, &mut diagnostics);
+        let config = check(&document, &files, rules.needs_listener, variables, &mut diagnostics);
         files.report_refused(&mut diagnostics);
         let named = files.into_named();
+        variables.hide_in(&mut diagnostics);
         let diagnostics = Diagnostics::new(sources, diagnostics);
         let works = diagnostics.errors().next().is_none();
-        Self { config: works.then_some(config), diagnostics, document: document.value, named, tree: None }
+        let config = works.then_some(config);
+        Self { config, diagnostics, document: document.value, named, ..Self::default() }
     }
 
     /// The configuration or the diagnostics; warnings are dropped in the first case.
@@ -250,11 +268,21 @@ impl CheckedConfig {
         self.tree.as_ref()
     }
 
+    /// Whether it was read from what a running Weir shows.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    pub(crate) fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
     pub(crate) fn named_files(&self) -> Option<&NamedFiles> {
         self.named.as_ref()
     }
 
-    /// The whole configuration as one TOML document: files joined, variables replaced, every default written out.
+    /// The whole configuration as one TOML document: files joined, variables replaced, every default written out. It has every secret of the
+    /// text: see [`Config::dump`] for one to be shown.
     pub fn print(&self) -> String {
         crate::print::print(&self.document)
     }
@@ -323,8 +351,8 @@ impl Config {
             is_whole: true,
             fragments: 0,
         };
-        CheckedConfig::finish(SpannedTable::unwritten(document, whole), sources, rules, diagnostics)
-            .into_result()
+        let document = SpannedTable::unwritten(document, whole);
+        CheckedConfig::finish(document, sources, rules, diagnostics, &Variables::default()).into_result()
     }
 }
 

@@ -115,7 +115,7 @@ fn refused_value(table: &str, key: &str, value: &TreeNode) -> Option<&'static st
 
 fn check_variables(node: &TreeNode, diagnostics: &mut Vec<Diagnostic>) {
     match &node.tree {
-        Tree::Text(text) if text.substituted => {
+        Tree::Text(text) if text.is_substituted() => {
             let message = "variables of the environment have no place here";
             let help = "write the value; write `$$` for a literal `$`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Environment, node.span, message).help(help));

@@ -10,12 +10,14 @@ use std::sync::mpsc::{Sender, channel};
 
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use weir_config::Dns;
 use weir_tasks::OwnedTask;
 
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{Name, NameResolver};
 use crate::servers::ejection;
 use crate::servers::ejection::ReviewedPlans;
+use crate::start_error::UnresolvedName;
 use crate::worker_queries::WorkerQueries;
 use crate::{certificates, limit_exchange};
 use weir_proxy::state::access::{LiveFile, LiveKeys};
@@ -26,8 +28,18 @@ use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
 pub(crate) enum TaskConfig {
     /// Another config; the sender is dropped when every new name has been asked for once.
     Snapshot(Arc<Snapshot>, Sender<()>),
-    /// Other servers of some upstreams.
-    Servers(Vec<Arc<UpstreamPlan>>),
+    /// Other servers of some upstreams; the sender is dropped when every new name of which no address is known has been asked for once.
+    Servers(Vec<Arc<UpstreamPlan>>, Sender<()>),
+    /// Names that are to be resolved once.
+    Lookups(NameLookups),
+}
+
+/// Names of servers that are not in use yet.
+pub(crate) struct NameLookups {
+    pub(crate) names: Vec<Name>,
+    pub(crate) dns: Dns,
+    /// Where those go that cannot be resolved; dropped when every one has been asked for.
+    pub(crate) failed: Sender<UnresolvedName>,
 }
 
 /// Follows every config, until the task is dropped. After a panic it begins with the config in use.
@@ -91,7 +103,8 @@ impl BackgroundTasks {
         while let Some(config) = self.configs.recv().await {
             match config {
                 TaskConfig::Snapshot(snapshot, asked) => self.follow(&snapshot, &asked),
-                TaskConfig::Servers(plans) => self.follow_servers(plans),
+                TaskConfig::Servers(plans, asked) => self.follow_servers(plans, &asked),
+                TaskConfig::Lookups(lookups) => self.look_up(lookups),
             }
         }
     }
@@ -141,18 +154,32 @@ impl BackgroundTasks {
                 self.tasks.insert(key, task);
             }
             let known = names.remove(&plan.config.name).unwrap_or_default();
-            self.resolve(plan, known, Some(asked));
+            self.resolve(plan, known, asked);
         }
         self.review(snapshot);
     }
 
     /// Follows other servers of some upstreams.
-    fn follow_servers(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
+    fn follow_servers(&mut self, plans: Vec<Arc<UpstreamPlan>>, asked: &Sender<()>) {
         for plan in &plans {
             let known = self.names.remove(&plan.config.name).unwrap_or_default();
-            self.resolve(plan, known, None);
+            self.resolve(plan, known, asked);
         }
         let _ended = self.reviewed.send(ReviewedPlans::Changed(plans));
+    }
+
+    /// Resolves names once, each on its own.
+    fn look_up(&self, NameLookups { names, dns, failed }: NameLookups) {
+        let known = self.resolver.clone().filter(|resolver| *resolver.dns() == dns);
+        let resolver = known.unwrap_or_else(|| Arc::new(NameResolver::new(dns)));
+        for name in names {
+            let (resolver, failed) = (Arc::clone(&resolver), failed.clone());
+            tokio::spawn(async move {
+                if let Err(unresolved) = name.resolve(&resolver).await {
+                    let _gone = failed.send(unresolved);
+                }
+            });
+        }
     }
 
     /// Follows the files of users and keys of all routes, and the keys that servers have.
@@ -197,12 +224,7 @@ impl BackgroundTasks {
     }
 
     /// Has the names of the servers resolved; `known` are the tasks that do so by now.
-    fn resolve(
-        &mut self,
-        plan: &UpstreamPlan,
-        mut known: HashMap<usize, OwnedTask>,
-        asked: Option<&Sender<()>>,
-    ) {
+    fn resolve(&mut self, plan: &UpstreamPlan, mut known: HashMap<usize, OwnedTask>, asked: &Sender<()>) {
         let Some(resolver) = &self.resolver else { return };
         let mut tasks = HashMap::new();
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
@@ -210,8 +232,8 @@ impl BackgroundTasks {
             let key = address(&plan.live[server]);
             let start = || {
                 let resolver = Arc::clone(resolver);
-                // Only the first one is waited for.
-                let mut asked = asked.cloned();
+                // Only the first one is waited for, and only where nothing is known.
+                let mut asked = plan.live[server].endpoints.load().is_empty().then(|| asked.clone());
                 OwnedTask::keep("name of a server", move || {
                     name.clone().keep_resolved(Arc::clone(&resolver), asked.take())
                 })

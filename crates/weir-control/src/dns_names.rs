@@ -15,6 +15,7 @@ use hickory_resolver::net::NetError;
 use weir_config::{Dns, ServerAddress};
 use weir_discovery::{SYSTEM_FILE, dns_resolver};
 
+use crate::start_error::UnresolvedName;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::state::plan_inputs::millis_between;
@@ -86,6 +87,42 @@ impl Name {
         })
     }
 
+    /// Resolves it once.
+    ///
+    /// # Errors
+    /// When it cannot be resolved, or has no address.
+    pub(super) async fn resolve(&self, resolver: &NameResolver) -> Result<(), UnresolvedName> {
+        let error = match resolver.lookup(&self.host).await {
+            Ok(answer) => {
+                self.take_answer(&answer);
+                return Ok(());
+            }
+            Err(error) => error.to_string(),
+        };
+        let address = ServerAddress::Name { host: self.host.clone(), port: self.port };
+        Err(UnresolvedName { upstream: self.upstream.clone(), address, error })
+    }
+
+    fn take_answer(&self, answer: &LookupIp) {
+        self.publish(answer.iter().map(|ip| Endpoint::Inet((ip, self.port).into())).collect());
+    }
+
+    /// Says once why there is no answer.
+    fn tell_failing(&self, error: &NetError) {
+        let (upstream, name) = (&*self.upstream, &*self.host);
+        if self.place.endpoints.load().is_empty() {
+            tracing::warn!(
+                upstream, name, %error,
+                "the name of a server cannot be resolved, and no address of it is known: requests cannot reach it until it is"
+            );
+        } else {
+            tracing::warn!(
+                upstream, name, %error,
+                "the name of a server cannot be resolved; its last known addresses stay in use"
+            );
+        }
+    }
+
     /// Resolves it, then keeps the answer fresh until the task is dropped. Drops `asked` when it has been answered or refused for
     /// the first time.
     pub(super) async fn keep_resolved(self, resolver: Arc<NameResolver>, mut asked: Option<Sender<()>>) {
@@ -95,15 +132,12 @@ impl Name {
             let wait = match resolver.lookup(&self.host).await {
                 Ok(answer) => {
                     failing = false;
-                    self.publish(answer.iter().map(|ip| Endpoint::Inet((ip, self.port).into())).collect());
+                    self.take_answer(&answer);
                     clock::until(answer.valid_until())
                 }
                 Err(error) => {
                     if !failing {
-                        tracing::warn!(
-                            upstream = &*self.upstream, name = &*self.host, %error,
-                            "the name of a server cannot be resolved; its last known addresses stay in use"
-                        );
+                        self.tell_failing(&error);
                     }
                     failing = true;
                     Duration::ZERO

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
@@ -22,6 +22,7 @@ use weir_config::{
     CertificateError, CertificateFiles, CertificateSource, INTERNAL_DOMAINS, INTERNAL_NETWORKS,
     InternalAuthority, InternalSource, ListenerCertificate, LoadedCertificate,
 };
+use weir_http::WallTime;
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::certificates::Certificates;
 use weir_proxy::state::snapshot::Snapshot;
@@ -103,9 +104,9 @@ pub(crate) fn renew(listener: &str, certificates: &Certificates) -> Option<Durat
         CertificateSource::Internal(internal) => Some(internal),
         _ => None,
     })?;
-    let now = UNIX_EPOCH + clock::unix_now();
+    let now = clock::date();
     let due = renewal_at(&internal);
-    if let Ok(left) = due.duration_since(now)
+    if let Some(left) = due.checked_since(now)
         && !left.is_zero()
     {
         return Some(left);
@@ -123,9 +124,9 @@ pub(crate) fn renew(listener: &str, certificates: &Certificates) -> Option<Durat
 }
 
 /// When the certificate is renewed.
-pub(crate) fn renewal_at(internal: &InternalSource) -> SystemTime {
+pub(crate) fn renewal_at(internal: &InternalSource) -> WallTime {
     let left = internal.authority.lifetime - renewed_after(internal.authority.lifetime);
-    internal.certificate.as_ref().map_or(UNIX_EPOCH, |shown| shown.certificate.not_after - left)
+    internal.certificate.as_ref().map_or(WallTime::EPOCH, |shown| shown.certificate.not_after - left)
 }
 
 fn renewed_after(lifetime: Duration) -> Duration {
@@ -155,7 +156,7 @@ fn install(certificates: &Certificates, made: &Result<Arc<LoadedCertificate>, Bo
 fn make(authority: &InternalAuthority) -> Result<Arc<LoadedCertificate>, InternalError> {
     let folder = authority.folder();
     let root = root(&folder)?;
-    let now = UNIX_EPOCH + clock::unix_now();
+    let now = clock::date();
     let mut params = CertificateParams::default();
     params.distinguished_name = name("Weir internal certificate");
     for name in &authority.names {
@@ -191,7 +192,7 @@ fn root(folder: &Path) -> Result<Issuer<'static, KeyPair>, InternalError> {
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| unusable(error.into()))?;
     if files.certificate.exists() || files.key.exists() {
         let loaded = files.load().map_err(InternalError::Root)?;
-        let left = loaded.not_after.duration_since(UNIX_EPOCH + clock::unix_now()).unwrap_or_default();
+        let left = loaded.not_after - clock::date();
         if left > ROOT_LEFT_MIN {
             let text = fs::read_to_string(&files.key).map_err(unusable)?;
             let key = KeyPair::from_pem(&text)?;
@@ -212,7 +213,7 @@ fn root(folder: &Path) -> Result<Issuer<'static, KeyPair>, InternalError> {
 /// What a root with this key is; its name is of the key, so that clients never take one root for another.
 fn root_params(key: &KeyPair) -> CertificateParams {
     let digest = HEXLOWER.encode(digest::digest(&digest::SHA256, key.der_bytes()).as_ref());
-    let now = UNIX_EPOCH + clock::unix_now();
+    let now = clock::date();
     let mut params = CertificateParams::default();
     params.distinguished_name = name(&format!("Weir internal root {}", &digest[..NAME_CHARACTERS]));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -234,10 +235,10 @@ fn name(common: &str) -> rcgen::DistinguishedName {
     name
 }
 
-fn set_validity(params: &mut CertificateParams, from: SystemTime, to: SystemTime) {
+fn set_validity(params: &mut CertificateParams, from: WallTime, to: WallTime) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + from.duration_since(UNIX_EPOCH).unwrap_or_default();
-    params.not_after = epoch + to.duration_since(UNIX_EPOCH).unwrap_or_default();
+    params.not_before = epoch + from.duration();
+    params.not_after = epoch + to.duration();
 }
 
 #[cfg(test)]

@@ -54,13 +54,17 @@ pub use memory::MemoryPlan;
 pub use node::watcher::{NodeWatcher, WaitingWatcher};
 pub use panics::watch as watch_panics;
 pub use proxy::{
-    OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers, workers_by_default,
+    NewNames, OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers,
+    workers_by_default,
 };
 pub use sockets::inherited_sockets::InheritedSockets;
 pub use sockets::listening_sockets::BoundListener;
 pub use start_error::StartError;
-pub use upgrade::handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
+pub use upgrade::handover::{
+    HandedFragments, Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover,
+};
 pub use upgrade::launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
+pub use upgrade::running_requests::{OccupiedSlots, RunningRequests};
 pub use weir_discovery::{FragmentSet, ServerSet};
 
 pub use privileges::{

@@ -4,9 +4,29 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use weir_config::ServerAddress;
 use weir_proxy::state::plan_inputs::{PlanError, TlsError};
 
 use crate::internal_authority::InternalError;
+
+/// The name of a server that cannot be resolved.
+#[derive(Debug)]
+pub struct UnresolvedName {
+    /// The upstream.
+    pub upstream: Box<str>,
+    /// The address as the config has it.
+    pub address: ServerAddress,
+    /// Why.
+    pub error: String,
+}
+
+fn shown(names: &[UnresolvedName]) -> String {
+    let shown = |name: &UnresolvedName| {
+        let UnresolvedName { upstream, address, error } = name;
+        format!("the name of the server `{address}` of upstream `{upstream}` cannot be resolved: {error}")
+    };
+    names.iter().map(shown).collect::<Vec<_>>().join("; ")
+}
 
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +66,9 @@ pub enum StartError {
     /// The authority for development has no root, or cannot make a certificate.
     #[error(transparent)]
     Internal(#[from] InternalError),
+    /// Names of new servers cannot be resolved.
+    #[error("{}", shown(.0))]
+    Names(Vec<UnresolvedName>),
     /// The access log cannot be opened.
     #[error("{0}")]
     AccessLog(io::Error),
@@ -69,7 +92,7 @@ pub enum StartError {
         /// Its path.
         path: PathBuf,
         /// The process in it.
-        pid: i32,
+        pid: u32,
         /// The name of its program.
         program: String,
     },

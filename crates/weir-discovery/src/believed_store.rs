@@ -2,12 +2,13 @@
 //! outage of the store, or a panic of the task that asks it, changes nothing of that.
 
 use std::future::Future;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use weir_config::OfferedFragments;
+use weir_http::WallTime;
 
 use crate::clock;
 use crate::report::TASK_PANICKED;
@@ -23,9 +24,9 @@ pub struct FragmentSet {
     /// What is wrong with the store or its answer.
     pub problem: Option<Box<str>>,
     /// When it was said.
-    pub at: SystemTime,
+    pub at: WallTime,
     /// Since when the store does not answer; `None`: it answers, be it with what is not believed yet.
-    pub lost_at: Option<SystemTime>,
+    pub lost_at: Option<WallTime>,
 }
 
 /// One store.
@@ -37,7 +38,7 @@ pub(crate) struct BelievedStore {
     empty_at: Option<Instant>,
     /// Whether keys were passed on last, and with what problem.
     last: Option<(bool, Option<Box<str>>)>,
-    lost_at: Option<SystemTime>,
+    lost_at: Option<WallTime>,
     output: UnboundedSender<FragmentSet>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Instant, SystemTime};
 
+use weir_http::WallTime;
+
 /// The time since some moment, for waits.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module of the crate")]
 pub(crate) fn now() -> Instant {
@@ -10,8 +12,8 @@ pub(crate) fn now() -> Instant {
 
 /// The date and time, as shown and stored.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module of the crate")]
-pub(crate) fn date() -> SystemTime {
-    SystemTime::now()
+pub(crate) fn date() -> WallTime {
+    SystemTime::now().into()
 }
 
 /// A number from 0 up to, not including, 1.

@@ -11,6 +11,7 @@ mod run;
 mod server_sources;
 mod route_sources;
 mod believed_store;
+mod remembered_servers;
 
 // The sources, each with its task.
 mod file_source;
@@ -35,6 +36,7 @@ mod clock;
 
 pub use believed_store::FragmentSet;
 pub use dns::{SYSTEM_FILE, dns_resolver};
+pub use remembered_servers::{RememberedServers, RememberedUpstream};
 pub use run::{DiscoveryConfig, DiscoveryOutput, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
-pub use state_file::{StoredServers, stored_servers};
+pub use state_file::{StoredServers, StoredUpstream, stored_servers};

@@ -9,6 +9,7 @@ use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
 use crate::believed_store::FragmentSet;
 use crate::clock;
+use crate::remembered_servers::RememberedServers;
 use crate::report::SourceMessage;
 use crate::route_sources::FollowedRoutes;
 use crate::server_set::ServerSet;
@@ -54,9 +55,13 @@ pub struct DiscoveryOutput {
     pub fragments: UnboundedSender<FragmentSet>,
 }
 
-/// Follows every config, and sends the servers of each upstream whenever they or what is said of them change. Ends when `configs` or the
-/// receiver of servers does; then all sources end, too.
-pub async fn run(configs: UnboundedReceiver<DiscoveryConfig>, output: DiscoveryOutput) {
+/// Follows every config, and sends the servers of each upstream whenever they or what is said of them change; what is `known` is in use until
+/// sources answer. Ends when `configs` or the receiver of servers does; then all sources end, too.
+pub async fn run(
+    configs: UnboundedReceiver<DiscoveryConfig>,
+    known: RememberedServers,
+    output: DiscoveryOutput,
+) {
     let (reports, reported) = unbounded_channel();
     let discovery = Mutex::new(Discovery {
         configs,
@@ -64,7 +69,7 @@ pub async fn run(configs: UnboundedReceiver<DiscoveryConfig>, output: DiscoveryO
         reported,
         servers: output.servers,
         followed_routes: FollowedRoutes::new(output.fragments),
-        followed_sources: FollowedSources::new(reports),
+        followed_sources: FollowedSources::new(reports, known),
     });
     weir_tasks::keep("all sources", || async { discovery.lock().await.run().await }).await;
 }

@@ -1,9 +1,9 @@
 //! What a source says: all servers of one upstream at once. Plain data.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use weir_config::ServerAddress;
+use weir_http::WallTime;
 
 /// The servers that a source has named for one upstream, whole: what is not in it is gone.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,9 +70,11 @@ pub struct ServerSetOrigin {
     /// The source in words: `dns app.example:8080`, `consul app`.
     pub source: Box<str>,
     /// When the source said so.
-    pub said_at: SystemTime,
+    pub said_at: WallTime,
     /// Whether the source does not answer now: these are the last known servers.
     pub is_stale: bool,
+    /// Whether it has neither answered nor failed yet: an earlier process has left the servers.
+    pub is_unheard: bool,
     /// Why, or what is wrong with its answer.
     pub problem: Option<Box<str>>,
     /// What it says beside the servers that has no effect.

@@ -12,6 +12,7 @@ use weir_config::{DiscoverySettings, Dns, ServerSource};
 use weir_tasks::RestartPauses;
 
 use crate::dns::{DnsQuestion, SharedResolvers};
+use crate::remembered_servers::RememberedServers;
 use crate::report::{Reporter, SourceMessage};
 use crate::server_set::ServerSet;
 use crate::source_state::{SourceState, UnansweredSince};
@@ -58,7 +59,7 @@ pub(crate) struct FollowedSources {
 }
 
 impl FollowedSources {
-    pub(crate) fn new(reports: UnboundedSender<SourceMessage>) -> Self {
+    pub(crate) fn new(reports: UnboundedSender<SourceMessage>, known: RememberedServers) -> Self {
         Self {
             reports,
             sources: HashMap::new(),
@@ -68,8 +69,8 @@ impl FollowedSources {
             dns: Dns::default(),
             resolvers: None,
             xds: None,
-            remembered: BTreeMap::new(),
-            state_file: None,
+            remembered: known.upstreams,
+            state_file: known.state_file,
             store_at: None,
             store_fails: false,
             store_pauses: RestartPauses::default(),
@@ -85,9 +86,7 @@ impl FollowedSources {
     ) {
         if self.state_file != settings.state_file {
             self.state_file.clone_from(&settings.state_file);
-            let stored = self.state_file.as_deref().map(state_file::read).unwrap_or_default();
-            let of_before = |(upstream, known)| (upstream, (known, UnansweredSince::Start));
-            self.remembered = stored.into_iter().map(of_before).collect();
+            self.remembered = RememberedServers::stored(settings).upstreams;
         }
         // Sources with other settings begin anew, with what is known of them.
         if self.settings != *settings || self.dns != *dns {
@@ -168,10 +167,11 @@ impl FollowedSources {
     }
 
     fn follow_dns(&mut self, question: DnsQuestion, reporter: Reporter) -> JoinHandle<()> {
+        let empty_grace = self.settings.empty_grace;
         let new_resolvers = || Arc::new(SharedResolvers::new(self.dns.clone()));
         let resolvers = Arc::clone(self.resolvers.get_or_insert_with(new_resolvers));
         reporter.keep("servers in DNS", move |reporter| {
-            dns::follow(question.clone(), Arc::clone(&resolvers), reporter)
+            dns::follow(question.clone(), Arc::clone(&resolvers), empty_grace, reporter)
         })
     }
 
@@ -259,6 +259,10 @@ fn log(set: &ServerSet) {
     let ServerSet { upstream, servers, origin } = set;
     let (upstream, source, servers) = (&**upstream, &*origin.source, servers.len());
     match &origin.problem {
+        // It is asked at this moment.
+        Some(problem) if origin.is_unheard => {
+            tracing::debug!(upstream, source, servers, %problem, "servers are known from before");
+        }
         Some(problem) if servers == 0 => {
             tracing::warn!(upstream, source, %problem, "the source of servers has a problem, and none were known before: it is asked again and again");
         }

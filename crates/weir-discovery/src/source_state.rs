@@ -2,7 +2,9 @@
 //! period. Changes within ten milliseconds are sent as one. Pure: both clocks are passed in.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+use weir_http::WallTime;
 
 use crate::server_set::{DiscoveredServer, ServerSet, ServerSetOrigin};
 
@@ -31,6 +33,8 @@ pub(crate) enum SourceReport {
 pub(crate) enum UnansweredSince {
     /// The start of the process: an earlier one has left the servers.
     Start,
+    /// The start of the process in an upgrade: the one before has the servers in use.
+    Upgrade,
     /// A config with other settings of all sources, by which it is asked anew.
     Settings,
     /// A panic in the task of all sources, after which it is asked anew.
@@ -41,6 +45,7 @@ impl UnansweredSince {
     fn problem(self) -> &'static str {
         match self {
             Self::Start => "not answered yet since the start",
+            Self::Upgrade => "not answered yet since this process has replaced another one",
             Self::Settings => "not answered yet since a reload has changed how sources are asked",
             Self::Panic => {
                 "not answered yet since the task of all sources has ended by a defect of Weir and was begun anew: see the log"
@@ -56,11 +61,13 @@ pub(crate) struct SourceState {
     source: Box<str>,
     empty_grace: Duration,
     /// What is believed; `None`: nothing yet.
-    known: Option<(Vec<DiscoveredServer>, SystemTime)>,
+    known: Option<(Vec<DiscoveredServer>, WallTime)>,
     problem: Option<Box<str>>,
     remark: Option<Box<str>>,
     is_stale: bool,
     unanswered: Option<UnansweredSince>,
+    /// Whether it has neither answered nor failed.
+    is_unheard: bool,
     /// When an empty answer is believed, unless servers come back.
     empty_at: Option<Instant>,
     send_at: Option<Instant>,
@@ -77,6 +84,7 @@ impl SourceState {
             remark: None,
             is_stale: false,
             unanswered: None,
+            is_unheard: true,
             empty_at: None,
             send_at: None,
         }
@@ -86,7 +94,7 @@ impl SourceState {
     pub(crate) fn remember(
         &mut self,
         servers: Vec<DiscoveredServer>,
-        said_at: SystemTime,
+        said_at: WallTime,
         unanswered: UnansweredSince,
         now: Instant,
     ) {
@@ -98,7 +106,8 @@ impl SourceState {
     }
 
     /// Takes in a report.
-    pub(crate) fn hear(&mut self, report: SourceReport, now: Instant, date: SystemTime) {
+    pub(crate) fn hear(&mut self, report: SourceReport, now: Instant, date: WallTime) {
+        self.is_unheard = false;
         let (servers, remark) = match report {
             SourceReport::Said { servers, .. } if servers.len() > SERVERS_MAX => {
                 let count = servers.len();
@@ -156,7 +165,7 @@ impl SourceState {
 
     /// The set to send now. Without any answer yet, there is none: an upstream whose source was never heard has no servers, which is
     /// not the same as being told so; but the reason is worth saying.
-    pub(crate) fn take(&mut self, now: Instant, date: SystemTime) -> Option<ServerSet> {
+    pub(crate) fn take(&mut self, now: Instant, date: WallTime) -> Option<ServerSet> {
         if self.empty_at.is_some_and(|at| at <= now) {
             self.empty_at = None;
             self.known = Some((Vec::new(), date));
@@ -167,11 +176,12 @@ impl SourceState {
             return None;
         }
         self.send_at = None;
-        let (servers, said_at) = self.known.clone().unwrap_or((Vec::new(), SystemTime::UNIX_EPOCH));
+        let (servers, said_at) = self.known.clone().unwrap_or((Vec::new(), WallTime::EPOCH));
         let origin = ServerSetOrigin {
             source: self.source.clone(),
             said_at,
             is_stale: self.is_stale,
+            is_unheard: self.is_unheard,
             problem: self.problem.clone(),
             remark: self.remark.clone(),
         };
@@ -179,7 +189,7 @@ impl SourceState {
     }
 
     /// What a next process would want to know.
-    pub(crate) fn known(&self) -> Option<(&[DiscoveredServer], SystemTime)> {
+    pub(crate) fn known(&self) -> Option<(&[DiscoveredServer], WallTime)> {
         self.known.as_ref().map(|(servers, said_at)| (&servers[..], *said_at))
     }
 
@@ -221,11 +231,8 @@ mod tests {
             Self { state: SourceState::new("app".into(), "file x".into(), GRACE), start: crate::clock::now() }
         }
 
-        fn at(&self, millis: u64) -> (Instant, SystemTime) {
-            (
-                self.start + Duration::from_millis(millis),
-                SystemTime::UNIX_EPOCH + Duration::from_millis(millis),
-            )
+        fn at(&self, millis: u64) -> (Instant, WallTime) {
+            (self.start + Duration::from_millis(millis), WallTime::EPOCH + Duration::from_millis(millis))
         }
 
         fn say(&mut self, millis: u64, ports: &[u16]) {

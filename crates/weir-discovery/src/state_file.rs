@@ -6,10 +6,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use weir_config::{Config, Upstream};
+use weir_http::WallTime;
 
 use crate::server_set::{DiscoveredServer, ServerReadiness};
 use crate::source_state::SERVERS_MAX;
@@ -25,9 +25,9 @@ struct StateFile {
     upstreams: BTreeMap<Box<str>, StoredUpstream>,
 }
 
-/// What is known of one upstream.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct StoredUpstream {
+/// What is known of one upstream, as a file or another process takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredUpstream {
     /// The source in words: another one has other servers.
     pub(crate) source: Box<str>,
     /// Seconds since 1970.
@@ -35,7 +35,7 @@ pub(crate) struct StoredUpstream {
     servers: Vec<StoredServer>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredServer {
     address: Box<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,8 @@ struct StoredServer {
 }
 
 impl StoredUpstream {
-    pub(crate) fn new(source: &str, servers: &[DiscoveredServer], said_at: SystemTime) -> Self {
+    /// The servers that `source`, in words, named at this time.
+    pub fn new(source: &str, servers: &[DiscoveredServer], said_at: WallTime) -> Self {
         let stored = servers.iter().map(|server| StoredServer {
             address: server.address.to_string().into(),
             name: server.name.clone(),
@@ -62,12 +63,12 @@ impl StoredUpstream {
             draining: server.readiness == ServerReadiness::Draining,
             metadata: server.metadata.clone(),
         });
-        let said_at = said_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let said_at = said_at.seconds();
         Self { source: source.into(), said_at, servers: stored.collect() }
     }
 
     /// The servers, and when the source named them; `None`: one of them could be none of Weir's.
-    pub(crate) fn servers(&self) -> Option<(Vec<DiscoveredServer>, SystemTime)> {
+    pub(crate) fn servers(&self) -> Option<(Vec<DiscoveredServer>, WallTime)> {
         let server = |stored: &StoredServer| {
             let address = stored.address.parse().ok().filter(|_| stored.weight <= 256)?;
             let readiness = if stored.draining { ServerReadiness::Draining } else { ServerReadiness::Ready };
@@ -82,7 +83,7 @@ impl StoredUpstream {
             })
         };
         let servers: Option<Vec<DiscoveredServer>> = self.servers.iter().map(server).collect();
-        let said_at = UNIX_EPOCH.checked_add(Duration::from_secs(self.said_at))?;
+        let said_at = WallTime::from_seconds(self.said_at);
         servers.filter(|servers| servers.len() <= SERVERS_MAX).map(|servers| (servers, said_at))
     }
 }
@@ -106,7 +107,7 @@ fn try_read(path: &Path) -> io::Result<BTreeMap<Box<str>, StoredUpstream>> {
 }
 
 /// Servers, and when a source named them.
-pub type StoredServers = (Vec<DiscoveredServer>, SystemTime);
+pub type StoredServers = (Vec<DiscoveredServer>, WallTime);
 
 /// The servers that the sources of a config named last, by upstream, and when: as the state file has them, without asking a source.
 ///
@@ -164,7 +165,7 @@ mod tests {
         server.zone = Some("a".into());
         server.readiness = ServerReadiness::Draining;
         server.metadata.insert("k".into(), "v".into());
-        let at = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let at = WallTime::from_seconds(1_700_000_000);
         let known = StoredUpstream::new("file x", std::slice::from_ref(&server), at);
         write(&path, BTreeMap::from([("app".into(), known)])).unwrap();
         let read = read(&path);

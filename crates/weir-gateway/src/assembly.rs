@@ -71,6 +71,8 @@ pub(crate) struct Assembly {
 struct Port<'a> {
     gateway: &'a GatewayPlan,
     plans: Vec<&'a GatewayListenerPlan>,
+    /// The hosts of listeners that are closed for want of a certificate.
+    closed: Vec<SharedText>,
     has_tls: bool,
     number: u16,
     is_http: bool,
@@ -324,9 +326,10 @@ impl<'a> Port<'a> {
         [(ends, ended), (passes, passed)].into_iter().filter(|(_, hosts)| !hosts.is_empty()).collect()
     }
 
-    /// The hosts of the listeners, each once.
+    /// The hosts of the listeners, closed ones included, each once.
     fn hostnames(&self) -> Vec<SharedText> {
-        let mut hosts: Vec<SharedText> = self.plans.iter().map(|plan| plan.hostname.clone()).collect();
+        let open = self.plans.iter().map(|plan| &plan.hostname);
+        let mut hosts: Vec<SharedText> = open.chain(&self.closed).cloned().collect();
         hosts.sort();
         hosts.dedup();
         hosts
@@ -415,9 +418,13 @@ fn ports<'a>(
             let listener = listeners::listener(&plan.key, &listeners, settings);
             let is_http = listeners[0].role.is_some_and(listeners::ListenerRole::is_http);
             let has_tls = listener.tls.is_some();
+            let is_closed =
+                |one: &&GatewayListenerPlan| one.port == number && one.holds_hosts() && !one.is_open();
+            let closed = plan.listeners.iter().filter(is_closed).map(|one| one.hostname.clone()).collect();
             ports.push(Port {
                 gateway: plan,
                 plans: listeners,
+                closed,
                 has_tls,
                 number,
                 is_http,

@@ -117,7 +117,7 @@ fn attach_one(
     let mut attached: Vec<AttachedListener> = (allowed.iter())
         .filter_map(|(index, listener)| {
             let same_port =
-                plan.listeners.iter().filter(|other| other.port == listener.port && other.is_open());
+                plan.listeners.iter().filter(|other| other.port == listener.port && other.holds_hosts());
             let others: Vec<&str> = same_port.map(|other| &*other.hostname).collect();
             let hosts = in_common(&listener.hostname, &route.hostnames, &others);
             (!hosts.is_empty()).then_some(AttachedListener { listener: *index, hosts })

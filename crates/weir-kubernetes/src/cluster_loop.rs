@@ -125,7 +125,7 @@ impl ClusterLoop {
 
     /// Has everything listed anew: the configuration in use stays until all of it is there, and is applied anew with it.
     fn begin_anew(&mut self) {
-        self.translator = Translator::new(self.gateway.clone());
+        self.translator.begin_anew(self.gateway.clone());
         self.servers = CompletedUpstreams::default();
         self.applying.forget();
         self.gather_until = None;

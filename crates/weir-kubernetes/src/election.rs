@@ -158,7 +158,8 @@ impl Election {
             acquire_time: own.map_or(now.clone(), |own| own.acquire_time.clone()),
             holder_identity: identity,
             lease_duration_seconds: i32::try_from(LEASE_TIME.as_secs()).ok(),
-            lease_transitions: Some(transitions + i32::from(before.is_some() && own.is_none())),
+            // As another process has counted them, or anyone who may write the lease.
+            lease_transitions: Some(transitions.saturating_add((before.is_some() && own.is_none()).into())),
             renew_time: now,
             ..LeaseSpec::default()
         }

@@ -44,7 +44,7 @@ impl IngressLog {
     pub(crate) fn take_default_certificate(&mut self, problem: Option<Box<str>>) {
         match &problem {
             Some(why) if self.default_certificate != problem => {
-                tracing::error!(%why, "the default certificate of Ingresses cannot be used: hosts without a certificate of their own have none");
+                tracing::error!(%why, "the default certificate of Ingresses cannot be used");
             }
             None if self.default_certificate.is_some() => {
                 tracing::info!("the default certificate of Ingresses is in use");

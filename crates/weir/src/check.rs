@@ -35,10 +35,13 @@ pub(crate) struct CheckArguments {
     /// The format of the report.
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     format: CheckFormat,
-    /// Print the effective config: files joined, variables replaced, every default included. The report then goes to
+    /// Print the effective config: files joined, every default included, secrets left out, variables as they are written. The report then goes to
     /// standard error.
     #[arg(long)]
     print: bool,
+    /// With `--print`: also secrets, and variables with their values. The output is a config that can be used.
+    #[arg(long, requires = "print")]
+    with_secrets: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,8 +61,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> 
         output::note(
             report(&checked, &name, arguments.format, output::colour_of(&std::io::stderr())).trim_end(),
         );
-        if checked.config.is_some() {
-            output::print(&checked.print())?;
+        match &checked.config {
+            Some(_) if arguments.with_secrets => output::print(&checked.print())?,
+            Some(config) => output::print(&config.dump.to_string())?,
+            None => {}
         }
     } else {
         let colour = output::colour_of(&std::io::stdout());

@@ -13,8 +13,21 @@ pub(crate) fn render(diagnostics: &Diagnostics, colour: Colour) -> String {
         (Some(only), None) if only.kind == DiagnosticKind::Unreadable => {
             unreadable(only, &diagnostics.location(only).file)
         }
-        _ => diagnostics.render(colour),
+        _ => diagnostics.render(colour) + &foreign_help(diagnostics),
     }
+}
+
+/// What to say of a whole file that was written for another product, behind the errors of its lines.
+fn foreign_help(diagnostics: &Diagnostics) -> String {
+    let Some(format) = diagnostics.foreign_format() else { return String::new() };
+    let what = match format {
+        "YAML" | "JSON" => format!("the file is {format}"),
+        product => format!("the file looks like a config of {product}"),
+    };
+    format!(
+        "\nhelp: {what}, and that of Weir is TOML: `[listener.web]` with an `address` and an `upstream`, `[upstream.app]` with `servers`. \
+         `weir reference` has beside each key its name in nginx, HAProxy, Envoy, Traefik and others"
+    )
 }
 
 /// There is no line to show, so the place is the file; its state says what to do.
@@ -63,5 +76,17 @@ mod tests {
     fn diagnostics_in_a_text_are_shown_in_their_lines() {
         let diagnostics = CheckedConfig::parse("listener = 1\n", "weir.toml").diagnostics;
         assert_eq!(render(&diagnostics, Colour::Never), diagnostics.render(Colour::Never));
+    }
+
+    #[test]
+    fn a_config_of_another_product_is_named() {
+        let text = "user www-data;\nhttp {\n  server {\n    listen 80;\n  }\n}\n";
+        let told = render(&CheckedConfig::parse(text, "nginx.conf").diagnostics, Colour::Never);
+        assert!(
+            told.contains("\nhelp: the file looks like a config of nginx, and that of Weir is TOML"),
+            "{told}"
+        );
+        let told = render(&CheckedConfig::parse("[listener.web", "weir.toml").diagnostics, Colour::Never);
+        assert!(!told.contains("looks like"), "{told}");
     }
 }

@@ -35,7 +35,8 @@ const DIFFERENT: u8 = 1;
 /// Show the changes of a reload with another config, and their effect on live connections.
 ///
 /// Effective configs are compared: files joined, variables replaced, defaults included. New parts are marked `+`, removed ones `-`, changed
-/// ones `~`, each with its location and its effect on connections. Files of certificates and keys are compared by name. Nothing is changed.
+/// ones `~`, each with its location and its effect on connections. Files of certificates and keys are compared by name. Secrets are compared, but not
+/// shown; a running Weir does not show them, so that they are not compared with it. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct PlanArguments {
@@ -74,7 +75,7 @@ fn running(admin: &AdminArguments) -> Result<CheckedConfig, CommandError> {
         let what = format!("it does not return its config ({})", answer.status);
         return Err(CommandError::Failed { error: anyhow::anyhow!(what), help: None });
     }
-    Ok(CheckedConfig::parse_alone(&answer.text(), "the config in use", &|_| None))
+    Ok(CheckedConfig::parse_shown(&answer.text(), "the config in use"))
 }
 
 fn to_text(difference: &ConfigDiff) -> String {

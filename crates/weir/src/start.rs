@@ -73,7 +73,7 @@ pub(crate) fn tell_confinement() {
     );
 }
 
-/// Starts the proxy with what was opened for it.
+/// Starts the proxy with what was opened for it; it accepts no connections yet.
 ///
 /// # Errors
 /// As [`open`].
@@ -100,6 +100,14 @@ pub(crate) fn proxy(
     Ok(proxy)
 }
 
+/// Accepts connections, once what can be known of servers is known.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn accept(proxy: &mut Proxy, origin: Origin<'_>) -> Result<(), CommandError> {
+    proxy.accept().map_err(|error| failed(error, origin))
+}
+
 fn failed(error: StartError, origin: Origin<'_>) -> CommandError {
     let help = help(&error, origin);
     CommandError::Failed { error: error.into(), help }
@@ -122,6 +130,9 @@ fn tell_memory(proxy: &Proxy, config: &Config) {
         tracing::warn!("{warning}");
     }
 }
+
+/// The limit on open files of the process, and that of the machine, is reached (errno(3): EMFILE, ENFILE).
+const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 
 /// Whether the kernel says that listening sockets are not allowed fast open.
 fn is_fast_open_forbidden(allowed: &str) -> bool {
@@ -146,6 +157,9 @@ pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
             "stop that process, or, if it has nothing to do with Weir, {}; `ps {pid}` shows it",
             origin.change("process.pid_file")
         )),
+        StartError::Names(_) => {
+            Some("a server in `mode = \"maintenance\"` may have a name that is not there yet".to_owned())
+        }
         StartError::PidFile { .. } => Some(origin.change("process.pid_file")),
         StartError::NotRoot { key, .. } => Some(format!(
             "start Weir as root, or have the supervisor start it as that user (`User=` of systemd) and {}",
@@ -171,6 +185,9 @@ impl Origin<'_> {
 }
 
 fn help_for_address(error: &io::Error, address: &str, change: &str) -> String {
+    if error.raw_os_error().is_some_and(|number| NO_DESCRIPTOR.contains(&number)) {
+        return "raise the limit on open files (`ulimit -n`, `LimitNOFILE=` in systemd)".to_owned();
+    }
     let is_unix = address.starts_with("unix:");
     let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
     match error.kind() {
@@ -273,6 +290,9 @@ mod tests {
                 StartError::Bind { listener: "web".into(), address: address.to_owned(), error: kind.into() };
             assert_eq!(help(&error, origin).as_deref(), Some(expected));
         }
+        let error = io::Error::from_raw_os_error(24);
+        let error = StartError::Bind { listener: "web".into(), address: "127.0.0.1:80".to_owned(), error };
+        assert!(help(&error, file).is_some_and(|help| help.starts_with("raise the limit on open files")));
         let admin = StartError::BindAdmin {
             address: ([127, 0, 0, 1], 9000).into(),
             error: io::ErrorKind::AddrInUse.into(),

@@ -23,6 +23,7 @@ use clap::{Args, ValueEnum};
 use self::release::Release;
 use crate::dist::Libc;
 use crate::process::ProgramRun;
+use crate::recorded;
 use crate::workspace::Workspace;
 
 #[derive(Args)]
@@ -36,6 +37,9 @@ pub(crate) struct PackageArguments {
     /// Install the Debian package in a fresh system in a container, and use it there
     #[arg(long = "try")]
     is_tried: bool,
+    /// Record that everything has passed as it is, so that `ci` leaves it out until that changes
+    #[arg(long, requires = "is_tried", conflicts_with = "only")]
+    record: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -59,7 +63,7 @@ const STATIC_PROGRAM_BYTES_MAX: u64 = 30_000_000;
 /// What `cargo xtask ci` runs.
 impl PackageArguments {
     pub(crate) fn of_ci() -> Self {
-        Self { only: Vec::new(), twice: false, is_tried: true }
+        Self { only: Vec::new(), twice: false, is_tried: true, record: false }
     }
 }
 
@@ -77,9 +81,10 @@ pub(crate) fn run(workspace: &Workspace, arguments: &PackageArguments) -> anyhow
     write_sums(workspace, &folder, &made)?;
     let package = made.iter().find(|file| is_package_of(file, "weir"));
     match package.filter(|_| arguments.is_tried) {
-        Some(package) => trial::run(workspace, package),
-        None => Ok(()),
+        Some(package) => trial::run(workspace, package)?,
+        None => return Ok(()),
     }
+    if arguments.record { recorded::PACKAGES.record(workspace) } else { Ok(()) }
 }
 
 /// Whether `file` is the Debian package of that name.

@@ -47,6 +47,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-stats", &[]),
     ("weir-sim", &["weir-stats", "weir-traffic"]),
     ("weir-lab", &["weir-observe", "weir-stats"]),
+    ("weir-wire", &[]),
+    ("weir-matrix", &["weir-wire"]),
     (
         "weir",
         &[
@@ -58,6 +60,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-proxy",
             "weir-tasks",
             "weir-traffic",
+            "weir-wire",
         ],
     ),
 ];
@@ -146,6 +149,24 @@ const OUTSIDE: &[&str] = &[
 ///
 /// What the lab measures, it measures from outside; only its flame graphs are drawn by a crate of Weir.
 const PARTS: &[(&str, &str, &str)] = &[("crates/weir-lab/", "crates/weir-lab/src/profile/", "weir_observe")];
+
+/// Moments of the calendar as the standard library has them: sums of theirs panic where they are out of range, and what peers, files and
+/// certificates name is any number. All code of Weir has them as `weir_http::WallTime`, whose sums saturate.
+const CALENDAR: &[&str] = &["std::time::SystemTime", "std::time::UNIX_EPOCH"];
+
+/// Where a clock is read, that type is made, or another library wants the standard one.
+const CALENDAR_EXCEPTED: &[&str] = &[
+    "crates/weir-http/src/wall_time.rs",
+    "crates/weir-config/src/check/certificate_files.rs",
+    "crates/weir-discovery/src/clock.rs",
+    "crates/weir-proxy/src/net/clock.rs",
+    "crates/weir-control/src/trace_export/spans.rs",
+    "crates/weir/src/clock.rs",
+    // Measured and simulated are no peers.
+    "crates/weir-lab/",
+    "crates/weir-sim/",
+    "crates/weir-stats/",
+];
 
 /// The dependencies between the crates.
 pub(super) struct Graph {
@@ -241,7 +262,30 @@ fn breach(package: &str, dependency: &str, message: String) -> Finding {
 /// The borders that the sources show.
 pub(super) fn check_sources(tree: &SourceTree) -> Vec<Finding> {
     let pure = tree.sources().iter().filter(|source| !source.test && is_pure(&source.path));
-    pure.flat_map(outside_paths).chain(tree.sources().iter().flat_map(misplaced_crates)).collect()
+    let calendar = tree.sources().iter().filter(|source| !source.test && has_wall_time(&source.path));
+    let misplaced = tree.sources().iter().flat_map(misplaced_crates);
+    pure.flat_map(outside_paths).chain(misplaced).chain(calendar.flat_map(raw_moments)).collect()
+}
+
+fn has_wall_time(path: &str) -> bool {
+    path.starts_with("crates/") && !CALENDAR_EXCEPTED.iter().any(|excepted| path.starts_with(excepted))
+}
+
+/// Moments of a type whose sums may panic.
+fn raw_moments(source: &RustFile) -> Vec<Finding> {
+    let Ok(syntax) = &source.syntax else { return Vec::new() };
+    let named = named_paths(syntax);
+    let raw =
+        named.iter().filter_map(|named| Some((named, CALENDAR.iter().find(|raw| is_within(named, raw))?)));
+    let mut findings: Vec<Finding> = raw
+        .map(|(named, raw)| {
+            let message =
+                format!("{} panics where a sum is out of range: use `weir_http::WallTime`", named.path);
+            Finding::new(HouseRule::Absence, &source.path, named.line, raw, message)
+        })
+        .collect();
+    findings.dedup();
+    findings
 }
 
 fn misplaced_crates(source: &RustFile) -> Vec<Finding> {
@@ -356,6 +400,20 @@ mod tests {
         assert_eq!(lines("crates/weir-proxy/src/a.rs"), [0; 0]);
         let fine = "use std::net::IpAddr;\nuse std::time::Instant;\nfn a(now: Instant) {}\n";
         assert!(check_sources(&SourceTree::of(&[("crates/weir-traffic/src/a.rs", fine)])).is_empty());
+    }
+
+    #[test]
+    fn moments_of_the_calendar_are_of_the_type_that_saturates() {
+        let text =
+            "use std::time::{Duration, SystemTime, UNIX_EPOCH};\nfn a() { UNIX_EPOCH + Duration::MAX; }\n";
+        let count = |path: &str| check_sources(&SourceTree::of(&[(path, text)])).len();
+        assert_eq!(count("crates/weir-control/src/acme/record.rs"), 3);
+        assert_eq!(count("crates/weir-http/src/message/date.rs"), 3);
+        assert_eq!(count("crates/weir-proxy/src/net/clock.rs"), 0);
+        assert_eq!(count("crates/weir-lab/src/clock.rs"), 0);
+        assert_eq!(count("crates/weir/tests/e2e/tls/acme/mod.rs"), 0);
+        let fine = "use std::time::Duration;\nuse weir_http::WallTime;\n";
+        assert!(check_sources(&SourceTree::of(&[("crates/weir-control/src/a.rs", fine)])).is_empty());
     }
 
     #[test]

@@ -30,6 +30,8 @@ struct Claim {
     /// Of a list its members, else the one value.
     values: Vec<Box<str>>,
     text: Box<str>,
+    /// Whether it is one string and nothing else.
+    is_string: bool,
 }
 
 /// Why a token is not valid at some time.
@@ -61,6 +63,11 @@ impl Claims {
     /// A claim as text: `sub`, or `realm_access.roles` for one of an object. Members of a list have commas between them.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.find(name).map(|claim| &*claim.text)
+    }
+
+    /// A claim that is one string.
+    pub fn string(&self, name: &str) -> Option<&str> {
+        self.find(name).filter(|claim| claim.is_string).map(|claim| &*claim.text)
     }
 
     /// Whether a claim, or a member of it, is one of these values.
@@ -114,6 +121,7 @@ fn flatten(all: &mut Vec<Claim>, prefix: &str, object: Map<String, Value>, depth
             return;
         }
         let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
+        let is_string = value.is_string();
         let values = match value {
             Value::Object(inner) if depth > 1 => {
                 flatten(all, &name, inner, depth - 1);
@@ -123,7 +131,7 @@ fn flatten(all: &mut Vec<Claim>, prefix: &str, object: Map<String, Value>, depth
             value => scalar(value).into_iter().collect::<Vec<_>>(),
         };
         if !values.is_empty() {
-            all.push(Claim { name: name.into(), text: values.join(",").into(), values });
+            all.push(Claim { name: name.into(), text: values.join(",").into(), values, is_string });
         }
     }
 }
@@ -171,6 +179,13 @@ mod tests {
             claims.has_one_of("realm_access.roles", &["x", "r2"]) && !claims.has_one_of("list", &["a,1"])
         );
         assert!(!claims.has_one_of("nothing", &[""]));
+    }
+
+    #[test]
+    fn a_string_is_no_list_of_one() {
+        let claims = claims(r#"{"iss":"a","list":["a"],"number":1,"object":{"iss":"b"}}"#).unwrap();
+        let strings = ["iss", "list", "number", "object.iss", "none"].map(|name| claims.string(name));
+        assert_eq!(strings, [Some("a"), None, None, Some("b"), None]);
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl DiskFolder {
             secret,
             limits,
             index: DiskIndex::new(limits),
+            partitions: Default::default(),
             next: AtomicU64::new(1),
             purges: Default::default(),
             writing: Default::default(),
@@ -130,6 +131,7 @@ impl DiskFolder {
     /// Makes a file found. What was written since the start is in the index, and newer than what this has read.
     fn scan_file(&self, header: &FileHeader, place: HeaderPlace) -> bool {
         let useless_from = self.state.useless_from(header);
+        self.state.partitions.note(&header.key);
         let is_new = self.state.index.insert_if_absent(header, place.body_offset(), useless_from);
         // Asked behind the insertion: a purge that begins now finds it in the index.
         for at in self.state.soft_purges_of(header) {

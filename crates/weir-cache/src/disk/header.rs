@@ -19,7 +19,8 @@ use crate::store::{KeySecret, SlotKey};
 use crate::time::CacheTime;
 
 const MAGIC: &[u8; 8] = b"WeirResp";
-const VERSION: u32 = 2;
+/// Of version 2 and before, keys had no partitions.
+const VERSION: u32 = 3;
 
 /// Bytes before the payload.
 pub(super) const PREFIX_BYTES: usize = 44;

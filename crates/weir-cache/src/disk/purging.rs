@@ -24,7 +24,12 @@ impl DiskState {
     pub(super) fn purge(&self, scope: PurgeScope<'_>, mode: PurgeMode, at: CacheTime) -> io::Result<usize> {
         self.mark_writing(&scope, mode, at);
         let owned = match scope {
-            PurgeScope::Key(key) => return Ok(self.purge_key(key, mode, at)),
+            PurgeScope::Exact(key) => return Ok(self.purge_key(key, mode, at)),
+            PurgeScope::Key(text) => {
+                // Noted as a text first: files that are not in the index yet may be of partitions that are not known yet.
+                lock(&self.purges).note_key(self.primary(text), mode, at);
+                return Ok(self.partitions.keys(text).iter().map(|key| self.purge_key(key, mode, at)).sum());
+            }
             PurgeScope::All => OwnedScope::All,
             PurgeScope::Prefix(text) => OwnedScope::Prefix(text.into()),
             PurgeScope::Tag(text) => OwnedScope::Tag(text.into()),

@@ -10,7 +10,7 @@ use super::header::FileHeader;
 use super::index::{DiskIndex, DiskLimits};
 use super::paths::{FolderPaths, remove_file};
 use crate::rules::Lifetime;
-use crate::store::{KeySecret, PurgeMode, PurgeScope, SlotKey, tags_of};
+use crate::store::{KeySecret, KnownPartitions, PurgeMode, PurgeScope, SlotKey, key_text, tags_of};
 use crate::time::CacheTime;
 
 pub(super) struct DiskState {
@@ -18,6 +18,8 @@ pub(super) struct DiskState {
     pub(super) secret: KeySecret,
     pub(super) limits: DiskLimits,
     pub(super) index: DiskIndex,
+    /// Those of keys that have files.
+    pub(super) partitions: KnownPartitions,
     /// Numbers files that are being written, and purges.
     pub(super) next: AtomicU64,
     pub(super) purges: Mutex<ActivePurges>,
@@ -35,7 +37,7 @@ pub(super) struct DiskState {
 #[derive(Debug, Default)]
 pub(super) struct ActivePurges {
     pub(super) list: Vec<ActivePurge>,
-    /// Purges of one key each, for as long as the folder is being scanned: the hardest, and when it was.
+    /// Purges of one key each, in one partition or by their text in all, for as long as the folder is being scanned: the hardest, and when it was.
     keys: HashMap<SlotKey, (PurgeMode, CacheTime)>,
     /// Whether all files of the folder are in the index: until then a purge stays in force, for those that are not.
     pub(super) is_scanned: bool,
@@ -67,8 +69,10 @@ impl ActivePurges {
     }
 
     /// Those about this response.
-    fn of(&self, header: &FileHeader) -> impl Iterator<Item = (PurgeMode, CacheTime)> {
-        let of_key = self.keys.get(&header.primary).copied();
+    fn of(&self, header: &FileHeader, text: SlotKey) -> impl Iterator<Item = (PurgeMode, CacheTime)> {
+        let slots =
+            if text == header.primary { [Some(text), None] } else { [Some(header.primary), Some(text)] };
+        let of_key = slots.into_iter().flatten().filter_map(|slot| self.keys.get(&slot).copied());
         let listed = self.list.iter().filter(|purge| covers(&purge.scope.borrow(), header));
         let all = listed.map(|purge| (purge.mode, purge.at)).chain(of_key);
         all.filter(|(_, at)| header.stored <= *at)
@@ -123,16 +127,25 @@ pub(super) fn covers(scope: &PurgeScope<'_>, header: &FileHeader) -> bool {
 }
 
 impl DiskState {
+    /// By what a purge of a key in all partitions is noted.
+    fn slot_of_text(&self, header: &FileHeader) -> SlotKey {
+        self.primary(key_text(&header.key))
+    }
+
     /// The times of a response, as purges under way leave them; `None` when one removes it.
     pub(super) fn times_under_purges(&self, header: &FileHeader) -> Option<Lifetime> {
-        lock(&self.purges).of(header).try_fold(header.lifetime, |lifetime, (mode, at)| match mode {
-            PurgeMode::Hard => None,
-            PurgeMode::Soft => Some(lifetime.expired(at)),
-        })
+        lock(&self.purges).of(header, self.slot_of_text(header)).try_fold(
+            header.lifetime,
+            |lifetime, (mode, at)| match mode {
+                PurgeMode::Hard => None,
+                PurgeMode::Soft => Some(lifetime.expired(at)),
+            },
+        )
     }
 
     /// Begins to write a file or a header: purges from now on are noted. Ends with [`DiskState::end_writing`].
     pub(super) fn begin_writing(&self, key: &[u8], tags: Box<[Box<[u8]>]>) -> u64 {
+        self.partitions.note(key);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.writing).insert(id, WritingMark { key: key.into(), tags, purged: None });
         id
@@ -188,7 +201,8 @@ impl DiskState {
     /// When purges under way have made this response stale.
     pub(super) fn soft_purges_of(&self, header: &FileHeader) -> Vec<CacheTime> {
         let purges = lock(&self.purges);
-        purges.of(header).filter(|(mode, _)| *mode == PurgeMode::Soft).map(|(_, at)| at).collect()
+        let of_header = purges.of(header, self.slot_of_text(header));
+        of_header.filter(|(mode, _)| *mode == PurgeMode::Soft).map(|(_, at)| at).collect()
     }
 }
 

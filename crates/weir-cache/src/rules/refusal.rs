@@ -39,12 +39,17 @@ reasons! {
     Private "private",
     /// The request has `Authorization`, and the response does not allow shared caches to store it (RFC 9111 section 3.5).
     Authorization "authorization",
+    /// The client has proven who it is by something else than `Authorization`, and the response does not allow shared caches to store it. Requests without
+    /// such a proof have keys of other partitions.
+    Proven "proven",
     /// The response has `Set-Cookie`.
     SetCookie "set-cookie",
-    /// `Vary: *`, or more fields than a key can have.
+    /// `Vary: *`, more fields than a key can have, or one that the server gets from Weir and not from the client.
     Vary "vary",
     /// It depends on `Accept-Encoding` and has a coding that Weir does not know, so that it cannot tell who can decode it.
     Coding "coding",
+    /// It has a coding that the request does not accept.
+    CodingNotAccepted "coding-not-accepted",
     /// Nothing says how long it is fresh, and there is no default.
     NoLifetime "no-lifetime",
     /// It is stale at once and has no validator, so that it could never be used.
@@ -70,6 +75,7 @@ impl NotStored {
             Self::Method
                 | Self::RequestNoStore
                 | Self::Authorization
+                | Self::CodingNotAccepted
                 | Self::NoMemory
                 | Self::Purged
                 | Self::Incomplete

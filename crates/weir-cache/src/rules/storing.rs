@@ -2,11 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use weir_http::{ContentCoding, Field, FieldName, FieldSet, Method, date};
+use weir_http::{AcceptedCodings, ContentCoding, Field, FieldName, FieldSet, Method, date};
 
 use super::lifetime::{Lifetime, LifetimeSource, initial_age_ms};
 use super::refusal::NotStored;
-use super::vary::VaryRule;
+use super::vary::{SELECTING_FIELDS_MAX, VaryRule};
 use crate::directives::{FieldScope, MessageTimes, RequestDirectives, ResponseDirectives};
 use crate::head::{HeadView, StoredHead};
 use crate::time::CacheTime;
@@ -50,6 +50,9 @@ pub struct StoreRules {
     pub heuristic: HeuristicRule,
     /// Whether `no-store` of a request counts.
     pub obeys_request_no_store: bool,
+    /// Fields that the server gets with a value of the exchange in place of the client's, in lower case: what depends on one of them is not stored, since
+    /// the request of the client does not select it.
+    pub written_fields: Vec<Box<str>>,
 }
 
 impl Default for StoreRules {
@@ -63,6 +66,7 @@ impl Default for StoreRules {
             ignores_set_cookie: false,
             heuristic: HeuristicRule { percent: 10, max_ms: 24 * 3_600_000 },
             obeys_request_no_store: true,
+            written_fields: Vec::new(),
         }
     }
 }
@@ -76,6 +80,8 @@ pub struct StoredRequest<'a> {
     pub head: HeadView<'a>,
     /// When it was sent to the server.
     pub sent: CacheTime,
+    /// Whether its client has proven who it is by something else than `Authorization`.
+    pub is_proven: bool,
 }
 
 /// A response that may be stored.
@@ -165,10 +171,11 @@ pub fn plan_storing(
     }
     let said = Said::of(response, rules);
     check_directives(request, status, response, rules, &said)?;
-    let vary = VaryRule::of(response).ok_or(NotStored::Vary)?;
-    if vary.names().any(|name| name == "accept-encoding") && !is_coding_known(response) {
-        return Err(NotStored::Coding);
+    let mut vary = VaryRule::of(response).ok_or(NotStored::Vary)?;
+    if vary.names().any(|name| rules.written_fields.iter().any(|written| **written == *name)) {
+        return Err(NotStored::Vary);
     }
+    check_coding(request.head, response, &mut vary)?;
     let lifetime = lifetime(request, status, &said, rules, received)?;
     let has_validator = response.contains("etag") || said.times.last_modified.is_some();
     if !has_validator && is_never_used(&lifetime) {
@@ -177,12 +184,34 @@ pub fn plan_storing(
     Ok(StorePlan { lifetime, vary, dropped: [said.directives.private, said.directives.no_cache] })
 }
 
-/// Whether requests can be told apart that can decode it: the normal form of `Accept-Encoding` has only the codings that Weir knows.
-fn is_coding_known(response: HeadView<'_>) -> bool {
-    let codings = response.all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
-    codings
-        .map(<[u8]>::trim_ascii)
-        .all(|coding| coding.eq_ignore_ascii_case(b"identity") || ContentCoding::from_name(coding).is_some())
+/// Sees to it that only requests find a response that can decode it. Of a coding that Weir does not know it cannot tell, since the normal form of
+/// `Accept-Encoding` has only those that it knows; one that the request does not accept is what the server has sent in spite of it, and no answer to
+/// others without that coding. A coded response depends on `Accept-Encoding` even where the server does not say so.
+fn check_coding(request: HeadView<'_>, response: HeadView<'_>, vary: &mut VaryRule) -> Result<(), NotStored> {
+    if !response.fields.contains(FieldName::ContentEncoding) {
+        return Ok(());
+    }
+    let values = response.all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+    let named = values.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+    let codings = named.filter(|name| !name.eq_ignore_ascii_case(b"identity")).map(ContentCoding::from_name);
+    let codings: Option<Vec<ContentCoding>> = codings.collect();
+    let depends = vary.names().any(|name| name == "accept-encoding");
+    let codings = match codings {
+        None if depends => return Err(NotStored::Coding),
+        None => return Ok(()),
+        Some(codings) => codings,
+    };
+    // Without the field, any coding is acceptable (RFC 9110 section 12.5.3); such requests are a variant of their own.
+    let accepted = AcceptedCodings::parse(request.all("accept-encoding"));
+    let is_accepted = !request.fields.contains(FieldName::AcceptEncoding)
+        || codings.iter().all(|coding| accepted.accepts(*coding));
+    if !is_accepted {
+        return Err(NotStored::CodingNotAccepted);
+    }
+    if !codings.is_empty() && vary.names().count() < SELECTING_FIELDS_MAX {
+        vary.add("accept-encoding");
+    }
+    Ok(())
 }
 
 /// What the response says, as far as it counts.
@@ -242,6 +271,9 @@ fn check_directives(
     let allows_shared = directives.public || directives.must_revalidate || directives.s_maxage.is_some();
     if request.head.fields.contains(FieldName::Authorization) && !allows_shared {
         return Err(NotStored::Authorization);
+    }
+    if request.is_proven && !allows_shared {
+        return Err(NotStored::Proven);
     }
     // Fields that only their addressee may see can be left out; a cookie that is meant for one client cannot be told apart.
     let drops_cookie = directives.private.names(b"set-cookie") || directives.no_cache.names(b"set-cookie");

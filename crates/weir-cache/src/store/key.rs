@@ -1,6 +1,8 @@
 //! Keys: a text, and its hash, which alone is looked up.
 
+use std::collections::HashSet;
 use std::hash::Hasher;
+use std::sync::{PoisonError, RwLock};
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
@@ -27,6 +29,69 @@ pub struct CacheKey<'a> {
     text: &'a [u8],
     hasher: SipHasher13,
     pub(crate) slot: SlotKey,
+}
+
+/// Bytes at the end of a key that name its partition, with the byte before them.
+const PARTITION_BYTES: usize = 17;
+
+/// What stands before a partition: no value in the text of a key has it, since control bytes are replaced there.
+const PARTITION_MARK: u8 = 0;
+
+/// A part of a cache: a response of one is never found by requests that belong to another. Its bytes end the keys in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyPartition([u8; PARTITION_BYTES - 1]);
+
+impl KeyPartition {
+    /// The partition with this name for one of [`CLASSES`](Self::CLASSES) classes of requests.
+    pub fn new(name: [u8; PARTITION_BYTES - 1], class: u8) -> Self {
+        let mut bytes = name;
+        bytes[0] = bytes[0] & !(Self::CLASSES - 1) | class & (Self::CLASSES - 1);
+        Self(bytes)
+    }
+
+    /// How many classes of requests have partitions of their own under one name; a power of two.
+    pub const CLASSES: u8 = 16;
+
+    /// Makes `key`, a text, one of this partition.
+    pub fn end(self, key: &mut Vec<u8>) {
+        key.push(PARTITION_MARK);
+        key.extend_from_slice(&self.0);
+    }
+}
+
+/// A key without its partition: what an operator calls the key of a response.
+pub fn key_text(key: &[u8]) -> &[u8] {
+    &key[..key.len() - partition_of(key).len()]
+}
+
+/// The bytes at the end of a key that name its partition; empty without one.
+fn partition_of(key: &[u8]) -> &[u8] {
+    match key.len().checked_sub(PARTITION_BYTES) {
+        Some(start) if key[start] == PARTITION_MARK => &key[start..],
+        _ => b"",
+    }
+}
+
+/// The partitions that keys have had so far: a purge of a key looks in each of them.
+#[derive(Debug, Default)]
+pub(crate) struct KnownPartitions(RwLock<HashSet<[u8; PARTITION_BYTES]>>);
+
+impl KnownPartitions {
+    /// Notes that of a key, before anything can be found under it.
+    pub(crate) fn note(&self, key: &[u8]) {
+        let Ok(partition) = <[u8; PARTITION_BYTES]>::try_from(partition_of(key)) else { return };
+        let is_known = self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&partition);
+        if !is_known {
+            self.0.write().unwrap_or_else(PoisonError::into_inner).insert(partition);
+        }
+    }
+
+    /// All keys with this text.
+    pub(crate) fn keys(&self, text: &[u8]) -> Vec<Vec<u8>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let with_partition = known.iter().map(|partition| [text, partition].concat());
+        std::iter::once(text.to_vec()).chain(with_partition).collect()
+    }
 }
 
 impl<'a> CacheKey<'a> {

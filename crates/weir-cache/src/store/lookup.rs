@@ -161,8 +161,13 @@ impl Store {
 
     /// Purges responses, and what is being fetched. How many were stored.
     pub fn purge(&self, scope: PurgeScope<'_>, mode: PurgeMode, now: CacheTime) -> usize {
-        if let PurgeScope::Key(text) = scope {
-            return self.purge_key(&CacheKey::new(&self.table.secret, text), mode, now);
+        let exact = |key: &[u8]| self.purge_key(&CacheKey::new(&self.table.secret, key), mode, now);
+        match scope {
+            PurgeScope::Exact(key) => return exact(key),
+            PurgeScope::Key(text) => {
+                return self.table.partitions.keys(text).iter().map(|key| exact(key)).sum();
+            }
+            PurgeScope::All | PurgeScope::Prefix(_) | PurgeScope::Tag(_) => {}
         }
         self.table.detach_fetches(None, |fetch| fetch.mark(&scope, mode));
         let mut count = 0;
@@ -200,7 +205,7 @@ impl Store {
     }
 
     fn purge_key(&self, key: &CacheKey<'_>, mode: PurgeMode, now: CacheTime) -> usize {
-        let scope = PurgeScope::Key(key.text());
+        let scope = PurgeScope::Exact(key.text());
         self.table.detach_fetches(Some(key.slot), |fetch| fetch.mark(&scope, mode));
         match self.table.peek(key.slot) {
             Some(CacheSlot::Response(response, _)) => usize::from(self.purge_response(&response, mode, now)),

@@ -1,11 +1,15 @@
 //! What a purge is about, and what it makes of responses that are being fetched.
 
+use super::key::key_text;
+
 /// Which responses are purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PurgeScope<'a> {
     /// All.
     All,
-    /// Those of this key, all variants.
+    /// Those of this key with its partition, all variants.
+    Exact(&'a [u8]),
+    /// Those of keys with this text, in all partitions and variants.
     Key(&'a [u8]),
     /// Those whose key begins so.
     Prefix(&'a [u8]),
@@ -27,8 +31,9 @@ impl PurgeScope<'_> {
     pub(super) fn covers_key(&self, key: &[u8]) -> Option<bool> {
         match self {
             Self::All => Some(true),
-            Self::Key(text) => Some(key == *text),
-            Self::Prefix(text) => Some(key.starts_with(text)),
+            Self::Exact(exact) => Some(key == *exact),
+            Self::Key(text) => Some(key_text(key) == *text),
+            Self::Prefix(text) => Some(key_text(key).starts_with(text)),
             Self::Tag(_) => None,
         }
     }

@@ -8,7 +8,7 @@ use quick_cache::OptionsBuilder;
 use quick_cache::sync::Cache;
 
 use super::counters::{EvictionReason, StoreCounters};
-use super::key::{KeySecret, SlotHasherBuilder, SlotKey};
+use super::key::{KeySecret, KnownPartitions, SlotHasherBuilder, SlotKey};
 use super::memory::BodyMemory;
 use super::pending::PendingFetch;
 use super::slot::{CacheSlot, LeavingSlots, SlotLifecycle, SlotWeighter, VaryIndex};
@@ -43,6 +43,7 @@ pub(super) struct StoreTable {
     fetches: Box<[Mutex<FetchShard>]>,
     changes: Box<[Mutex<()>]>,
     next_fetch: AtomicU64,
+    pub(super) partitions: KnownPartitions,
     pub(super) counters: Arc<StoreCounters>,
     pub(super) limits: StoreLimits,
     pub(super) secret: KeySecret,
@@ -83,6 +84,7 @@ impl StoreTable {
             fetches,
             changes,
             next_fetch: AtomicU64::new(1),
+            partitions: KnownPartitions::default(),
             counters,
             limits,
             secret,
@@ -213,6 +215,7 @@ impl StoreTable {
 
     /// The fetch that others wait for, and whether it begins now.
     pub(super) fn join(&self, slot: SlotKey, primary: SlotKey, key: &[u8]) -> (Arc<PendingFetch>, bool) {
+        self.partitions.note(key);
         let mut shard = self.fetch_shard(primary);
         if let Some(fetch) = shard.get(&(slot, 0)) {
             return (Arc::clone(fetch), false);
@@ -224,6 +227,7 @@ impl StoreTable {
 
     /// A fetch that no other request waits for.
     pub(super) fn fetch_alone(&self, slot: SlotKey, primary: SlotKey, key: &[u8]) -> Arc<PendingFetch> {
+        self.partitions.note(key);
         let id = self.next_fetch.fetch_add(1, Ordering::Relaxed);
         let fetch = Arc::new(PendingFetch::new(slot, primary, id, key));
         self.fetch_shard(primary).insert((slot, id), Arc::clone(&fetch));

@@ -188,6 +188,55 @@ fn purges_find_what_they_name() {
     }
 }
 
+/// A key of a partition.
+fn in_partition(text: &str, name: u8, is_proven: bool) -> Vec<u8> {
+    let mut key = text.as_bytes().to_vec();
+    KeyPartition::new([name; 16], u8::from(is_proven)).end(&mut key);
+    key
+}
+
+#[test]
+fn a_partition_finds_what_is_its_own_and_a_purge_all_of_it() {
+    for mode in [PurgeMode::Soft, PurgeMode::Hard] {
+        let store = store(MIB, MIB / 4);
+        let keys = [
+            in_partition("x/1", 0, false),
+            in_partition("x/1", 0, true),
+            in_partition("x/1", 16, false),
+            in_partition("x/2", 0, false),
+        ];
+        for key in &keys {
+            assert_eq!(key_text(key)[..2], *b"x/");
+            let found = store.find(&store.key(key), NONE, NOW);
+            let Found::Missing(slot) = found else { panic!("{found:?}") };
+            let ticket = store.lead_alone(&store.key(key), slot);
+            ticket.store_whole(new_response(&[], None), NONE, b"body").expect("it is stored");
+        }
+        let is_there = |key: &Vec<u8>| match store.find(&store.key(key), NONE, NOW) {
+            Found::Hit(found) => found.lifetime().is_fresh(NOW.after(5)),
+            _ => false,
+        };
+        let there = |keys: &[Vec<u8>; 4]| keys.each_ref().map(is_there);
+        assert_eq!(there(&keys), [true; 4]);
+        // What an unsafe request has changed, and what the operator names.
+        assert_eq!(store.purge(PurgeScope::Exact(&keys[0]), mode, NOW.after(5)), 1);
+        assert_eq!(there(&keys), [false, true, true, true]);
+        let left = if mode == PurgeMode::Hard { 2 } else { 3 };
+        assert_eq!(store.purge(PurgeScope::Key(b"x/1"), mode, NOW.after(5)), left);
+        assert_eq!(there(&keys), [false, false, false, true]);
+    }
+}
+
+#[test]
+fn a_purge_of_a_key_reaches_fetches_in_all_partitions() {
+    let store = store(MIB, MIB / 4);
+    let key = in_partition("a", 7, true);
+    let Found::Missing(slot) = store.find(&store.key(&key), NONE, NOW) else { panic!("it is empty") };
+    let Join::Lead(ticket) = store.join(&store.key(&key), slot) else { panic!("no other fetches") };
+    store.purge(PurgeScope::Key(b"a"), PurgeMode::Hard, NOW);
+    assert_eq!(ticket.store(new_response(&[], None), NONE).refused, Some(NotStored::Purged));
+}
+
 #[test]
 fn what_was_fetched_before_a_purge_is_not_stored_after_it() {
     for scope in [PurgeScope::All, PurgeScope::Key(b"a"), PurgeScope::Prefix(b""), PurgeScope::Tag(b"red")] {

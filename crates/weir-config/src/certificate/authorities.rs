@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustls_pki_types::CertificateDer;
+use weir_http::WallTime;
 
 use super::{CertificateError, FileProblem, pem, x509};
 
@@ -72,7 +72,7 @@ impl Authorities {
     }
 
     /// From when until when `certificate` is valid, if it is itself among these: one that has signed itself, say.
-    pub fn validity_of(&self, certificate: &CertificateDer<'_>) -> Option<RangeInclusive<SystemTime>> {
+    pub fn validity_of(&self, certificate: &CertificateDer<'_>) -> Option<RangeInclusive<WallTime>> {
         let known = self.certificates.iter().find(|known| ***known == **certificate)?;
         let read = x509::read(known).ok()?;
         Some(read.not_before..=read.not_after)

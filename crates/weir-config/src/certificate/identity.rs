@@ -4,10 +4,10 @@
 //! 5.5).
 
 use std::fmt::Write as _;
-use std::time::SystemTime;
 
 use aws_lc_rs::digest;
 use rustls_pki_types::CertificateDer;
+use weir_http::WallTime;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::distinguished_name::{common_name, print_name};
@@ -27,7 +27,7 @@ pub struct Identity {
     /// SHA-256 of the whole certificate, in lower-case hexadecimal.
     pub fingerprint: String,
     /// Until when it is valid.
-    pub not_after: SystemTime,
+    pub not_after: WallTime,
 }
 
 impl Identity {

@@ -25,9 +25,10 @@ pub use x509::has_uri;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use weir_http::WallTime;
 
 /// The files of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -51,9 +52,9 @@ pub struct LoadedCertificate {
     /// any number of labels, for hosts without a name of the other forms.
     pub names: Vec<Box<str>>,
     /// From when on it is valid.
-    pub not_before: SystemTime,
+    pub not_before: WallTime,
     /// Until when it is valid.
-    pub not_after: SystemTime,
+    pub not_after: WallTime,
 }
 
 impl LoadedCertificate {
@@ -203,7 +204,7 @@ impl LoadedCertificate {
     }
 
     /// Why clients may refuse it although it can be used: it is not valid at `now`, or is for no name at all.
-    pub fn warning(&self, now: SystemTime) -> Option<String> {
+    pub fn warning(&self, now: WallTime) -> Option<String> {
         self.expiry_warning(now).or_else(|| {
             self.names.is_empty().then(|| {
                 "the certificate matches no host name: it has no DNS name among its subject alternative names"
@@ -213,9 +214,9 @@ impl LoadedCertificate {
     }
 
     /// Why peers may reject it although it is usable: it is not valid at `now`.
-    pub fn expiry_warning(&self, now: SystemTime) -> Option<String> {
+    pub fn expiry_warning(&self, now: WallTime) -> Option<String> {
         let days = |time: Duration| time.as_secs() / 86_400;
-        if let Ok(since) = now.duration_since(self.not_after).map(days) {
+        if let Some(since) = now.checked_since(self.not_after).map(days) {
             return Some(match since {
                 0 => "the certificate has expired".to_owned(),
                 days => format!("the certificate expired {days} days ago"),

@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use aws_lc_rs::digest;
+use weir_http::WallTime;
 use x509_parser::prelude::{ASN1Time, FromDer as _, X509Certificate};
 
 use super::{CertificateError, FileProblem, LoadedCertificate, pem, problem, x509};
@@ -29,8 +29,8 @@ struct SingleResponse {
     issuer: Option<(&'static digest::Algorithm, Box<[u8]>)>,
     serial: Box<[u8]>,
     word: RevocationStatus,
-    this_update: SystemTime,
-    next_update: Option<SystemTime>,
+    this_update: WallTime,
+    next_update: Option<WallTime>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl OcspResponse {
     }
 
     /// Why clients are not shown it with `certificate` at `now`.
-    pub fn warning(&self, certificate: &LoadedCertificate, now: SystemTime) -> Option<&'static str> {
+    pub fn warning(&self, certificate: &LoadedCertificate, now: WallTime) -> Option<&'static str> {
         match self.of(certificate) {
             None => Some("it is for another certificate"),
             Some(status) if status.this_update > now => Some("it is not valid yet"),
@@ -79,7 +79,7 @@ impl OcspResponse {
     }
 
     /// Until when it holds for `certificate`, if it says so.
-    pub fn next_update(&self, certificate: &LoadedCertificate) -> Option<SystemTime> {
+    pub fn next_update(&self, certificate: &LoadedCertificate) -> Option<WallTime> {
         self.of(certificate)?.next_update
     }
 
@@ -141,7 +141,7 @@ impl<'a> DerElements<'a> {
         self.take(tag)
     }
 
-    fn take_time(&mut self) -> Option<SystemTime> {
+    fn take_time(&mut self) -> Option<WallTime> {
         let (_, time) = ASN1Time::from_der(self.0).ok()?;
         self.next()?;
         Some(x509::time(time))

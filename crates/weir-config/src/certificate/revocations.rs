@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustls_pki_types::CertificateRevocationListDer;
 use webpki::BorrowedCertRevocationList;
+use weir_http::WallTime;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
 
 use super::distinguished_name::print_name;
@@ -25,7 +25,7 @@ pub struct RevocationLists {
     /// One for each authority, as a rule.
     pub lists: Vec<CertificateRevocationListDer<'static>>,
     /// When the first of them is outdated: from then on all certificates of its authority are rejected.
-    pub next_update: SystemTime,
+    pub next_update: WallTime,
     /// The names of their issuers, in DER.
     issuers: Vec<Box<[u8]>>,
 }
@@ -46,7 +46,7 @@ impl RevocationLists {
     }
 
     /// Why clients will be refused that have done nothing wrong: a list is outdated at `now`.
-    pub fn warning(&self, now: SystemTime) -> Option<String> {
+    pub fn warning(&self, now: WallTime) -> Option<String> {
         (self.next_update <= now).then(|| {
             "a list is outdated: all certificates of its authority are rejected until there is a new one"
                 .to_owned()
@@ -66,7 +66,7 @@ impl RevocationLists {
 
 fn read(file: &Path) -> Result<RevocationLists, FileProblem> {
     let lists = pem::revocation_lists(&pem::read_up_to(file, FILE_BYTES_MAX)?)?;
-    let mut next_update: Option<SystemTime> = None;
+    let mut next_update: Option<WallTime> = None;
     let mut issuers = Vec::new();
     for (index, list) in lists.iter().enumerate() {
         let of_list = |(message, help): FileProblem| (format!("list {}: {message}", index + 1), help);
@@ -77,8 +77,16 @@ fn read(file: &Path) -> Result<RevocationLists, FileProblem> {
             let message = "the list has version 1: version 2 is required".to_owned();
             return Err(of_list((message, Some(help))));
         }
+        if parsed.extensions().is_empty() {
+            return Err(of_list((
+                "the list has no extensions: a list number (`cRLNumber`) is required, RFC 5280 section 5.2"
+                    .to_owned(),
+                Some("`openssl ca -gencrl` writes them if `crl_extensions` and `crlnumber` are set"),
+            )));
+        }
         BorrowedCertRevocationList::from_der(list).map_err(|error| of_list(refused(&error)))?;
-        let until = x509::time(parsed.next_update().ok_or_else(damaged)?);
+        let without_end = || of_list(problem("the list does not say when the next one comes (`nextUpdate`)"));
+        let until = x509::time(parsed.next_update().ok_or_else(without_end)?);
         next_update = Some(next_update.map_or(until, |first| first.min(until)));
         issuers.push(parsed.issuer().as_raw().into());
     }

@@ -1,8 +1,7 @@
 //! The parts of a certificate that Weir needs (RFC 5280): names, validity, the public key.
 
-use std::time::{Duration, SystemTime};
-
 use rustls_pki_types::CertificateDer;
+use weir_http::WallTime;
 use x509_parser::prelude::{ASN1Time, FromDer as _, GeneralName, X509Certificate};
 
 use super::{FileProblem, problem};
@@ -11,8 +10,8 @@ use super::{FileProblem, problem};
 pub(super) struct ParsedCertificate {
     /// Host names in lower case.
     pub(super) names: Vec<Box<str>>,
-    pub(super) not_before: SystemTime,
-    pub(super) not_after: SystemTime,
+    pub(super) not_before: WallTime,
+    pub(super) not_after: WallTime,
     /// The content of the bit string `subjectPublicKey`.
     pub(super) public_key: Vec<u8>,
 }
@@ -50,8 +49,6 @@ pub fn has_uri(der: &CertificateDer<'_>, uri: &str) -> bool {
 }
 
 /// A moment of X.509, in whole seconds.
-pub(super) fn time(time: ASN1Time) -> SystemTime {
-    let seconds = time.timestamp();
-    let span = Duration::from_secs(seconds.unsigned_abs());
-    if seconds < 0 { SystemTime::UNIX_EPOCH - span } else { SystemTime::UNIX_EPOCH + span }
+pub(super) fn time(time: ASN1Time) -> WallTime {
+    WallTime::from_signed_seconds(time.timestamp())
 }

@@ -245,7 +245,7 @@ fn check_remote_keys(
     RemoteKeys {
         upstream: found.unwrap_or(UpstreamIndex(0)),
         upstream_name: upstream.as_ref().map(|upstream| upstream.value.clone()).unwrap_or_default(),
-        path: path.0.clone(),
+        path: path.0.clone().into(),
         forward_host: forward_host.clone(),
         refresh: *refresh,
         cooldown: *cooldown,
@@ -283,7 +283,7 @@ fn check_forward(
     }
     ForwardAuth {
         upstream: found.unwrap_or(UpstreamIndex(0)),
-        path: path.0.clone(),
+        path: path.0.clone().into(),
         forward_host: forward_host.clone(),
         request_headers: request_headers.clone(),
         response_headers: response_headers.clone(),

@@ -15,7 +15,7 @@ use crate::config::{
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{NonEmpty, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{AcmeText, ExternalAccountText};
+use crate::text::{AcmeText, ExternalAccountText, URL_BYTES_MAX, is_host_with_port};
 
 pub(super) fn check(
     text: &SpannedTable<AcmeText>,
@@ -55,6 +55,7 @@ pub(super) fn check(
             challenges,
             profile: value.profile.clone(),
             external_accounts,
+            on_demand_ask: value.on_demand_ask.as_ref().map(|url| url.value.0.clone()),
             on_demand_max: value.on_demand_max as usize,
             orders_max: value.orders_max as usize,
             dns: dns_records(text, files, diagnostics),
@@ -65,9 +66,10 @@ pub(super) fn check(
 }
 
 fn check_url(ca: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) {
-    let rest = ca.value.strip_prefix("https://");
-    let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
-    let is_url = !host.is_empty() && ca.value.chars().all(|c| c.is_ascii_graphic() && c != '#');
+    let rest = ca.value.strip_prefix("https://").unwrap_or_default();
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let is_of_url = |c: char| c.is_ascii_graphic() && !"\"#<>\\^`{|}".contains(c);
+    let is_url = is_host_with_port(authority) && rest.chars().all(is_of_url) && rest.len() <= URL_BYTES_MAX;
     if !is_url {
         let message = format!("`{}` is not the URL of a directory of ACME", ca.value);
         let help = "write one with `https://`, such as `\"https://acme-v02.api.letsencrypt.org/directory\"`";
@@ -176,12 +178,14 @@ fn check_on_demand(text: &SpannedTable<AcmeText>, diagnostics: &mut Vec<Diagnost
         let help = "name your domains, such as `\"*.customers.example.com\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, host.span, message).help(help));
     }
-    if text.is_sound
-        && text.value.on_demand.is_empty()
-        && let Some(at) = text.written("on_demand_max")
-    {
-        let message = "`on_demand_max` has no effect without `on_demand`";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+    for key in ["on_demand_max", "on_demand_ask"] {
+        if text.is_sound
+            && text.value.on_demand.is_empty()
+            && let Some(at) = text.written(key)
+        {
+            let message = format!("`{key}` has no effect without `on_demand`");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+        }
     }
 }
 

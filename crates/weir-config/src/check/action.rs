@@ -38,7 +38,7 @@ pub(super) fn check(
         [] | [_] => {}
     }
     let value = &text.value;
-    let place = TemplatePlace::in_route(value);
+    let place = TemplatePlace::in_route(text);
     if let Some(served) = &value.files {
         let upstream = value.upstream.as_ref();
         let served = static_files::check(served, upstream, &place, files, upstreams, diagnostics);

@@ -5,8 +5,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::templates::{self, TemplatePlace};
-use super::{Files, check_name};
-use crate::config::{CacheDisk, CacheStore, CacheTtl, RouteCache};
+use super::{Files, UpstreamLookup, check_name};
+use crate::config::{
+    CacheDisk, CacheStore, CacheTtl, Interner, Route, RouteAction, RouteCache, RouteSettings, own_partitions,
+    partitions,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -63,6 +66,9 @@ impl CacheLookup {
             let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message);
             diagnostics.push(diagnostic.help(help));
         }
+        if let Some(share) = &value.share {
+            check_name(share, "share", diagnostics);
+        }
         if value.override_ttl && value.ttl.is_none() {
             let at = text.key_at("override_ttl");
             let message = "`override_ttl` has no effect here: there is no `ttl`";
@@ -84,6 +90,8 @@ impl CacheLookup {
         Some(Box::new(RouteCache {
             store: Arc::clone(&self.caches[found]),
             key: value.key.value.clone(),
+            share: value.share.as_ref().map(|share| share.value.clone()),
+            partitions: Box::default(),
             ttl: ttl.collect(),
             override_ttl: value.override_ttl,
             stale_while_revalidate: value.stale_while_revalidate,
@@ -111,6 +119,32 @@ impl CacheLookup {
             }
         }
         self.caches
+    }
+}
+
+/// Says by what the routes of a listener keep their stored responses apart; behind all else of them.
+pub(super) fn set_partitions(
+    listener: &str,
+    routes: &mut [Route],
+    upstreams: &UpstreamLookup<'_>,
+    interner: &mut Interner<RouteSettings>,
+) {
+    let upstream =
+        |index: usize| upstreams.names.get(index).map_or_else(String::new, |name| (*name).to_owned());
+    for route in routes {
+        let Some(cache) = &route.cache else { continue };
+        let partitions = partitions(cache, own_partitions(listener, route, cache, upstream));
+        let mut set = |settings: &mut Arc<RouteSettings>| {
+            let mut own = RouteSettings::clone(settings);
+            if let Some(cache) = &mut own.cache {
+                cache.partitions.clone_from(&partitions);
+            }
+            *settings = interner.intern(own);
+        };
+        set(&mut route.settings);
+        if let RouteAction::Split(targets) = &mut route.action {
+            targets.iter_mut().filter_map(|target| target.settings.as_mut()).for_each(set);
+        }
     }
 }
 

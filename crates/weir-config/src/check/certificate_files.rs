@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use weir_http::WallTime;
+
 use super::Files;
 use crate::certificate::{
     Authorities, CertificateError, CertificateFiles, LoadedCertificate, RevocationLists,
@@ -130,6 +132,6 @@ pub(super) fn load_file<T>(
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where a certificate is compared with the date")]
-pub(super) fn now() -> SystemTime {
-    SystemTime::now()
+pub(super) fn now() -> WallTime {
+    SystemTime::now().into()
 }

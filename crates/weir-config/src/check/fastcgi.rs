@@ -126,7 +126,7 @@ fn settings(
         index: value.index.clone(),
         script: value.script.as_ref().map(|script| script.value.0.clone()),
         split_path: value.split_path.iter().map(|end| end.value.to_ascii_lowercase().into()).collect(),
-        params: params(value, &TemplatePlace::in_route(&text.value), diagnostics),
+        params: params(value, &TemplatePlace::in_route(text), diagnostics),
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +14,7 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListText};
+use crate::text_file::read_text;
 
 /// What is read in place of a file that may not be named: nothing can be in it.
 const REFUSED: &str = "/dev/null/refused.toml";
@@ -54,7 +53,7 @@ impl ListFiles {
         let mut read = |name: &Spanned<Box<str>>| {
             let folder = Path::new(&sources.file(name.span.file).name).parent();
             let path = folder.unwrap_or(Path::new("")).join(&*name.value);
-            match read_bounded(&path) {
+            match read_text(&path, LIST_BYTES_MAX) {
                 Ok(text) => Some(sources.add(path.display().to_string(), text)),
                 Err(error) => {
                     let message = format!("`{}` cannot be read: {error}", path.display());
@@ -77,15 +76,6 @@ impl ListFiles {
 
 /// The largest file of a list: a million networks.
 const LIST_BYTES_MAX: u64 = 64 << 20;
-
-fn read_bounded(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let read = File::open(path)?.take(LIST_BYTES_MAX + 1).read_to_string(&mut text)?;
-    match read as u64 > LIST_BYTES_MAX {
-        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB")),
-        false => Ok(text),
-    }
-}
 
 /// The files that a config names, as they were right before they were read.
 #[derive(Debug, Clone, Default)]

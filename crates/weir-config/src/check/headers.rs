@@ -10,7 +10,7 @@ use crate::key::{Map, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
 use crate::text::{HeaderChangesText, HstsText, ListenerText, RouteText};
 pub(super) use crate::value::FRAMING;
-use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplateScope};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Stage};
 
 /// What lists of sites with `Strict-Transport-Security` ask for.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -35,7 +35,7 @@ pub(super) fn check_listener(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ListenerDefaults {
     let ListenerText { request_headers, response_headers, hsts, .. } = &text.value;
-    let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
+    let place = TemplatePlace::SHARED;
     let request = check_request(request_headers, &place, diagnostics);
     let (hsts, has_tls) = (hsts.as_ref().map(|hsts| (hsts, text.key_at("hsts"))), !text.is_missing("tls"));
     let response =
@@ -102,7 +102,7 @@ pub(super) fn check_request(
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HeaderChanges {
-    let place = TemplatePlace { scope: TemplateScope::Server, ..*place };
+    let place = TemplatePlace { stage: Stage::Server, ..*place };
     check(text, &[("host", "write `forward_host`")], &place, diagnostics)
 }
 
@@ -111,7 +111,7 @@ pub(super) fn check_response(
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HeaderChanges {
-    let place = TemplatePlace { scope: TemplateScope::Response, ..*place };
+    let place = TemplatePlace { stage: Stage::Response, ..*place };
     check(text, &[], &place, diagnostics)
 }
 
@@ -122,6 +122,18 @@ pub(super) fn check_fixed(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(HeaderName, HeaderTemplate)> {
     let elsewhere = [("content-type", "write `content_type`")];
+    named(map, &elsewhere, diagnostics, |value, span, diagnostics| {
+        check_template(value, span, place, diagnostics);
+    })
+}
+
+/// The headers of files.
+pub(super) fn check_of_files(
+    map: &Map<HeaderTemplate>,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(HeaderName, HeaderTemplate)> {
+    let elsewhere = [("content-type", "write `types` or `default_type`")];
     named(map, &elsewhere, diagnostics, |value, span, diagnostics| {
         check_template(value, span, place, diagnostics);
     })

@@ -181,7 +181,7 @@ fn http(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> H
     }
     HttpProbe {
         method: method.into(),
-        path: value.path.as_ref().map_or_else(|| "/".into(), |path| path.0.clone()),
+        path: value.path.as_ref().map_or_else(|| "/".into(), |path| path.0.clone().into()),
         host: value.host.as_ref().map(|host| host.0.clone()),
         headers: headers::check_probe(&value.headers, diagnostics),
         status: value.status.0.clone(),

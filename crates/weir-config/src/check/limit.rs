@@ -13,7 +13,7 @@ use crate::config::{KeyLimit, LimitBandwidth, LimitRate, LimitUse, Route, RouteA
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::text::{Document, LimitText};
-use crate::value::{Size, Template, TemplateScope, TemplateValue};
+use crate::value::{Size, Template, TemplateValue};
 
 /// Limits that one listener, route or upstream may name: each is looked up for every request.
 const NAMED_MAX: usize = 16;
@@ -178,8 +178,7 @@ fn check(
 ) -> KeyLimit {
     let value = &text.value;
     warn_unshareable(text, diagnostics);
-    let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
-    templates::check_shared(&value.key.value, value.key.span, &place, diagnostics);
+    templates::check_shared(&value.key.value, value.key.span, &TemplatePlace::SHARED, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
     if value.rate.is_none()
         && value.concurrent.is_none()

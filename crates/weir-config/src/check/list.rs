@@ -14,7 +14,7 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListText};
-use crate::value::{TemplateScope, ValueError, parse_network};
+use crate::value::{ValueError, parse_network};
 
 /// Lists that one listener or route may name: each is looked up for every request.
 const NAMED_MAX: usize = 16;
@@ -103,8 +103,7 @@ fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> AccessList {
     let value = &text.value;
-    let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
-    templates::check_shared(&value.key.value, value.key.span, &place, diagnostics);
+    templates::check_shared(&value.key.value, value.key.span, &TemplatePlace::SHARED, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
     if value.key.value.literal().is_some() {
         let message = "a key without placeholders is the same for every request";

@@ -8,7 +8,9 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerDefaults};
-use super::{CheckScope, access_log, client_certificates, limit, redirect, route, tls, warn_unreachable};
+use super::{
+    CheckScope, access_log, cache, client_certificates, limit, redirect, route, tls, warn_unreachable,
+};
 use crate::config::{AccessList, Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -90,6 +92,7 @@ fn routes(
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, listener.span, message).help(help));
     }
     check_route_names(text, &mut routes, diagnostics);
+    cache::set_partitions(&listener.value, &mut routes, scope.upstreams, &mut interner);
     // A route that could not be read in full may take other requests than it seems to.
     let is_sound = |index: usize| text.value.route.get(index).is_none_or(|route| route.is_sound);
     let sound = routes.iter().enumerate().filter(|(index, _)| is_sound(*index));

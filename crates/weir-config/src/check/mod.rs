@@ -42,6 +42,7 @@ mod fastcgi;
 mod error_pages;
 mod match_groups;
 mod templates;
+mod stages;
 mod certificate_files;
 mod files;
 
@@ -57,7 +58,7 @@ use std::time::Duration;
 use crate::config::{Config, ConnectionsMax, Interner, ServerProtocol, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{ConfigSection, Spanned, SpannedTable};
-use crate::print::dump;
+use crate::print::{Variables, dump};
 use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
@@ -66,6 +67,7 @@ pub(crate) fn check(
     text: &SpannedTable<Document>,
     files: &Files<'_>,
     needs_listener: bool,
+    variables: &Variables,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Config {
     let document = &text.value;
@@ -91,6 +93,8 @@ pub(crate) fn check(
     let lists = lists.into_lists(document, diagnostics);
     let limits = limits.into_limits(document, diagnostics);
     let caches = caches.into_caches(document, diagnostics);
+    let rules = stages::Rules { lists: &lists, limits: &limits };
+    stages::report_unknown(document, &listeners, &rules, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if needs_listener && document.listener.0.is_empty() && text.is_missing("listener") {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
@@ -110,7 +114,7 @@ pub(crate) fn check(
     let route_sources = routes_from::check(document, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);
     let credentials = admin::check(&document.admin, files, diagnostics);
-    let dump = dump(document);
+    let dump = dump(document, variables);
     let Document { process, log, dns, admin, recorder, metrics, .. } = document;
     Config {
         process: process.value.clone(),

@@ -1,16 +1,18 @@
 //! Redirect loops.
 //!
-//! Each redirect is followed one step with a request that its route matches: a client would be redirected until it gives up. A redirect to
-//! the other of `http` and `https` than that of the listener is not followed, since its destination is unknown here.
+//! Each redirect is followed one step with a request that its route matches: a client would be redirected until it gives up. What leads elsewhere, be it
+//! perhaps, is not followed: to the other of `http` and `https` than that of the listener, to a port that it does not have, or to a host by name from
+//! a route that takes any host.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use weir_traffic::route::{RouteRequest, RouteTable};
+use weir_traffic::route::{HostPattern, RouteRequest, RouteTable};
 
 use crate::config::{Redirect, Route, RouteAction};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::key::SpannedTable;
+use crate::key::{Spanned, SpannedTable};
 use crate::text::{ListenerText, RouteText};
+use crate::value::{ListenAddress, TemplatePart, TemplateValue};
 
 /// A host for routes that take any.
 const SOME_HOST: &str = "weir.invalid";
@@ -55,21 +57,45 @@ pub(super) fn check_loops(
     table: &RouteTable,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let scheme = if text.value.tls.is_some() { "https://" } else { "http://" };
+    let here = Here {
+        scheme: if text.value.tls.is_some() { "https" } else { "http" },
+        ports: text.value.address.iter().flat_map(|addresses| &addresses.0).filter_map(port).collect(),
+    };
     for (index, (route, written)) in routes.iter().zip(&text.value.route).enumerate() {
         let RouteAction::Redirect(redirect) = &route.action else { continue };
         if !written.is_sound {
             continue;
         }
         let Some(first) = sample(&written.value) else { continue };
+        let names_host = |value| matches!(value, &TemplateValue::Host | &TemplateValue::Authority);
+        let takes_any = route.matches.hosts.iter().all(|host| *host == HostPattern::ANY);
+        let to_any_host = takes_any && !redirect.to.values().any(names_host);
         let is_this =
             |request: &RouteSample| table.lookup(request).is_some_and(|found| found.index() == index);
-        if let Some(next) = follow(redirect, &first, scheme).filter(|next| is_this(&first) && is_this(next)) {
+        let next = follow(redirect, &first, &here).filter(|next| !(to_any_host && next.host != first.host));
+        if let Some(next) = next.filter(|next| is_this(&first) && is_this(next)) {
             let message =
                 format!("the redirect leads back to its own route, which matches `{}` again", next.path);
             let at = written.value.redirect.as_ref().map_or(written.span, |redirect| redirect.key_at("to"));
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
+    }
+}
+
+/// Reports a `Location` that begins with a path which a regular expression has made: that may begin with two slashes, and lead to any host.
+pub(super) fn report_regex_first(
+    text: &SpannedTable<RouteText>,
+    redirect: &Redirect,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let begins_with_path = matches!(redirect.to.parts(), [TemplatePart::Value(TemplateValue::Path), ..]);
+    if let (true, Some(_), Some(written)) =
+        (begins_with_path, &text.value.replace_regex, &text.value.redirect)
+    {
+        let message =
+            "a path that `replace_regex` has made may begin with two slashes, and could lead to any host";
+        let help = "write `{scheme}://{authority}{path}{query}`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, written.key_at("to"), message).help(help));
     }
 }
 
@@ -92,18 +118,38 @@ fn sample(route: &RouteText) -> Option<RouteSample> {
     Some(RouteSample { host, path, query: String::new() })
 }
 
+/// Where the listener is, as far as URLs say that.
+struct Here {
+    scheme: &'static str,
+    ports: Vec<u16>,
+}
+
+fn port(address: &Spanned<ListenAddress>) -> Option<u16> {
+    match &address.value {
+        ListenAddress::Tcp(address) => Some(address.port()),
+        ListenAddress::AllTcp { port } => Some(*port),
+        ListenAddress::Unix(_) => None,
+    }
+}
+
 /// The request that a client makes after the redirect; none when it goes elsewhere for sure or perhaps.
-fn follow(redirect: &Redirect, request: &RouteSample, scheme: &str) -> Option<RouteSample> {
+fn follow(redirect: &Redirect, request: &RouteSample, here: &Here) -> Option<RouteSample> {
     let query = Some(request.query.as_bytes()).filter(|query| !query.is_empty());
     let mut location = Vec::new();
     redirect.write_location(&mut location, request.host.as_bytes(), request.path.as_bytes(), query);
     let location = String::from_utf8(location).ok()?;
-    let (host, target) = match location.strip_prefix(scheme) {
+    let schemes = [here.scheme, "{scheme}"];
+    let rest = schemes.into_iter().find_map(|scheme| location.strip_prefix(scheme)?.strip_prefix("://"));
+    let (host, target) = match rest {
         Some(rest) => {
             let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-            (authority.split(':').next().unwrap_or_default().to_owned(), target.to_owned())
+            let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+            if port.parse().is_ok_and(|port: u16| !here.ports.contains(&port)) {
+                return None;
+            }
+            (host.to_owned(), target)
         }
-        None if location.starts_with('/') => (request.host.clone(), location),
+        None if location.starts_with('/') => (request.host.clone(), &location[..]),
         None => return None,
     };
     let target = target.split('#').next().unwrap_or_default();

@@ -54,10 +54,11 @@ pub(super) fn check(
     }
     // A server of FastCGI has to be told the length of the body.
     let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
-    let place = TemplatePlace::in_route(value);
+    let place = TemplatePlace::in_route(text);
     let mut rewrite = rewrite(text, diagnostics);
     if let RouteAction::Redirect(redirect) = &mut action {
         redirect.rewrite = rewrite.take();
+        super::redirect::report_regex_first(text, redirect, diagnostics);
     }
     let settings = RouteSettings {
         rewrite,

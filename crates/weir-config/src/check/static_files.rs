@@ -1,7 +1,7 @@
 //! `files` of a route: a folder that is there, names that can be names, templates whose values are there.
 
 use super::templates::{self, TemplatePlace};
-use super::{Files, UpstreamLookup};
+use super::{Files, UpstreamLookup, headers};
 use crate::config::{ServerProtocol, StaticFiles};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -65,6 +65,7 @@ pub(super) fn check(
             .collect(),
         default_type: value.default_type.clone(),
         charset: value.charset.as_ref().map(|charset| Box::from(&**charset)),
+        headers: headers::check_of_files(&value.headers, place, diagnostics),
         valid: value.valid,
         otherwise: otherwise.map(|name| upstreams.find(name, diagnostics)),
     }

@@ -2,26 +2,34 @@
 
 use weir_traffic::route::RouteRegex;
 
+use super::stages::Proofs;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
 use crate::source_map::SourceSpan;
 use crate::text::RouteText;
-use crate::value::{Template, TemplatePart, TemplateScope, TemplateValue};
+use crate::value::{Stage, Template, TemplatePart, TemplateValue};
 
 /// Where a template stands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TemplatePlace<'a> {
-    /// Which values there are.
-    pub(super) scope: TemplateScope,
+    /// The last stage whose values are known.
+    pub(super) stage: Stage,
+    /// What is known of clients.
+    pub(super) proofs: Proofs,
     /// The `path_regex` of the route.
     pub(super) pattern: Option<&'a RouteRegex>,
 }
 
 impl<'a> TemplatePlace<'a> {
     /// On a route, before a server was chosen.
-    pub(super) fn in_route(text: &'a RouteText) -> Self {
-        let pattern = text.path_regex.as_ref().map(|pattern| &pattern.0);
-        Self { scope: TemplateScope::Request, pattern }
+    pub(super) fn in_route(text: &'a SpannedTable<RouteText>) -> Self {
+        let pattern = text.value.path_regex.as_ref().map(|pattern| &pattern.0);
+        Self { stage: Stage::Identity, proofs: Proofs::of_route(text), pattern }
     }
+
+    /// What several routes share, before a server was chosen: what only some of them know is checked where all routes are.
+    pub(super) const SHARED: TemplatePlace<'static> =
+        TemplatePlace { stage: Stage::Identity, proofs: Proofs::ANY, pattern: None };
 }
 
 /// Reports values that are not there where the template is used.
@@ -65,17 +73,21 @@ pub(super) fn check_value(
             }
             Some(_) => return,
         },
-        value if value.scope() > place.scope => {
+        value if value.stage() > place.stage => {
             let message = format!("`{{{name}}}` has no value here");
-            let help = match value.scope() {
-                TemplateScope::Response => {
-                    "it is known when there is a response: use it in `response_headers`"
-                }
+            let help = match value.stage() {
+                Stage::Response => "it is known when there is a response: use it in `response_headers`",
                 _ => "it is known when a server was chosen",
             };
             (message, help)
         }
-        _ => return,
+        value => match place.proofs.missing(value) {
+            None => return,
+            Some(why) => {
+                let message = format!("`{{{name}}}` has no value here: the route has {why}");
+                (message, "`basic` of a route makes `{user}` known, `jwt` also `{jwt.NAME}`")
+            }
+        },
     };
     diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message).help(help));
 }

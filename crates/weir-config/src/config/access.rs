@@ -8,6 +8,7 @@ use weir_access::{Algorithms, KeySet, SignatureAlgorithm, Users};
 
 use super::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
+use crate::masked_text::MaskedText;
 use crate::value::{HeaderName, Size};
 
 /// What a request has to prove before a route takes it.
@@ -27,7 +28,7 @@ pub struct ForwardAuth {
     /// The upstream.
     pub upstream: UpstreamIndex,
     /// The target of the question: a path, with or without a query.
-    pub path: Box<str>,
+    pub path: MaskedText,
     /// The `Host` of the question.
     pub forward_host: ForwardHost,
     /// The headers of the client that it has; `None`: all that are of use.
@@ -93,7 +94,7 @@ pub struct RemoteKeys {
     /// Its name.
     pub upstream_name: Box<str>,
     /// The target of the request: a path, with or without a query.
-    pub path: Box<str>,
+    pub path: MaskedText,
     /// The `Host` of the request; never that of a client.
     pub forward_host: ForwardHost,
     /// How often they are fetched.

@@ -16,7 +16,7 @@ section! {
         /// The format of a line: `"common"`, `"combined"`, `"json"`, `"httplog"` (HAProxy's; on TCP listeners its `tcplog`), a text with
         /// `{placeholders}`, or `json` and a list of placeholders. `"off"` writes none.
         format: Option<AccessLogFormat> = "off", like "nginx `log_format`, HAProxy `option httplog`, `log-format`";
-        /// The destination of the lines. A file is opened again on SIGUSR1; syslog is RFC 5424.
+        /// The destination of the lines. A file is opened again on SIGUSR1 and SIGHUP; syslog is RFC 5424.
         output: AccessLogOutput = "stdout", like "nginx `access_log`, HAProxy `log`";
         /// Lines that may wait for the writer; further ones are dropped and counted, since a full disk must not stop traffic. The default
         /// is two seconds of 30 000 requests/s, about 20 MB.
@@ -78,7 +78,7 @@ pub enum AccessLogOutput {
     Stdout,
     /// Standard error.
     Stderr,
-    /// A file that lines are appended to; opened again on SIGUSR1.
+    /// A file that lines are appended to; opened again on SIGUSR1 and SIGHUP.
     File(PathBuf),
     /// A Unix datagram socket that speaks syslog (RFC 5424).
     SyslogUnix(PathBuf),

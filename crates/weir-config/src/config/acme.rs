@@ -9,6 +9,7 @@ use weir_traffic::route::HostPattern;
 
 use crate::certificate::Authorities;
 use crate::key::choice;
+use crate::masked_text::MaskedText;
 use crate::value::ServerAddress;
 
 /// Certificates by ACME (RFC 8555).
@@ -41,6 +42,8 @@ pub struct AcmeIssuer {
     pub profile: Option<Box<str>>,
     /// The accounts at authorities that require one.
     pub external_accounts: Vec<ExternalAccount>,
+    /// What decides for which hosts on demand there is one; `None`: all that match.
+    pub on_demand_ask: Option<MaskedText>,
     /// The maximum number of certificates that were obtained on demand.
     pub on_demand_max: usize,
     /// The maximum number of orders in three hours at one authority.

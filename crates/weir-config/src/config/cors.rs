@@ -63,7 +63,10 @@ impl CorsOrigin {
             CorsOrigin::Null => origin == b"null",
             CorsOrigin::Site { scheme, host, port } => {
                 std::str::from_utf8(origin).ok().and_then(split_origin).is_some_and(|(of, name, at)| {
-                    of.eq_ignore_ascii_case(scheme) && at == *port && host.matches(name.as_bytes())
+                    of.eq_ignore_ascii_case(scheme)
+                        && at == *port
+                        && is_host(name)
+                        && host.matches(name.as_bytes())
                 })
             }
         }
@@ -78,4 +81,9 @@ pub(crate) fn split_origin(text: &str) -> Option<(&str, &str, Option<u16>)> {
         _ => (authority, None),
     };
     Some((scheme, host, port))
+}
+
+/// Whether a text is a host and nothing else: a pattern would take what stands before it, such as another host and a slash, for a part of a name.
+fn is_host(text: &str) -> bool {
+    HostPattern::parse(text).is_ok_and(|host| host.is_exact())
 }

@@ -6,6 +6,7 @@ use rustls_pki_types::ServerName;
 use weir_traffic::health::{ProbeTiming, Thresholds};
 use weir_traffic::route::RouteRegex;
 
+use crate::masked_text::MaskedText;
 use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 
 /// How the servers of an upstream are probed.
@@ -108,7 +109,7 @@ pub struct HttpProbe {
     /// The method; not `CONNECT`.
     pub method: Box<str>,
     /// The target: an absolute path, with or without a query.
-    pub path: Box<str>,
+    pub path: MaskedText,
     /// The `Host`; `None`: the address of the server.
     pub host: Option<Box<str>>,
     /// More fields of the request, none of which is `Host` or concerns the framing.

@@ -44,9 +44,6 @@ pub struct NetworkEntry {
     pub tag: Box<str>,
 }
 
-/// The bits of an entry that is one key and no network.
-const WHOLE_KEY_BITS: u8 = 128;
-
 choice! {
     /// What becomes of requests whose key is in a list.
     pub enum ListAction {
@@ -63,6 +60,9 @@ choice! {
 }
 
 impl AccessList {
+    /// The bits of an entry that is one key and no network.
+    pub const WHOLE_KEY_BITS: u8 = 128;
+
     /// Whether it has networks of clients.
     pub fn is_of_networks(&self) -> bool {
         matches!(self.entries, ListEntries::Networks(..))
@@ -78,7 +78,7 @@ impl AccessList {
     /// The same of another key.
     pub fn find_text(&self, key: &[u8]) -> Option<(u8, &str)> {
         let ListEntries::Texts(entries) = &self.entries else { return None };
-        entries.get(key).map(|tag| (WHOLE_KEY_BITS, &**tag))
+        entries.get(key).map(|tag| (Self::WHOLE_KEY_BITS, &**tag))
     }
 }
 

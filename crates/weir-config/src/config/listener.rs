@@ -302,7 +302,7 @@ pub struct ProxyProtocol {
     pub header_size: Size,
 }
 
-/// `trusted_proxies`: peers whose `X-Forwarded-*` and `Forwarded` headers are trusted and extended. Those of other peers are replaced.
+/// `trusted_proxies`: peers whose `X-Forwarded-*`, `Forwarded` and `X-Real-Ip` headers are trusted and extended. Those of other peers are dropped or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrustedProxies {
     /// Networks of trusted peers.

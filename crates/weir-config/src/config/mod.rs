@@ -22,6 +22,7 @@ mod compression;
 mod cache;
 mod limit;
 mod store;
+mod rule_order;
 mod list;
 mod upstream;
 mod discovery;
@@ -52,8 +53,11 @@ pub use acme::{
     TsigAlgorithm, TsigKey,
 };
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
-pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
-pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
+pub use cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
+pub(crate) use cache::{own_partitions, partitions};
+pub use client_certificates::{
+    ClientCertificateHeaders, ClientCertificates, ClientVerification, WithheldHeaders,
+};
 pub use compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};
@@ -92,6 +96,7 @@ pub use route::{
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
 pub use routes_from::{RouteSource, RouteStore};
+pub use rule_order::RuleOrder;
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};
 pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};

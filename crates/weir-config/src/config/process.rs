@@ -197,7 +197,7 @@ fn auto_kind(bounds: Bounds) -> ValueKind {
 fn read_auto(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Option<u32>> {
     match &node.tree {
         Tree::Text(text) if text.value == AUTO[0].name => Some(None),
-        Tree::Text(text) if !text.substituted => {
+        Tree::Text(text) if !text.is_substituted() => {
             reader.report_word(node, &text.value, &auto_kind(bounds));
             None
         }

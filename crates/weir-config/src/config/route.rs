@@ -216,7 +216,7 @@ pub enum RouteAction {
 /// `redirect`: the response sends the client to another URL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Redirect {
-    /// The `Location`, which begins with `http://`, `https://` or one `/`.
+    /// The `Location`, which begins with `http://`, `https://`, `{scheme}://`, one `/` or `{path}`.
     pub to: Template,
     /// 301, 302, 303, 307 or 308. Default 308: permanent, with the same method.
     pub status: u16,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::UpstreamIndex;
 use crate::key::choice;
-use crate::value::{HeaderValue, Template};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Template};
 
 /// The files that a route serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct StaticFiles {
     pub default_type: HeaderValue,
     /// What `charset` says for text; `None`: nothing.
     pub charset: Option<Box<str>>,
+    /// Headers of the responses that are files.
+    pub headers: Vec<(HeaderName, HeaderTemplate)>,
     /// How long what is known of a file holds before it is looked at again.
     pub valid: Duration,
     /// The upstream of requests for which there is no file.
@@ -50,6 +52,7 @@ impl StaticFiles {
             types: Vec::new(),
             default_type: "application/octet-stream".parse().expect("it is a value"),
             charset: None,
+            headers: Vec::new(),
             valid: Duration::from_secs(1),
             otherwise: None,
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::AcceptFrom;
 use crate::certificate::Authorities;
-use crate::value::{Fraction, HeaderName, HeaderValue, without_telling_values};
+use crate::masked_text::masked;
+use crate::value::{Fraction, HeaderName, HeaderValue};
 
 /// Traces by OpenTelemetry.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +53,7 @@ pub struct CollectorUrl {
 impl CollectorUrl {
     /// As it is shown and logged: without the values of parameters that say that they are secrets. It holds no user and no password.
     pub fn without_secrets(&self) -> Self {
-        Self { path: without_telling_values(&self.path).into(), ..self.clone() }
+        Self { path: masked(&self.path).into(), ..self.clone() }
     }
 }
 

@@ -13,10 +13,11 @@ use crate::check::{Files, NamedFiles, check_upstream};
 use crate::config::{Config, Interner, Upstream};
 use crate::key::{Bounds, ConfigValue as _, Spanned, SpannedTable, TreeReader};
 use crate::load::CheckedConfig;
-use crate::print::dump;
+use crate::print::{Variables, dump};
 use crate::source::{Loading, Tree, load};
 use crate::source_map::SourceMap;
 use crate::text::{AffinityText, Document, UpstreamText};
+use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 
 /// A config without errors or warnings, and the one file that it was read from.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl LastRead {
         if self.parts >= PARTS_MAX || !self.named.are_the_same() {
             return None;
         }
-        let text = std::fs::read_to_string(path).ok()?;
+        let text = read_text(path, CONFIG_BYTES_MAX).ok()?;
         self.with_text(text, path)
     }
 
@@ -86,7 +87,8 @@ impl LastRead {
         for (place, upstream) in changed_servers(&before, &after, &config)? {
             config.upstreams[place] = Arc::new(upstream);
         }
-        config.dump = config.dump.with_upstreams(&dump(&after.document), self.dump_bytes_max)?;
+        config.dump =
+            config.dump.with_upstreams(&dump(&after.document, &after.variables), self.dump_bytes_max)?;
         let headers = self.headers_with(&after.document, &text, &old, &new);
         Some(Self { text, config, headers, named, dump_bytes_max, parts })
     }
@@ -153,6 +155,7 @@ fn headers(document: &Document, text: &str) -> Vec<usize> {
 /// Tables of upstreams that were cut out of a text.
 struct Tables {
     document: Document,
+    variables: Variables,
     /// The meaning of each, without anything in another file.
     upstreams: Vec<Upstream>,
 }
@@ -180,7 +183,8 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
         check_upstream(name, text, &files, &mut interner, &mut diagnostics)
     };
     let upstreams = document.upstream.0.iter().map(&mut check).collect();
-    diagnostics.is_empty().then_some(Tables { document, upstreams })
+    let variables = Variables::of(&node);
+    diagnostics.is_empty().then_some(Tables { document, variables, upstreams })
 }
 
 /// The upstreams of the tables with their places in the config, if the old tables are all that it has of them and the new ones change

@@ -28,6 +28,8 @@ pub struct ConfigFile {
     /// The same with the sources of the file that was read since.
     read_fragments: Option<Fragments>,
     restore: fn(&RouteSource) -> FragmentTexts,
+    /// What the process before has in use, with the name of the source and its store in words; used for the first config.
+    handed_over: Vec<(Box<str>, String, FragmentTexts)>,
     /// The files in use without their fragments, and those that were read since; only where there are sources of fragments.
     base: Option<CheckedConfig>,
     read_base: Option<CheckedConfig>,
@@ -50,6 +52,7 @@ impl ConfigFile {
             fragments: Fragments::default(),
             read_fragments: None,
             restore: |_| FragmentTexts::new(),
+            handed_over: Vec::new(),
             base: None,
             read_base: None,
         }
@@ -59,6 +62,13 @@ impl ConfigFile {
     #[must_use]
     pub fn restoring(self, restore: fn(&RouteSource) -> FragmentTexts) -> Self {
         Self { restore, ..self }
+    }
+
+    /// The same with the fragments of a source that the process before has in use, if its store in words is this one.
+    #[must_use]
+    pub fn taking_over(mut self, source: &str, store: String, texts: FragmentTexts) -> Self {
+        self.handed_over.push((source.into(), store, texts));
+        self
     }
 
     /// Takes in all fragments that a store has now; whether they are others than before, so that [`Self::read_fragments`] is due.
@@ -114,7 +124,14 @@ impl ConfigFile {
         self.read = LastRead::of(&checked);
         let Some(config) = &checked.config else { return Err(checked.diagnostics) };
         let mut fragments = self.fragments.clone();
-        fragments.follow(&config.route_sources, &self.restore);
+        let (handed_over, restore) = (&self.handed_over, self.restore);
+        fragments.follow(&config.route_sources, &|source| {
+            let is_its = |(name, store, _): &&(Box<str>, String, FragmentTexts)| {
+                *name == source.name && *store == source.store.to_string()
+            };
+            let handed = handed_over.iter().find(is_its);
+            handed.map_or_else(|| restore(source), |(_, _, texts)| texts.clone())
+        });
         if config.route_sources.is_empty() {
             self.read_fragments = Some(fragments);
             return Ok((config.clone(), checked.diagnostics));
@@ -130,6 +147,7 @@ impl ConfigFile {
 
     /// The text that was read last is in use, as `config`, which may share its parts with the one before.
     pub fn follow(&mut self, config: Config) {
+        self.handed_over.clear();
         self.in_use = self.read.take().map(|read| read.used_as(config));
         self.base = self.read_base.take();
         self.fragments = self.read_fragments.take().unwrap_or_else(|| std::mem::take(&mut self.fragments));

@@ -2,13 +2,16 @@
 //!
 //! Reading and checking push a [`Diagnostic`] for each rule that is broken; [`Diagnostics`] renders them as text and JSON.
 
+mod foreign;
 mod render;
 mod suggest;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use crate::source_map::{SourceMap, SourceSpan};
+use crate::masked_text::masked_line;
+use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 pub use render::Colour;
 pub(crate) use suggest::{did_you_mean, nearest, one_of};
@@ -149,15 +152,23 @@ impl Diagnostic {
         self
     }
 
-    /// Replaces characters that would move the cursor of a terminal or begin a new line: messages quote the config.
+    /// Replaces characters that would move the cursor of a terminal or begin a new line, and secrets: messages quote the config, and go to logs.
     fn make_printable(&mut self) {
-        let help = self.help.iter_mut();
-        let labels = self.labels.iter_mut().map(|(_, message)| message);
-        for text in [&mut self.message].into_iter().chain(help).chain(labels) {
+        for text in self.texts() {
             if text.contains(char::is_control) {
                 *text = text.replace(char::is_control, "\u{FFFD}");
             }
+            if let Cow::Owned(masked) = masked_line(text) {
+                *text = masked;
+            }
         }
+    }
+
+    /// All that is said.
+    pub(crate) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let help = self.help.iter_mut();
+        let labels = self.labels.iter_mut().map(|(_, message)| message);
+        [&mut self.message].into_iter().chain(help).chain(labels)
     }
 }
 
@@ -190,6 +201,13 @@ impl Diagnostics {
     /// All of them, warnings included.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
+    }
+
+    /// What the first file looks like, if it is not TOML: the name of a product, or of a format.
+    pub fn foreign_format(&self) -> Option<&'static str> {
+        let is_broken = self.iter().any(|diagnostic| diagnostic.kind == DiagnosticKind::Syntax);
+        let text = || &self.sources.file(FileIndex(0)).text;
+        is_broken.then(text).and_then(|text| foreign::foreign_format(text))
     }
 
     pub(crate) fn sources(&self) -> &SourceMap {

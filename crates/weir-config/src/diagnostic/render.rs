@@ -1,9 +1,12 @@
 //! Diagnostics as text, with the source lines underlined, and as JSON.
 
+use std::borrow::Cow;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 
 use super::{Diagnostic, Diagnostics, Location};
+use crate::masked_text::users;
 use crate::source_map::{SourceSpan, floor_char_boundary};
 
 /// Columns that a rendered line may take.
@@ -19,6 +22,16 @@ pub enum Colour {
     Always,
     /// Plain text.
     Never,
+}
+
+/// Lines of a file with users and passwords of URLs replaced by as many stars, so that what is underlined stays in its place.
+fn without_users(lines: &str) -> Cow<'_, str> {
+    let mut shown = Cow::Borrowed(lines);
+    for range in users(lines) {
+        let stars = "*".repeat(range.len());
+        shown.to_mut().replace_range(range, &stars);
+    }
+    shown
 }
 
 impl Diagnostics {
@@ -76,7 +89,7 @@ impl Diagnostics {
             let annotations = here.into_iter().map(|(visible, label, kind)| {
                 kind.span(visible.start - offset..visible.end - offset).label(label)
             });
-            let snippet = Snippet::source(&source.text[lines])
+            let snippet = Snippet::source(without_users(&source.text[lines]))
                 .line_start(number)
                 .path(source.name.as_str())
                 .annotations(annotations);

@@ -16,7 +16,7 @@ use crate::source_map::SourceMap;
 
 pub use effect::{Effect, RESTART_KEYS};
 pub use part::ConfigPart;
-use part::{FlatPart, parts};
+use part::{FlatPart, parts, shown_parts};
 
 /// The placeholder for a secret.
 const HIDDEN: &str = "(secret)";
@@ -83,8 +83,11 @@ impl ConfigChange {
 impl ConfigDiff {
     /// The changes from `before` to `after`. Both should be without errors: text that could not be read is not compared.
     pub fn between(before: &CheckedConfig, after: &CheckedConfig) -> Self {
-        let old = parts(before.document(), before.tree());
-        let new = parts(after.document(), after.tree());
+        let mut old = parts(before);
+        let mut new = parts(after);
+        if before.is_shown() || old.iter().any(FlatPart::has_left_out) {
+            (old, new) = (shown_parts(before), shown_parts(after));
+        }
         let (old_sources, new_sources) = (before.diagnostics.sources(), after.diagnostics.sources());
         let known: BTreeMap<_, &FlatPart<'_>> = old.iter().map(|flat| (name(flat), flat)).collect();
         let coming: BTreeMap<_, &FlatPart<'_>> = new.iter().map(|flat| (name(flat), flat)).collect();
@@ -160,8 +163,8 @@ fn keys(
     all.filter(|key| old.value(key) != new.value(key) && !is_left_out(key))
         .map(|key| KeyChange {
             key: key.clone(),
-            before: old.value(key).map(|value| shown(key, value)),
-            after: new.value(key).map(|value| shown(key, value)),
+            before: old.shown(key).map(|value| shown(key, value)),
+            after: new.shown(key).map(|value| shown(key, value)),
             location: new.location_of(key, new_sources).or_else(|| old.location_of(key, old_sources)),
             effect: effect::of_key(&new.part, key, learned),
         })

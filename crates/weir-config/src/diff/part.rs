@@ -7,6 +7,9 @@ use std::fmt;
 use crate::check::route_name;
 use crate::diagnostic::Location;
 use crate::key::{ConfigValue, Map, SpannedTable};
+use crate::load::CheckedConfig;
+use crate::masked_text::MASK;
+use crate::print::{LEFT_OUT, shown_line, without_secrets};
 use crate::source::{Tree, TreeNode};
 use crate::source_map::{SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, RouteText, ServerTable, ServerText, UpstreamText};
@@ -108,11 +111,23 @@ pub(super) struct FlatPart<'a> {
     pub(super) identity: String,
     /// Keys and values in the order of the reference.
     pub(super) entries: Vec<(String, String)>,
+    /// The same without secrets, as they are shown.
+    shown: Vec<(String, String)>,
     /// Its node in the tree; `None` if no text contains it.
     node: Option<&'a TreeNode>,
 }
 
 impl FlatPart<'_> {
+    /// The value of a key as it is shown.
+    pub(super) fn shown(&self, key: &str) -> Option<&str> {
+        self.shown.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether secrets were left out of the text that it is of.
+    pub(super) fn has_left_out(&self) -> bool {
+        self.entries.iter().any(|(_, value)| value.contains(LEFT_OUT) || value.contains(MASK))
+    }
+
     /// The value of a key.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
@@ -138,8 +153,28 @@ impl FlatPart<'_> {
     }
 }
 
+/// All parts of a config, in the order of the text.
+pub(super) fn parts(checked: &CheckedConfig) -> Vec<FlatPart<'_>> {
+    let mut parts = parts_of(checked.document(), checked.tree());
+    let shown = parts_of(&without_secrets(checked.document()), None);
+    for (part, shown) in parts.iter_mut().zip(shown) {
+        let lines = shown.entries.iter().map(|(key, value)| format!("{key} = {value}"));
+        part.shown = lines.map(|line| split(&shown_line(&line, checked.variables()))).collect();
+    }
+    parts
+}
+
+/// The parts as they are shown, to be compared with a config of which there is only that.
+pub(super) fn shown_parts(checked: &CheckedConfig) -> Vec<FlatPart<'_>> {
+    let mut parts = parts(checked);
+    for (part, shown) in parts.iter_mut().zip(parts_of(&without_secrets(checked.document()), None)) {
+        (part.entries, part.identity) = (part.shown.clone(), shown.identity);
+    }
+    parts
+}
+
 /// All parts of a document whose text is `tree`, in the order of the text.
-pub(super) fn parts<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<FlatPart<'a>> {
+fn parts_of<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<FlatPart<'a>> {
     let child = |name: &str| tree.and_then(|tree| entry(tree, name));
     let whole = |part: ConfigPart, table: &dyn Fn(&mut Vec<String>)| {
         let node = child(part.kind());
@@ -233,7 +268,7 @@ fn flat<'a>(
     let mut lines = Vec::new();
     write(&mut lines);
     let entries = lines.iter().map(|line| split(line)).filter(|(key, _)| !without.contains(&key.as_str()));
-    FlatPart { part, identity, entries: entries.collect(), node }
+    FlatPart { part, identity, entries: entries.collect(), shown: Vec::new(), node }
 }
 
 /// The identity of a route: its name if it has one, otherwise the requests that it matches.

@@ -25,7 +25,7 @@ pub(crate) use schema::{
 };
 pub(crate) use section::{ConfigSection, default_value, presence_type, presence_value, section};
 pub(crate) use spanned::{Spanned, SpannedTable};
-pub(crate) use values::text_values;
+pub(crate) use values::{quoted, text_values};
 pub(crate) use vocabulary::Vocabulary;
 
 use crate::source::TreeNode;

@@ -197,7 +197,9 @@ impl<'a> TreeReader<'a> {
             return;
         }
         let near = || section.slip_of(key).map(|near| format!("did you mean `{near}`?"));
-        let advice = || word_help(key).map(str::to_owned);
+        // An option of HAProxy that is written as a table is known by its name.
+        let option = || nested_help(entry, vocabulary).filter(|_| key == "option");
+        let advice = || option().or_else(|| word_help(key).map(str::to_owned));
         if let Some(help) = vocabulary.help_here(section, key).or_else(near).or_else(advice) {
             self.report(unknown.help(help));
             return;

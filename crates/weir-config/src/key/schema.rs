@@ -174,7 +174,7 @@ impl ValueKind {
         match (self, tree) {
             (ValueKind::Either(kinds), _) => kinds.iter().any(|kind| kind.accepts(tree)),
             (ValueKind::Text(..) | ValueKind::Choice(_), Tree::Text(_)) => true,
-            (ValueKind::Boolean | ValueKind::Integer(_), Tree::Text(text)) => text.substituted,
+            (ValueKind::Boolean | ValueKind::Integer(_), Tree::Text(text)) => text.is_substituted(),
             (ValueKind::Boolean, Tree::Bool(_)) | (ValueKind::Integer(_), Tree::Integer(_)) => true,
             (ValueKind::List(_), Tree::List(_)) => true,
             (ValueKind::Map(_) | ValueKind::Section(_), Tree::Table(_)) => true,

@@ -22,7 +22,7 @@ impl ConfigValue for bool {
     fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Bool(value) => Some(*value),
-            Tree::Text(text) if text.substituted && matches!(text.value.as_str(), "true" | "false") => {
+            Tree::Text(text) if text.is_substituted() && matches!(text.value.as_str(), "true" | "false") => {
                 Some(text.value == "true")
             }
             _ => {
@@ -41,7 +41,9 @@ impl ConfigValue for bool {
 fn read_integer(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<u64> {
     let number = match &node.tree {
         Tree::Integer(number) => *number,
-        Tree::Text(text) if text.substituted && text.value.parse::<i128>().is_ok() => text.value.parse().ok(),
+        Tree::Text(text) if text.is_substituted() && text.value.parse::<i128>().is_ok() => {
+            text.value.parse().ok()
+        }
         _ => {
             reader.wrong_type(node, &ValueKind::Integer(bounds));
             return None;
@@ -119,7 +121,7 @@ impl<T: ConfigValue> ConfigValue for Option<T> {
 }
 
 /// Writes a TOML string in which no variable is replaced.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {

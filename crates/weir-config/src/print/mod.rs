@@ -1,15 +1,21 @@
 //! The effective configuration as TOML, as printed by `weir check --print`.
 //!
-//! Every key is printed with its value, defaults included; the output is equivalent to the input.
+//! Every key is printed with its value, defaults included; the output is equivalent to the input. What is shown to others than the reader of the
+//! file is printed without its secrets.
 
 mod redact;
+mod variables;
+
+use std::borrow::Cow;
 
 use crate::config::ConfigDump;
 use crate::key::ConfigValue;
+use crate::masked_text::masked_line;
 use crate::text::{Document, ListenerText};
 
 pub use redact::shown_conditions;
 pub(crate) use redact::{LEFT_OUT, without_secrets};
+pub(crate) use variables::Variables;
 
 pub(crate) fn print(document: &Document) -> String {
     let mut text = String::new();
@@ -20,9 +26,19 @@ pub(crate) fn print(document: &Document) -> String {
     text
 }
 
-/// The document as it is shown, without its secrets.
-pub(crate) fn dump(document: &Document) -> ConfigDump {
-    ConfigDump::of_lines(|print| print_lines(&without_secrets(document), print))
+/// The document as it is shown, without its secrets and the values of `variables`.
+pub(crate) fn dump(document: &Document, variables: &Variables) -> ConfigDump {
+    ConfigDump::of_lines(|print| {
+        print_lines(&without_secrets(document), &mut |line| print(&shown_line(line, variables)));
+    })
+}
+
+/// A line as it is shown; `document` it is of has no secrets that are whole values any more.
+pub(crate) fn shown_line<'a>(line: &'a str, variables: &Variables) -> Cow<'a, str> {
+    match variables.restore(line) {
+        Cow::Borrowed(line) => masked_line(line),
+        Cow::Owned(line) => Cow::Owned(masked_line(&line).into_owned()),
+    }
 }
 
 /// Prints line by line.

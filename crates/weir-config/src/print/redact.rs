@@ -5,11 +5,16 @@ use std::sync::Arc;
 
 use weir_traffic::route::{FieldMatch, QueryMatch, RouteMatch, ValueMatch};
 
-use crate::key::Map;
+use crate::key::{ConfigValue, Map};
+use crate::masked_text::is_telling;
 use crate::text::{
-    CookieSecretText, Document, HeaderChangesText, PasswordHashText, ProbePath, StorePasswordText, ValueRule,
+    AcmeText, CookieSecretText, Document, HeaderChangesText, PasswordHashText, ProbeBytes, StorePasswordText,
+    ValueRule,
 };
-use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, is_telling, without_telling_values};
+use crate::value::{HeaderTemplate, HeaderValue, TemplateValue};
+
+/// Characters from which on a word with letters and digits is taken for a secret.
+const DRAWN_LEN: usize = 12;
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
@@ -20,12 +25,12 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     for (_, value) in &mut document.traces.value.headers.0 {
         *value = hidden_value();
     }
-    if let Some(endpoint) = &mut document.traces.value.endpoint {
-        endpoint.value = endpoint.value.without_secrets();
-    }
     for (_, listener) in &mut document.listener.0 {
         hide_changes(&mut listener.value.request_headers);
         hide_changes(&mut listener.value.response_headers);
+        if let Some(acme) = listener.value.tls.as_mut().and_then(|tls| tls.0.value.acme.as_mut()) {
+            hide_arguments(&mut acme.value);
+        }
         for route in &mut listener.value.route {
             for rules in [&mut route.value.header, &mut route.value.query] {
                 hide(rules, || ValueRule::Exact(LEFT_OUT.into()));
@@ -68,8 +73,11 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         }
         if let Some(health) = &mut upstream.value.health {
             hide(&mut health.value.headers, hidden_value);
-            let path = &mut health.value.path;
-            *path = path.take().map(|path| ProbePath(without_telling_values(&path.0).into()));
+            for said in [&mut health.value.send, &mut health.value.quit] {
+                *said = said
+                    .take()
+                    .map(|said| if said.is_telling() { ProbeBytes::of_text(LEFT_OUT) } else { said });
+            }
         }
     }
     document
@@ -99,6 +107,20 @@ pub fn shown_conditions(conditions: &Arc<RouteMatch>) -> String {
     shown.to_string()
 }
 
+/// What follows the program: a credential belongs into a file that it reads, but may be here.
+fn hide_arguments(acme: &mut AcmeText) {
+    for argument in acme.dns_command.iter_mut().flat_map(|command| command.0.iter_mut().skip(1)) {
+        let hidden = match argument.value.split_once('=') {
+            Some((name, _)) if name.starts_with('-') => Some(format!("{name}={LEFT_OUT}")),
+            _ if argument.value.starts_with('-') => None,
+            _ => Some(LEFT_OUT.to_owned()),
+        };
+        if let Some(hidden) = hidden {
+            argument.value = hidden.into();
+        }
+    }
+}
+
 fn hide_changes(changes: &mut HeaderChangesText) {
     hide(&mut changes.set, hidden_template);
     hide(&mut changes.add, hidden_template);
@@ -112,12 +134,22 @@ fn hidden_value() -> HeaderValue {
     LEFT_OUT.parse().expect("it is the value of a header")
 }
 
-fn hide<T>(map: &mut Map<T>, hidden: impl Fn() -> T) {
+/// Hides values whose names say that they are secrets, and such that look like ones.
+fn hide<T: ConfigValue>(map: &mut Map<T>, hidden: impl Fn() -> T) {
     for (name, value) in &mut map.0 {
-        if is_telling(&name.value) {
+        if is_telling(&name.value) || has_drawn_word(&value.write()) {
             *value = hidden();
         }
     }
+}
+
+/// Whether a word of a value is one that a program has drawn at random.
+fn has_drawn_word(written: &str) -> bool {
+    let words = written.split(|c: char| !(c.is_ascii_alphanumeric() || "-_+/=".contains(c)));
+    let has = |word: &str, is: fn(&char) -> bool| word.chars().any(|c| is(&c));
+    words
+        .filter(|word| word.len() >= DRAWN_LEN && !word.contains("max-age"))
+        .any(|word| has(word, char::is_ascii_digit) && has(word, char::is_ascii_alphabetic))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Parses one TOML document to a tree: syntax, positions, variables.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::environment::{Environment, substitute};
-use super::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};
+use super::{Substitution, Tree, TreeEntry, TreeNode, TreeTable, TreeText};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
@@ -95,13 +95,15 @@ impl Conversion<'_, '_> {
         let quotes = if written.starts_with("\"\"\"") || written.starts_with("'''") { 3 } else { 1 };
         let verbatim_start =
             written.get(quotes..).filter(|rest| rest.starts_with(&value)).map(|_| range.start + quotes);
-        let text = TreeText { value, verbatim_start, substituted: false };
+        let text = TreeText { value, verbatim_start, substitution: None };
         let place = TreeNode { span: SourceSpan::new(self.file, range), tree: Tree::Unknown };
         let found = self.diagnostics.len();
-        let has_variable = Cell::new(false);
+        let (has_variable, values) = (Cell::new(false), RefCell::new(Vec::new()));
         let environment = |name: &str| {
             has_variable.set(true);
-            (self.environment)(name)
+            let value = (self.environment)(name)?;
+            values.borrow_mut().push((name.to_owned(), value.clone()));
+            Some(value)
         };
         let replaced = substitute(&text.value, &environment, &mut |part, message, help| {
             let diagnostic = Diagnostic::new(DiagnosticKind::Environment, place.part(&text, part), message);
@@ -110,7 +112,9 @@ impl Conversion<'_, '_> {
         match replaced {
             _ if self.diagnostics.len() > found => Tree::Unknown,
             Some(value) => {
-                Tree::Text(TreeText { value, verbatim_start: None, substituted: has_variable.get() })
+                let written = Substitution { written: text.value, values: values.into_inner() };
+                let substitution = has_variable.get().then(|| Box::new(written));
+                Tree::Text(TreeText { value, verbatim_start: None, substitution })
             }
             None => Tree::Text(text),
         }

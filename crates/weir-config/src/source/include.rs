@@ -11,6 +11,7 @@ use super::environment::Environment;
 use super::{Tree, TreeEntry, TreeNode, TreeTable};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
+use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 
 /// Files that one configuration may consist of; more indicate a wrong pattern.
 const FILES_MAX: usize = 1000;
@@ -153,7 +154,7 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, span: SourceSpan, whole:
         let message = format!("`{shown}` would be file {} of this configuration", FILES_MAX + 1);
         return loading.report_missing(span, message, Some("is the pattern too broad?"));
     }
-    let read = path.canonicalize().and_then(|real| Ok((real, std::fs::read_to_string(path)?)));
+    let read = path.canonicalize().and_then(|real| Ok((real, read_text(path, CONFIG_BYTES_MAX)?)));
     let (real, text) = match read {
         Ok(read) => read,
         Err(error) => {

@@ -11,4 +11,4 @@ mod tree;
 pub(crate) use document::parse_document;
 pub(crate) use fragment::join_fragment;
 pub(crate) use include::{Loading, load};
-pub(crate) use tree::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};
+pub(crate) use tree::{Substitution, Tree, TreeEntry, TreeNode, TreeTable, TreeText};

@@ -48,8 +48,24 @@ pub(crate) struct TreeText {
     pub(crate) value: String,
     /// The position of the first byte of `value` in its file, if the file contains `value` verbatim.
     pub(crate) verbatim_start: Option<usize>,
-    /// Whether a variable was replaced in it: then it may also be an integer or a boolean.
-    pub(crate) substituted: bool,
+    /// The variables that were replaced in it: then it may also be an integer or a boolean.
+    pub(crate) substitution: Option<Box<Substitution>>,
+}
+
+impl TreeText {
+    /// Whether a variable was replaced in it.
+    pub(crate) fn is_substituted(&self) -> bool {
+        self.substitution.is_some()
+    }
+}
+
+/// Variables that were replaced in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Substitution {
+    /// The text with its variables.
+    pub(crate) written: String,
+    /// The variables with their values.
+    pub(crate) values: Vec<(String, String)>,
 }
 
 /// A table: its entries in the order of the text.

@@ -5,8 +5,11 @@ use std::time::Duration;
 use weir_traffic::route::HostPattern;
 
 use super::DnsUpdateText;
+use super::route::is_host_with_port;
 use crate::config::AcmeChallenge;
-use crate::key::{NonEmpty, Spanned, SpannedTable, section};
+use crate::key::{NonEmpty, Spanned, SpannedTable, TextFormat, section, text_values};
+use crate::masked_text::MaskedText;
+use crate::value::ValueError;
 
 section! {
     /// Certificates that Weir obtains and renews by itself, from an authority that speaks ACME (RFC 8555) such as Let's Encrypt: one for each
@@ -38,10 +41,14 @@ section! {
         wait: Duration = "10s", in 0..=120_000;
         /// Hosts beyond those of `hosts` that get a certificate when a client first asks for one: patterns such as `*.customers.example`.
         on_demand: Vec<Spanned<HostPattern>> = [], like "Caddy `on_demand_tls`";
-        /// The maximum number of hosts with a certificate of `on_demand`. Handshakes for further ones fail.
+        /// A URL that decides for which hosts of `on_demand` a certificate is ordered or renewed: a GET with the parameter `domain=HOST`, which a 2xx
+        /// permits. Without it, every host that matches gets one.
+        on_demand_ask: Spanned<AskUrl> = optional, like "Caddy `on_demand_tls { ask }`";
+        /// The maximum number of hosts with a certificate of `on_demand`. A further one takes the place of a host that was refused a minute ago or
+        /// longer, or else of the one that no client has asked for the longest, for an hour at least; else its handshakes fail.
         on_demand_max: u32 = 1000, in 1..=100_000;
-        /// The maximum number of orders in three hours at one authority. Hosts of `on_demand` may use three fifths of it, so that clients
-        /// who invent names leave the rest to `hosts`. Let's Encrypt permits 300; raise it for an authority within a company.
+        /// The maximum number of orders in three hours at one authority. Hosts of `on_demand` without a certificate may use three fifths of it, so that
+        /// clients who invent names leave the rest to `hosts` and to renewals. Let's Encrypt permits 300; raise it for an authority within a company.
         orders_max: u32 = 250, in 5..=1_000_000;
         /// A name server that takes dynamic updates with a key, for `dns-01`. In place of `dns_command`.
         dns_update: SpannedTable<DnsUpdateText> = optional, like "Caddy `dns rfc2136`, Traefik `dnsChallenge.provider = \"rfc2136\"`";
@@ -57,6 +64,34 @@ section! {
         dns_wait: Duration = "10s", in 0..=600_000, like "Traefik `delayBeforeChecks`, Caddy `propagation_delay`";
     }
 }
+
+/// The URL that is asked about hosts on demand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AskUrl(pub(crate) MaskedText);
+
+text_values! {
+    AskUrl, parse_ask_url, |value: &AskUrl| value.0.exposed().to_owned(), TextFormat {
+        name: "URL",
+        article: "a URL",
+        examples: &["http://127.0.0.1:9123/allowed", "https://ask.example.com/?zone=eu"],
+        pattern: r#"^https?://[^/\s@?#"<>]+(/[^\s#"<>]*)?$"#,
+        about: "An `http` or `https` URL with a host, a port if it is not the usual one, and a path.",
+    };
+}
+
+fn parse_ask_url(text: &str) -> Result<AskUrl, ValueError> {
+    let is_of_url = |c: char| c.is_ascii_graphic() && !"\"#<>\\^`{|}".contains(c);
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let authority = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    match is_host_with_port(authority) && text.chars().all(is_of_url) && text.len() <= URL_BYTES_MAX {
+        true => Ok(AskUrl(text.into())),
+        false => Err(ValueError::new(format!("`{text}` is not a URL that can be asked"))
+            .help("write the whole URL, such as `http://127.0.0.1:9123/allowed`, without a user")),
+    }
+}
+
+/// The longest URL, far below what clients of HTTP take.
+pub(crate) const URL_BYTES_MAX: usize = 4096;
 
 section! {
     /// An account at an authority that requires one.

@@ -44,6 +44,10 @@ section! {
         /// What is one response, with [placeholders](#placeholders). `Vary` counts besides. `{authority}` and `{host}` are in lower case here, and
         /// without the default port of the scheme.
         key: Spanned<Template> = "{scheme}://{authority}{path}{query}", like "nginx `proxy_cache_key`, Varnish `vcl_hash`";
+        /// A name under which routes have their responses in common: those with the same `share` of the same cache, on any listener. Without it a route
+        /// uses only what was stored for requests that its listener, its rules (`header`, `source`, `query`, `method`) and its upstream have chosen:
+        /// no client gets a response past the rules of another route. With it, what one of the routes has stored is for the clients of all of them.
+        share: Spanned<Box<str>> = optional;
         /// How long responses are fresh that do not say it themselves. Without an entry for their status, those with `Last-Modified` are fresh
         /// for a tenth of their age, at most a day (RFC 9111 section 4.2.2), and others are not stored, unless the server can confirm them each
         /// time (`ETag`).

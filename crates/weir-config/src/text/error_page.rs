@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::config::ForwardHost;
 use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
-use crate::value::{Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue, ValueError};
+use crate::value::{Size, Stage, StatusRange, Template, TemplatePart, TemplateValue, ValueError};
 
 section! {
-    /// Pages in place of Weir's own for some statuses. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual
+    /// Pages in place of Weir's own for some statuses, and as bodies of `respond` with a status from 400 on and none of its own. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual
     /// phrase for the status), `{detail}` (a sentence for the client) and `{reason}`; braces around anything else are text, and so are braces behind a `$`.
     /// Status, `weir-reason` and the other headers stay as they are. Files are read when the config is loaded.
     #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ fn parse_path(text: &str) -> Result<PagePath, ValueError> {
     }
     let is_there = |value: &TemplateValue| {
         let is_of_request =
-            value.scope() == TemplateScope::Request && !matches!(value, TemplateValue::MatchGroup(_));
+            value.stage() <= Stage::Identity && !matches!(value, TemplateValue::MatchGroup(_));
         is_of_request || *value == TemplateValue::Status
     };
     if let Some(value) = template.values().find(|value| !is_there(value)) {

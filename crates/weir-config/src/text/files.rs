@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::{FileEncoding, SymlinkRule};
 use crate::key::{Map, NonEmpty, Spanned, TextFormat, section, text_values};
-use crate::value::{HeaderValue, Template, Token, ValueError};
+use crate::value::{HeaderTemplate, HeaderValue, Template, Token, ValueError};
 
 section! {
     /// Files of a folder. GET and HEAD get the file that the path of the request names below `root`, with `ETag`, `Last-Modified`,
@@ -26,7 +26,7 @@ section! {
         precompressed: Vec<FileEncoding> = [], like "nginx `gzip_static`, Caddy `precompressed`";
         /// Which symbolic links are followed.
         symlinks: SymlinkRule = "inside", like "nginx `disable_symlinks`, Apache httpd `FollowSymLinks`";
-        /// Whether files and folders are served whose names begin with a dot. `/.well-known` is in any case.
+        /// Whether files and folders are served whose names begin with a dot, be it behind a symbolic link. `/.well-known` is in any case.
         hidden: bool = false;
         /// Media types by extension, beside the usual ones: `{ "conf" = "text/plain" }`.
         types: Map<HeaderValue> = {}, like "nginx `types`, Apache httpd `AddType`";
@@ -34,6 +34,9 @@ section! {
         default_type: HeaderValue = "application/octet-stream", like "nginx `default_type`";
         /// The `charset` of text.
         charset: Option<Token> = "utf-8", like "nginx `charset`, Apache httpd `AddDefaultCharset`";
+        /// Headers of the responses that are files, with [placeholders](#placeholders): 200, 206 and 304. Neither failures have them nor what the `upstream`
+        /// answers; `response_headers` of the route is for all of these.
+        headers: Map<HeaderTemplate> = {}, like "nginx `add_header`, `expires`";
         /// How long an open file is used before it is looked at again; a change is seen after that time at the latest.
         valid: Duration = "1s", in 0..=3_600_000, like "nginx `open_file_cache_valid`";
     }

@@ -10,8 +10,9 @@ use crate::key::{
     Bounds, ConfigValue, Map, OneOrMany, Spanned, TextFormat, TreeReader, ValueKind, choice, section,
     text_values,
 };
+use crate::masked_text::is_telling;
 use crate::source::{Tree, TreeNode};
-use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError};
+use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError, ascii_help};
 
 section! {
     /// Probes that test whether a server responds, on connections of their own. A server counts as up until its first probe, within one
@@ -115,6 +116,18 @@ pub(crate) struct ProbeBytes {
     text: Box<str>,
 }
 
+impl ProbeBytes {
+    /// Those of a text.
+    pub(crate) fn of_text(text: &str) -> Self {
+        Self { bytes: text.as_bytes().into(), text: text.into() }
+    }
+
+    /// Whether they say that a password or something of that kind follows.
+    pub(crate) fn is_telling(&self) -> bool {
+        is_telling(&String::from_utf8_lossy(&self.bytes))
+    }
+}
+
 /// The target of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProbePath(pub(crate) Box<str>);
@@ -193,7 +206,8 @@ fn parse_host(text: &str) -> Result<ProbeHost, ValueError> {
         return Ok(ProbeHost(text.into()));
     }
     Err(ValueError::new(format!("`{text}` is not a host"))
-        .help("write for example `app.internal` or `app.internal:8080`"))
+        .help("write for example `app.internal` or `app.internal:8080`")
+        .help_if(ascii_help(text)))
 }
 
 static STATUS_RANGE: TextFormat = TextFormat {

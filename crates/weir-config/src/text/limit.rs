@@ -11,7 +11,8 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct LimitText at "limit.NAME" {
         /// What has a limit of its own: each text that this comes to, with [placeholders](#placeholders). Text without placeholders is one
-        /// limit for all requests together. A request for which no placeholder has a value is not limited.
+        /// limit for all requests together. A request for which no placeholder has a value is not limited. With `{user}` or `{jwt.NAME}`, it
+        /// is asked once the route has authenticated the client. Each line of a header that came in several counts.
         key: Spanned<Template> = "{client_address}", like "nginx `limit_req_zone`, HAProxy `http-request track-sc0`, Envoy `descriptors`, Traefik `sourceCriterion`";
         /// The networks that count as one client in `{client_address}`.
         prefix: LimitPrefixes = {}, like "HAProxy `ipmask`, Traefik `ipStrategy.ipv6Subnet`";

@@ -14,7 +14,9 @@ section! {
     pub(crate) struct ListText at "list.NAME" {
         /// What becomes of requests that are in it.
         action: ListAction = required, like "nginx `allow`, `deny`; HAProxy `http-request deny`, `http-request tarpit`";
-        /// What is looked up: the address of the client, in networks; or another text with [placeholders](#placeholders), compared whole.
+        /// What is looked up: the address of the client, in networks; or another text with [placeholders](#placeholders), compared whole. With
+        /// `{user}` or `{jwt.NAME}`, once the route has authenticated the client. Where a header came in several lines, one of them in the
+        /// list is enough, for `allow` all of them.
         key: Spanned<Template> = "{client_address}", like "nginx `geo`, `map`; HAProxy `acl`";
         /// The entries: networks and addresses, or texts. Behind an entry and a space may stand a text for `{tag}`; without one, it is the
         /// name of the list.

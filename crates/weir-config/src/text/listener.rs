@@ -70,8 +70,8 @@ section! {
         lenient: Leniency = {};
         /// The form in which rules and servers see a path.
         paths: PathSettings = {};
-        /// Peers whose `X-Forwarded-*` and `Forwarded` headers are trusted and extended; those of other peers are replaced. Networks,
-        /// addresses, and `"unix"` for every peer on a Unix socket.
+        /// Peers whose `X-Forwarded-*`, `Forwarded` and `X-Real-Ip` headers are trusted and extended; those of other peers, of any name that
+        /// begins with `X-Forwarded-`, are dropped or replaced. Networks, addresses, and `"unix"` for every peer on a Unix socket.
         trusted_proxies: TrustedProxies = [], like "nginx `set_real_ip_from`";
         /// Balancers in front that send PROXY protocol headers.
         proxy_protocol: SpannedTable<ProxyProtocolText> = optional, like "nginx `listen proxy_protocol`, HAProxy `bind accept-proxy`";

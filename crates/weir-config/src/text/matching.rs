@@ -7,7 +7,7 @@ use crate::key::{
     Bounds, ConfigSection, ConfigValue, TextFormat, TreeReader, ValueKind, section, text_values,
 };
 use crate::source::{Tree, TreeNode};
-use crate::value::ValueError;
+use crate::value::{ValueError, ascii_help};
 
 /// `path`: a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,9 @@ text_values! {
 }
 
 fn parse_host(text: &str) -> Result<HostPattern, ValueError> {
-    HostPattern::parse(text).map_err(|error| ValueError::new(format!("`{text}` is not a host: {error}")))
+    HostPattern::parse(text).map_err(|error| {
+        ValueError::new(format!("`{text}` is not a host: {error}")).help_if(ascii_help(text))
+    })
 }
 
 fn parse_method(text: &str) -> Result<MethodMatch, ValueError> {

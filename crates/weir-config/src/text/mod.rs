@@ -37,7 +37,7 @@ mod error_page;
 mod matching;
 
 pub(crate) use access_log::RouteAccessLogText;
-pub(crate) use acme::{AcmeText, ExternalAccountText};
+pub(crate) use acme::{AcmeText, ExternalAccountText, URL_BYTES_MAX};
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
 pub(crate) use basic::{BasicText, PasswordHashText};
 pub(crate) use cache::{CacheText, RouteCacheText};
@@ -52,7 +52,7 @@ pub(crate) use error_page::{ErrorPageText, ErrorPagesText};
 pub(crate) use fastcgi::FastcgiText;
 pub(crate) use files::FilesText;
 pub(crate) use forward_auth::ForwardAuthText;
-pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePath, ProbePreset};
+pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use hsts::HstsText;
 pub(crate) use internal::InternalText;
 pub(crate) use jwt::{JwtText, RemoteKeysText};

@@ -20,6 +20,7 @@ use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffer
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{
     HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
+    ascii_help,
 };
 
 section! {
@@ -41,9 +42,10 @@ section! {
         path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
         /// One of these methods.
         method: OneOrMany<MethodMatch> = optional, like "HAProxy `method`";
-        /// All of these headers: a table of names and rules.
+        /// All of these headers: a table of names and rules. Of a header in several lines, one that matches is enough.
         header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
-        /// All of these query parameters, compared as sent: a table of names and rules.
+        /// All of these query parameters: a table of names and rules. Names and values are compared once percent-encoding and `+` are
+        /// decoded; of several with one name, one that matches is enough.
         query: Map<ValueRule> = {}, like "HAProxy `url_param`";
         /// One of these server names, as sent by a TLS client (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, whether TLS passes
         /// through to the server or ends at the listener (`tls`).
@@ -216,8 +218,8 @@ text_values! {
     RedirectTarget, parse_target, |value: &RedirectTarget| value.0.to_string(), TextFormat {
         name: "redirect target",
         article: "a URL",
-        examples: &["https://{host}{path}{query}", "https://example.com/", "/new{path}"],
-        pattern: r"^(https?://.+|/.*)$",
+        examples: &["https://{host}{path}{query}", "{scheme}://example.com/", "/new{path}"],
+        pattern: r"^((https?|\{scheme\})://.+|(/|\{path\}).*)$",
         about: "A URL or a path, with [placeholders](#placeholders); `{{` and `}}` are braces. What is not allowed in a URL is percent-encoded \
                 in values.",
     };
@@ -241,33 +243,46 @@ fn parse_target(text: &str) -> Result<RedirectTarget, ValueError> {
     Ok(RedirectTarget(template))
 }
 
-/// A path of the request may begin with two slashes; in front of a `Location` that would be another host.
+/// Text of the client at the front of a `Location` could lead to any host. The path of the request cannot: in its normal form it begins with one slash.
 fn check_target(text: &str, parts: &[TemplatePart]) -> Result<(), ValueError> {
     let help = "write `https://{host}{path}{query}`, or a path that begins with text";
-    match parts.first() {
-        Some(TemplatePart::Literal(first)) => {
-            let authority = ["http://", "https://"].into_iter().find_map(|scheme| first.strip_prefix(scheme));
-            let is_path =
-                first.starts_with('/') && !first.starts_with("//") && (first.len() > 1 || parts.len() == 1);
-            match authority {
-                Some(rest) if rest.is_empty() && !parts.get(1).is_some_and(is_host) => {
-                    Err(ValueError::new(format!("`{text}` has no host")).help(help))
-                }
-                Some(rest) if rest.starts_with('/') => {
-                    Err(ValueError::new(format!("`{text}` has no host")).help(help))
-                }
-                None if !is_path => {
-                    Err(ValueError::new(format!("`{text}` is neither a URL nor a path")).help(help))
-                }
-                Some(rest) if !rest.contains(['/', '?', '#']) => check_authority(&parts[1..]),
-                _ => Ok(()),
-            }
+    let error = |message: String| Err(ValueError::new(message).help(help));
+    if let Some((authority, behind)) = behind_scheme(parts) {
+        return match authority.is_empty() && !behind.first().is_some_and(is_host) {
+            true => error(format!("`{text}` has no host")),
+            false if authority.starts_with('/') => error(format!("`{text}` has no host")),
+            false if !authority.contains(['/', '?', '#']) => check_authority(behind),
+            false => Ok(()),
+        };
+    }
+    match parts {
+        [] => error("the target is empty".to_owned()),
+        [TemplatePart::Value(TemplateValue::Path), ..] => Ok(()),
+        [TemplatePart::Literal(path), others @ ..]
+            if path.starts_with('/') && !path.starts_with("//") && (path.len() > 1 || others.is_empty()) =>
+        {
+            Ok(())
         }
-        Some(_) => {
-            let message = "a target that begins with text from the client could lead to any host";
-            Err(ValueError::new(message).help(help))
+        [TemplatePart::Literal(_) | TemplatePart::Value(TemplateValue::Scheme), ..] => {
+            error(format!("`{text}` is neither a URL nor a path"))
         }
-        None => Err(ValueError::new("the target is empty").help(help)),
+        [TemplatePart::Value(_), ..] => {
+            error("a target that begins with text from the client could lead to any host".to_owned())
+        }
+    }
+}
+
+/// What follows `http://`, `https://` or `{scheme}://`: the rest of the text there, and the parts behind it.
+fn behind_scheme(parts: &[TemplatePart]) -> Option<(&str, &[TemplatePart])> {
+    match parts {
+        [TemplatePart::Literal(first), behind @ ..] => {
+            let rest = ["http://", "https://"].into_iter().find_map(|scheme| first.strip_prefix(scheme));
+            rest.map(|rest| (rest, behind))
+        }
+        [TemplatePart::Value(TemplateValue::Scheme), TemplatePart::Literal(second), behind @ ..] => {
+            second.strip_prefix("://").map(|rest| (rest, behind))
+        }
+        _ => None,
     }
 }
 
@@ -303,7 +318,8 @@ fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
                 return Ok(ForwardHost::Literal(text.into()));
             }
             Err(ValueError::new(format!("`{text}` is not a host"))
-                .help("write `keep`, `server`, or a host with or without port"))
+                .help("write `keep`, `server`, or a host with or without port")
+                .help_if(ascii_help(text)))
         }
     }
 }
@@ -341,6 +357,9 @@ mod tests {
             "https://www.{host}/{header.x}",
             "https://{authority}{path}{header.x}",
             "https://a.test?{cookie.x}",
+            "{scheme}://{host}:8443{path}{query}",
+            "{scheme}://new.test{path}",
+            "{path}/{query}",
         ] {
             assert_eq!(parse_target(text).unwrap().0.to_string(), text);
         }
@@ -350,7 +369,12 @@ mod tests {
     fn targets_that_lead_astray_are_refused() {
         let cases = [
             ("", "the target is empty"),
-            ("{path}", "a target that begins with text from the client could lead to any host"),
+            ("{header.x}", "a target that begins with text from the client could lead to any host"),
+            ("{host}{path}", "a target that begins with text from the client could lead to any host"),
+            ("{scheme}{path}", "`{scheme}{path}` is neither a URL nor a path"),
+            ("{scheme}://{path}", "`{scheme}://{path}` has no host"),
+            ("{scheme}:///{host}", "`{scheme}:///{host}` has no host"),
+            ("{scheme}://a{header.x}", "`{header.x}` directly behind the host could lead to any host"),
             ("/{path}", "`/{path}` is neither a URL nor a path"),
             ("//evil", "`//evil` is neither a URL nor a path"),
             ("https://", "`https://` has no host"),

@@ -119,7 +119,7 @@ choice! {
 
 /// TLS of a listener: a table, or a word.
 #[derive(Debug, Clone)]
-pub(crate) struct TlsChoice(SpannedTable<ListenerTlsText>);
+pub(crate) struct TlsChoice(pub(crate) SpannedTable<ListenerTlsText>);
 
 impl Deref for TlsChoice {
     type Target = SpannedTable<ListenerTlsText>;

@@ -54,8 +54,8 @@ section! {
         /// A file for the secrets of every connection, for Wireshark. It allows decryption of all traffic with the servers, so use it for
         /// debugging only, and temporarily. The environment variable `SSLKEYLOGFILE` has no effect.
         key_log: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_key_log`, HAProxy `tune.ssl.keylog`";
-        /// How often the files are checked for changes. New ones are used for the connections that follow; if they cannot be used, the old
-        /// ones stay in use and the log reports it.
+        /// How often the files are checked for changes. New ones are used for the connections that follow, and those that are open end with
+        /// the requests that they carry; if they cannot be used, the old ones stay in use and the log reports it.
         reload: Option<Duration> = "10s", in 100..=86_400_000;
     }
 }

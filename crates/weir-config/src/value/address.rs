@@ -8,6 +8,7 @@ use std::str::FromStr;
 use rustls_pki_types::ServerName;
 
 use super::ValueError;
+use super::ascii_host::ascii_help;
 
 /// Longest path of a Unix socket: the kernel's 108 bytes less the final NUL.
 const UNIX_PATH_MAX: usize = 107;
@@ -234,7 +235,7 @@ pub(crate) fn dns_name(name: &str) -> Result<Box<str>, ValueError> {
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     };
     if plain.len() > 253 || !plain.split('.').all(label_is_valid) {
-        return Err(ValueError::new(format!("`{name}` is not a host name")));
+        return Err(ValueError::new(format!("`{name}` is not a host name")).help_if(ascii_help(name)));
     }
     Ok(plain.to_ascii_lowercase().into())
 }

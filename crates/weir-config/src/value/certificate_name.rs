@@ -6,6 +6,7 @@ use std::str::FromStr;
 use rustls_pki_types::ServerName;
 
 use super::ValueError;
+use super::ascii_host::ascii_help;
 
 /// A subject alternative name (RFC 5280 section 4.2.1.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +34,8 @@ impl FromStr for CertificateName {
         match ServerName::try_from(text.to_owned()) {
             Ok(name) => Ok(Self::Host(name)),
             Err(_) => Err(ValueError::new(format!("`{text}` is no host name, IP address or URI"))
-                .help("write the name alone, such as `app.internal`: no port, no wildcard")),
+                .help("write the name alone, such as `app.internal`: no port, no wildcard")
+                .help_if(ascii_help(text))),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each type parses from text and prints as text that parses to the same value. Knows no keys.
 
 mod address;
+mod ascii_host;
 mod certificate_name;
 mod network;
 mod template;
@@ -38,15 +39,16 @@ pub use request_frequency::RequestFrequency;
 pub use share_fraction::ShareFraction;
 pub use size::Size;
 pub use status::StatusRange;
-pub use template::{HeaderTemplate, Template, TemplatePart, TemplateScope, TemplateValue};
+pub use template::{HeaderTemplate, Stage, Template, TemplatePart, TemplateValue};
 
+pub(crate) use ascii_host::ascii_help;
 pub(crate) use bucket::{parse_bucket, print_bucket};
 pub(crate) use duration::MILLISECONDS_MAX;
 pub(crate) use header::{FRAMING, is_token};
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};
-pub(crate) use template::{is_telling, template_values, without_telling_values};
+pub(crate) use template::template_values;
 
 /// Longest name of a listener, upstream, server, route or limit.
 const NAME_LEN_MAX: usize = 64;
@@ -76,6 +78,11 @@ impl ValueError {
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
+    }
+
+    /// With this help, where there is one.
+    pub(crate) fn help_if(self, help: Option<String>) -> Self {
+        Self { help: help.or(self.help), ..self }
     }
 
     pub(crate) fn range(mut self, range: Range<usize>) -> Self {

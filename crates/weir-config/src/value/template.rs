@@ -12,10 +12,11 @@ use weir_observe::Phase;
 use super::ValueError;
 use super::header::{HeaderValue, is_token};
 use crate::diagnostic::did_you_mean;
+use crate::masked_text::is_telling;
 
 /// Declares the values without parameters.
 macro_rules! values {
-    ($($variant:ident $name:literal $scope:ident $doc:literal,)+) => {
+    ($($variant:ident $name:literal $stage:ident $doc:literal,)+) => {
         /// A value of an exchange.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum TemplateValue {
@@ -36,17 +37,20 @@ macro_rules! values {
             Phase(Phase),
         }
 
-        /// Name, value, scope and meaning of every value without parameters.
-        const PLAIN: &[(&str, TemplateValue, TemplateScope, &str)] =
-            &[$(($name, TemplateValue::$variant, TemplateScope::$scope, $doc),)+];
+        /// Name, value, stage and meaning of every value without parameters.
+        const PLAIN: &[(&str, TemplateValue, Stage, &str)] =
+            &[$(($name, TemplateValue::$variant, Stage::$stage, $doc),)+];
     };
 }
 
-/// From when on there is a value: later ones have all values of the earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TemplateScope {
+/// The stages of an exchange at which values become known: each has all values of those before it. This order, with the table of values below, is what
+/// decides when a list or a limit is asked, and which placeholders may stand where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
     /// When the request has its route.
     Request,
+    /// When `basic` and `jwt` of the route have admitted the client.
+    Identity,
     /// When a server was chosen.
     Server,
     /// When there is a response.
@@ -68,8 +72,8 @@ values! {
     Route "route" Request "Name of the route.",
     Method "method" Request "Method of the request.",
     Scheme "scheme" Request "`http` or `https`, by the connection of the client.",
-    Authority "authority" Request "Host of the request with the port, if it has one.",
-    Host "host" Request "Host of the request without a port.",
+    Authority "authority" Request "Host of the request with the port, if it has another one than the usual; in lower case, without a dot behind the name.",
+    Host "host" Request "Host of the request without a port, in lower case and without a dot behind the name.",
     Target "target" Request "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
     Path "path" Request "Path of the request in its normal form.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
@@ -78,7 +82,7 @@ values! {
     TraceId "trace_id" Request "Trace id (W3C Trace Context).",
     UserAgent "user_agent" Request "Request field User-Agent.",
     Referer "referer" Request "Request field Referer.",
-    User "user" Request "User that `basic` of the route has let in, or `sub` of the token.",
+    User "user" Identity "User that `basic` of the route has let in, or `sub` of the token; only on routes with one of them.",
     Tag "tag" Request "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
     TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
@@ -206,36 +210,21 @@ impl TemplateValue {
         }
     }
 
-    /// From when on it is there.
-    pub fn scope(&self) -> TemplateScope {
+    /// The stage from which it is known. `{tag}` is known as soon as the lists of a route are: [`crate::RuleOrder`].
+    pub fn stage(&self) -> Stage {
         match self {
-            TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => TemplateScope::Response,
+            TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => Stage::Response,
+            TemplateValue::TokenClaim(_) => Stage::Identity,
+            TemplateValue::Header(_)
+            | TemplateValue::Cookie(_)
+            | TemplateValue::QueryParameter(_)
+            | TemplateValue::MatchGroup(_) => Stage::Request,
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
-                row.map_or(TemplateScope::Request, |(_, _, scope, _)| *scope)
+                row.map_or(Stage::Request, |(_, _, stage, _)| *stage)
             }
         }
     }
-}
-
-/// Parts of names whose values are secrets, in lower case.
-const TELLING: [&str; 9] =
-    ["auth", "cookie", "token", "key", "secret", "pass", "credential", "session", "signature"];
-
-/// Whether a name, of a header or a parameter, says that its value is a secret.
-pub(crate) fn is_telling(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    TELLING.iter().any(|part| name.contains(part))
-}
-
-/// A path with its query, without the values of parameters whose names say that they are secrets.
-pub(crate) fn without_telling_values(target: &str) -> String {
-    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
-    let shown = query.split('&').map(|parameter| match parameter.split_once('=') {
-        Some((name, _)) if is_telling(name) => format!("{name}=left-out"),
-        _ => parameter.to_owned(),
-    });
-    format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
 }
 
 /// A header name in lower case.
@@ -249,10 +238,10 @@ fn header_name(name: &str) -> Result<Box<str>, ValueError> {
 /// Every placeholder with its meaning, for the reference.
 pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static str)> {
     PLAIN.iter().map(|(name, _, _, meaning)| (*name, *meaning)).chain([
-        ("header.NAME", "A header of the request; of several, the first."),
+        ("header.NAME", "A header of the request; of several, the first. In keys, each line counts."),
         ("response.header.NAME", "A header of the response of the server; of several, the first."),
-        ("cookie.NAME", "A cookie of the request."),
-        ("query.NAME", "A parameter of the query, as sent."),
+        ("cookie.NAME", "A cookie of the request; of several, the first."),
+        ("query.NAME", "A parameter of the query, as sent; of several, the first. In keys of lists and limits decoded."),
         ("jwt.NAME", "A claim of the token that `jwt` of the route has verified; members of a list have commas between them."),
         ("phase.NAME", "Time in this phase so far, in microseconds: `{phase.queue}`, `{phase.response}`."),
         (
@@ -490,18 +479,20 @@ mod tests {
     }
 
     #[test]
-    fn scopes() {
-        for (text, scope) in [
-            ("{host}", TemplateScope::Request),
-            ("{header.a}", TemplateScope::Request),
-            ("{server}", TemplateScope::Server),
-            ("{status}", TemplateScope::Response),
-            ("{phase.queue}", TemplateScope::Response),
-            ("{duration.ms}", TemplateScope::Response),
-            ("{time.us}", TemplateScope::Request),
-            ("{response.header.a}", TemplateScope::Response),
+    fn values_are_known_from_a_stage_on() {
+        for (text, stage) in [
+            ("{host}", Stage::Request),
+            ("{header.a}", Stage::Request),
+            ("{user}", Stage::Identity),
+            ("{jwt.sub}", Stage::Identity),
+            ("{server}", Stage::Server),
+            ("{status}", Stage::Response),
+            ("{phase.queue}", Stage::Response),
+            ("{duration.ms}", Stage::Response),
+            ("{time.us}", Stage::Request),
+            ("{response.header.a}", Stage::Response),
         ] {
-            assert_eq!(parsed(text).values().next().map(TemplateValue::scope), Some(scope), "{text}");
+            assert_eq!(parsed(text).values().next().map(TemplateValue::stage), Some(stage), "{text}");
         }
     }
 }

@@ -37,7 +37,7 @@ fn the_keys_that_are_set_decide_the_kind() {
         ("{ kind = \"http\" }", "/"),
         ("{ kind = \"http\", path = \"/x\" }", "/x"),
     ] {
-        assert_eq!(&*http(text).path, path, "{text}");
+        assert_eq!(http(text).path.exposed(), path, "{text}");
     }
 }
 

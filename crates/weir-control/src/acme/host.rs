@@ -5,32 +5,41 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use weir_config::LoadedCertificate;
+use weir_config::{CertificateFiles, LoadedCertificate};
+use weir_http::WallTime;
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::issued::IssuanceState;
 use weir_proxy::state::faults::{self, ControlFault};
 
-use super::issuer::{IssuanceError, Issuer};
+use super::issuer::{IssuanceError, Issuer, shown_url};
 use super::luck::luck;
-use super::order::{self, WantedCertificate};
+use super::order::{self, ObtainedCertificate, WantedCertificate};
 use super::record::HostRecord;
 use super::schedule::{
     ExpiryAlarm, IssuanceFailure, expiry_alarm, renewal_at, renewal_info_pause, suggested_at,
 };
-use crate::certificates::{FileStamp, seconds, stamp};
+use crate::certificates::{FileStamp, stamp};
 
 /// How often the file is looked at, which another node may have renewed.
 const FILE_LOOK: Duration = Duration::from_secs(5);
+
+/// By how much the clock of an authority may be ahead: one whose own clock is behind gets a certificate all the same.
+const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(86_400);
+
+/// How long a host on demand is renewed that no client asks for.
+const UNUSED_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// How long another node is left alone that has the lock.
 const LOCKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Keeps the certificate of a host current, until the task is dropped.
-pub(super) async fn keep(issuer: Rc<Issuer>, host: Box<str>) {
+///
+/// After a panic, which `begins_anew` says, it goes on where the one before was: only a start of Weir is a request to try again.
+pub(super) async fn keep(issuer: Rc<Issuer>, host: Box<str>, begins_anew: bool) {
     let mut task = HostTask {
-        record: issuer.store.record(&host),
+        record: read_record(&issuer, &host),
         issuer,
         host,
         stamp: None,
@@ -39,18 +48,20 @@ pub(super) async fn keep(issuer: Rc<Issuer>, host: Box<str>) {
         suggestion: None,
         warned: None,
     };
-    // A start is an operator's request to try again, within the limits.
-    task.record.next_attempt = 0;
+    if !begins_anew {
+        task.record.try_again(now());
+    }
     loop {
         faults::strike_control(ControlFault::Certificate);
+        task.record = std::mem::take(&mut task.record).believed(now());
         task.look_at_file();
         task.ask_for_suggestion().await;
         let due = task.due();
         task.show(due);
         task.warn_of_expiry();
-        let pause = match due.duration_since(now()) {
-            Ok(left) if !left.is_zero() => left.min(FILE_LOOK),
-            _ => task.attempt().await,
+        let pause = match due.checked_since(now()).filter(|left| !left.is_zero()) {
+            Some(left) => left.min(FILE_LOOK),
+            None => task.attempt().await,
         };
         tokio::time::sleep(pause).await;
     }
@@ -67,14 +78,24 @@ struct HostTask {
     luck: f64,
     suggestion: Option<RenewalSuggestion>,
     /// When the log last warned of its end, and why.
-    warned: Option<(SystemTime, ExpiryAlarm)>,
+    warned: Option<(WallTime, ExpiryAlarm)>,
+}
+
+impl Drop for HostTask {
+    /// An attempt that is given up, since Weir stops or the config has changed, is none that has failed.
+    fn drop(&mut self) {
+        if self.record.is_open && !std::thread::panicking() {
+            self.record.is_open = false;
+            self.save_record();
+        }
+    }
 }
 
 /// What the authority last said about the renewal of a certificate.
 struct RenewalSuggestion {
-    window: Option<[SystemTime; 2]>,
-    at: Option<SystemTime>,
-    asked_again_at: SystemTime,
+    window: Option<[WallTime; 2]>,
+    at: Option<WallTime>,
+    asked_again_at: WallTime,
 }
 
 impl HostTask {
@@ -88,18 +109,21 @@ impl HostTask {
         match self.issuer.store.load_certificate(host) {
             Ok(None) => {}
             Ok(Some(loaded)) if self.loaded.as_ref() == Some(&loaded) => {}
+            Ok(Some(loaded)) if !is_for(&loaded, host) => {
+                tracing::error!(host, names = ?loaded.names, "the file of a certificate has one for other names, which is not used");
+            }
             Ok(Some(loaded)) => match self.issuer.issued.install(host, Arc::clone(&loaded)) {
                 Ok(()) => {
                     tracing::info!(
                         host,
-                        expires = seconds(loaded.not_after),
+                        expires = loaded.not_after.seconds(),
                         "a certificate is used from now on"
                     );
                     self.loaded = Some(loaded);
                     self.suggestion = None;
                     self.warned = None;
                     // Of the node that has obtained it.
-                    self.record = self.issuer.store.record(&self.host);
+                    self.record = read_record(&self.issuer, &self.host);
                     self.show(self.due());
                 }
                 Err(error) => tracing::error!(host, %error, "a certificate cannot be used"),
@@ -147,14 +171,18 @@ impl HostTask {
     }
 
     /// When the next attempt is due.
-    fn due(&self) -> SystemTime {
-        let Some(loaded) = &self.loaded else { return self.record.due() };
-        let renewal = self.renewal(loaded);
-        if self.record.failed > 0 { renewal.max(self.record.due()) } else { renewal }
+    fn due(&self) -> WallTime {
+        let renewal = self.loaded.as_ref().map_or(WallTime::EPOCH, |loaded| self.renewal(loaded));
+        let life = self.loaded.as_ref().map(|loaded| [loaded.not_before, loaded.not_after]);
+        let allowed = match self.record.failed {
+            0 => self.record.next_order(life),
+            _ => self.record.due(),
+        };
+        renewal.max(allowed)
     }
 
     /// When a certificate is to be renewed, whatever has failed.
-    fn renewal(&self, loaded: &LoadedCertificate) -> SystemTime {
+    fn renewal(&self, loaded: &LoadedCertificate) -> WallTime {
         let usual = || renewal_at(loaded.not_before, loaded.not_after, self.luck);
         self.suggestion.as_ref().and_then(|known| known.at).unwrap_or_else(usual)
     }
@@ -162,7 +190,20 @@ impl HostTask {
     /// One attempt, unless another node has been faster; returns how long to wait before the next look.
     async fn attempt(&mut self) -> Duration {
         let issuer = Rc::clone(&self.issuer);
-        let Ok(_turn) = issuer.orders(&self.host).acquire().await else { return FILE_LOOK };
+        if issuer.is_on_demand(&self.host)
+            && issuer.issued.unused_for(&self.host).is_some_and(|unused| unused >= UNUSED_MAX)
+        {
+            let host = &*self.host;
+            tracing::info!(
+                host,
+                "a certificate on demand is not renewed: no client has asked for its host for a week"
+            );
+            issuer.issued.drop_host(host);
+            return FILE_LOOK;
+        }
+        let Ok(_turn) = issuer.orders(&self.host, self.loaded.is_some()).acquire().await else {
+            return FILE_LOOK;
+        };
         let locked = issuer.store.prepare().and_then(|()| issuer.store.lock(&self.host));
         let _lock = match locked {
             Ok(Some(lock)) => lock,
@@ -175,18 +216,25 @@ impl HostTask {
                 return Duration::ZERO;
             }
         };
-        // What another node has done meanwhile.
-        let (stored, before): (HostRecord, _) = (issuer.store.record(&self.host), self.record.clone());
-        if stored.failed > before.failed {
-            self.record = stored;
-        } else {
-            self.record = stored;
+        // What another node has done meanwhile, or this one before it has panicked.
+        let stored = issuer.store.record::<HostRecord>(&self.host).believed(now());
+        let before = std::mem::replace(&mut self.record, stored);
+        if self.record.is_open {
+            self.fail(&IssuanceError::refused("the attempt before has ended without an outcome"));
+            return Duration::ZERO;
+        }
+        if self.record.failed <= before.failed {
             self.record.next_attempt = before.next_attempt;
         }
         self.look_at_file();
         if self.due() > now() {
             return Duration::ZERO;
         }
+        if let Err(error) = issuer.ask(&self.host).await {
+            self.fail(&error);
+            return Duration::ZERO;
+        }
+        self.record.note_begin(now());
         // A certificate that cannot be stored would be ordered again and again.
         if let Err(error) = issuer.store.save_record(&self.host, &self.record) {
             let folder = issuer.issued.issuer.directory.display();
@@ -209,12 +257,12 @@ impl HostTask {
         let mut failures: Vec<IssuanceError> = Vec::new();
         for ca in &issuer.issued.issuer.ca {
             let replaces = self.loaded.as_deref().filter(|_| self.record.ca.as_deref() == Some(&**ca));
-            let wanted = WantedCertificate { host: &self.host, ca, refused: self.record.refused, replaces };
+            let (host, is_renewal, refused) = (&*self.host, self.loaded.is_some(), self.record.refused);
+            let wanted = WantedCertificate { host, ca, refused, is_renewal, replaces };
             let obtained = order::obtain(issuer, &wanted).await;
-            issuer.issued.update(&self.host, |status| status.ca = Some(ca.clone()));
-            let saved = obtained.and_then(|obtained| {
-                Ok(issuer.store.save_certificate(&self.host, &obtained.chain, &obtained.key)?)
-            });
+            let shown = shown_url(ca);
+            issuer.issued.update(&self.host, |status| status.ca = Some(shown.as_str().into()));
+            let saved = obtained.and_then(|obtained| self.save(issuer, &obtained));
             match saved {
                 Ok(()) => {
                     self.succeed(issuer, ca);
@@ -224,11 +272,11 @@ impl HostTask {
                     let (host, error_text) = (&*self.host, &*error.text);
                     tracing::warn!(
                         host,
-                        ca = &**ca,
+                        ca = &*shown,
                         error = error_text,
                         "an authority has not issued a certificate"
                     );
-                    let text = format!("{ca}: {}", error.text);
+                    let text = format!("{shown}: {}", error.text);
                     failures.push(IssuanceError { text, ..error });
                 }
             }
@@ -236,9 +284,22 @@ impl HostTask {
         self.fail(&worst(failures));
     }
 
+    /// Stores a certificate that clients can be shown; what is there stays otherwise.
+    fn save(&self, issuer: &Issuer, obtained: &ObtainedCertificate) -> Result<(), IssuanceError> {
+        let file = issuer.store.certificate_path(&self.host);
+        let files = CertificateFiles { certificate: file.clone(), key: file };
+        let unusable = |why: &str| IssuanceError::refused(format!("the certificate cannot be used: {why}"));
+        let loaded = files.load_texts(obtained.chain.as_bytes(), obtained.key.as_bytes());
+        let loaded = loaded.map_err(|error| unusable(&error.message))?;
+        match why_not(&loaded, &self.host, now()) {
+            Some(why) => Err(unusable(&why)),
+            None => Ok(issuer.store.save_certificate(&self.host, &obtained.chain, &obtained.key)?),
+        }
+    }
+
     fn succeed(&mut self, issuer: &Issuer, ca: &str) {
-        let (host, renewed) = (&*self.host, self.loaded.is_some());
-        tracing::info!(host, ca, renewed, "a certificate was obtained");
+        let (host, renewed, shown) = (&*self.host, self.loaded.is_some(), &*shown_url(ca));
+        tracing::info!(host, ca = shown, renewed, "a certificate was obtained");
         self.record.note_success(ca);
         self.save_record();
         issuer.issuers.count_order(true);
@@ -260,11 +321,11 @@ impl HostTask {
         });
         self.show(self.due());
         let (host, reason, failed) = (&*self.host, &*error.text, self.record.failed);
-        let next_in_s = next.duration_since(now()).unwrap_or_default().as_secs();
+        let next_in_s = (next - now()).as_secs();
         match &self.loaded {
             None => tracing::error!(host, reason, failed, next_in_s, "no certificate could be obtained"),
             Some(loaded) => {
-                let expires = seconds(loaded.not_after);
+                let expires = loaded.not_after.seconds();
                 tracing::error!(
                     host,
                     reason,
@@ -285,7 +346,7 @@ impl HostTask {
     }
 
     /// Shows how it stands.
-    fn show(&self, due: SystemTime) {
+    fn show(&self, due: WallTime) {
         let failed = self.record.failed > 0;
         let state = match &self.loaded {
             None if failed && due > now() => IssuanceState::Failed,
@@ -294,13 +355,13 @@ impl HostTask {
             Some(_) if failed => IssuanceState::RenewalFailed,
             Some(_) => IssuanceState::Valid,
         };
-        let (not_after, ca) = (self.loaded.as_ref().map(|loaded| loaded.not_after), self.ca());
+        let (not_after, ca) = (self.loaded.as_ref().map(|loaded| loaded.not_after), shown_url(self.ca()));
         self.issuer.issued.update(&self.host, |status| {
             status.state = state;
             status.not_after = not_after;
             status.next_attempt = Some(due);
             if status.ca.is_none() {
-                status.ca = Some(ca.into());
+                status.ca = Some(ca.as_str().into());
             }
             if failed && status.last_error.is_none() {
                 status.last_error = self.record.last_error.as_deref().map(Into::into);
@@ -315,14 +376,14 @@ impl HostTask {
         let failed = self.record.failed;
         let Some(alarm) = expiry_alarm(life, self.renewal(loaded), failed, now()) else { return };
         let day = Duration::from_secs(86_400);
-        let is_told = |(at, before): (SystemTime, ExpiryAlarm)| {
-            before == alarm && now().duration_since(at).is_ok_and(|since| since < day)
+        let is_told = |(at, before): (WallTime, ExpiryAlarm)| {
+            before == alarm && now().checked_since(at).is_some_and(|since| since < day)
         };
         if self.warned.is_some_and(is_told) {
             return;
         }
         self.warned = Some((now(), alarm));
-        let (host, expires) = (&*self.host, seconds(loaded.not_after));
+        let (host, expires) = (&*self.host, loaded.not_after.seconds());
         match alarm {
             ExpiryAlarm::Expired => {
                 tracing::error!(host, expires, "a certificate has expired: clients refuse it");
@@ -346,8 +407,32 @@ fn worst(mut failures: Vec<IssuanceError>) -> IssuanceError {
     IssuanceError { kind: kind.unwrap_or(IssuanceFailure::Unreached), text }
 }
 
-fn now() -> SystemTime {
-    UNIX_EPOCH + clock::unix_now()
+/// What is remembered of a host; an attempt that is open may be one that another node makes.
+fn read_record(issuer: &Issuer, host: &str) -> HostRecord {
+    let mut stored = issuer.store.record::<HostRecord>(host).believed(now());
+    stored.is_open = false;
+    stored
+}
+
+/// Whether a certificate is for a host.
+fn is_for(certificate: &LoadedCertificate, host: &str) -> bool {
+    let wildcard = host.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+    certificate.names.iter().any(|name| **name == *host || wildcard.as_deref() == Some(name))
+}
+
+/// Why clients would refuse a certificate that an authority has just issued for a host.
+fn why_not(certificate: &LoadedCertificate, host: &str, now: WallTime) -> Option<String> {
+    if !is_for(certificate, host) {
+        return Some(format!("it is for {}", certificate.names.join(", ")));
+    }
+    if certificate.not_after <= now {
+        return Some("it has expired".to_owned());
+    }
+    (certificate.not_before > now + CLOCK_AHEAD_MAX).then(|| "it is not valid yet".to_owned())
+}
+
+fn now() -> WallTime {
+    clock::date()
 }
 
 #[cfg(test)]

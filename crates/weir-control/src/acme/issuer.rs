@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use instant_acme::{Account, AccountCredentials, Error, ExternalAccountKey, NewAccount, Problem};
+use serde_json::Value;
 use tokio::sync::Semaphore;
-use weir_config::Dns;
+use weir_config::{Dns, MaskedText};
+use weir_http::WallTime;
 use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers};
 
 use super::record::OrderLog;
@@ -58,7 +60,7 @@ pub(super) struct Issuer {
     requests: AcmeRequests,
     dns: Rc<RefCell<Dns>>,
     accounts: RefCell<HashMap<Box<str>, Account>>,
-    /// A permit for each order that may run: of hosts of the config, of hosts on demand.
+    /// A permit for each order that may run: of hosts of the config and renewals, of hosts on demand that have no certificate.
     orders: [Semaphore; 2],
     /// The hosts of the config.
     configured: RefCell<HashSet<Box<str>>>,
@@ -92,9 +94,28 @@ impl Issuer {
         !self.configured.borrow().contains(host)
     }
 
-    /// The permits for orders of this host.
-    pub(super) fn orders(&self, host: &str) -> &Semaphore {
-        &self.orders[usize::from(self.is_on_demand(host))]
+    /// The permits for orders of this host: those that clients invent delay no renewal.
+    pub(super) fn orders(&self, host: &str, is_renewal: bool) -> &Semaphore {
+        &self.orders[usize::from(!is_renewal && self.is_on_demand(host))]
+    }
+
+    /// Why there is to be no certificate for a host on demand, if what the config names says so.
+    ///
+    /// # Errors
+    /// That, or that it cannot be asked.
+    pub(super) async fn ask(&self, host: &str) -> Result<(), IssuanceError> {
+        let Some(url) = self.issued.issuer.on_demand_ask.as_ref().filter(|_| self.is_on_demand(host)) else {
+            return Ok(());
+        };
+        match self.requests.ask(url.exposed(), host).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err(IssuanceError::refused("what `on_demand_ask` names permits no certificate for it"))
+            }
+            Err(error) => {
+                Err(IssuanceError::unreached(format!("what `on_demand_ask` names cannot be asked: {error}")))
+            }
+        }
     }
 
     /// The resolvers of the config that is followed.
@@ -107,9 +128,13 @@ impl Issuer {
         if let Some(known) = self.accounts.borrow().get(ca) {
             return Ok(known.clone());
         }
+        // The client of the library expects a URL without a look.
+        if ca.parse::<http::Uri>().is_err() {
+            return Err(IssuanceError::refused("its URL cannot be used"));
+        }
         let lock = self.lock(&AcmeStore::account_lock(ca)).await?;
         let builder = Account::builder_with_http(Box::new(self.requests.clone()));
-        let account = match self.store.account::<AccountCredentials>(ca, "account") {
+        let account = match self.store.account(ca, "account").and_then(|stored| credentials(stored, ca)) {
             Some(credentials) => {
                 builder.from_credentials(credentials).await.map_err(|error| self.failed(&error))?
             }
@@ -128,7 +153,8 @@ impl Issuer {
                 let made = builder.create(&new, ca.to_owned(), external.as_ref()).await;
                 let (account, credentials) = made.map_err(|error| self.failed(&error))?;
                 self.store.save_account(ca, "account", &credentials)?;
-                tracing::info!(ca, account = account.id(), "an account was made at an authority");
+                let (ca, account_id) = (&*shown_url(ca), &*shown_url(account.id()));
+                tracing::info!(ca, account = account_id, "an account was made at an authority");
                 account
             }
         };
@@ -139,7 +165,8 @@ impl Issuer {
 
     /// Forgets the account at an authority that does not know it: one for tests forgets all when it ends.
     pub(super) fn forget_account(&self, ca: &str) {
-        tracing::warn!(ca, "the authority does not know the account any more: a new one is made");
+        let shown = &*shown_url(ca);
+        tracing::warn!(ca = shown, "the authority does not know the account any more: a new one is made");
         self.accounts.borrow_mut().remove(ca);
         self.store.forget_account(ca);
     }
@@ -151,12 +178,13 @@ impl Issuer {
     pub(super) async fn begin_order(
         &self,
         ca: &str,
-        host: &str,
-        now: SystemTime,
+        (host, is_renewal): (&str, bool),
+        now: WallTime,
     ) -> Result<(), IssuanceError> {
         let _lock = self.lock(&AcmeStore::account_lock(ca)).await?;
         let mut log: OrderLog = self.store.account(ca, "orders").unwrap_or_default();
-        let (orders_max, is_on_demand) = (self.issued.issuer.orders_max, self.is_on_demand(host));
+        let orders_max = self.issued.issuer.orders_max;
+        let is_on_demand = !is_renewal && self.is_on_demand(host);
         log.begin(now, orders_max, is_on_demand).map_err(|allowed| {
             let share = if is_on_demand { ", of which hosts on demand have three fifths" } else { "" };
             let text =
@@ -194,6 +222,20 @@ impl Issuer {
     }
 }
 
+/// The URL of an authority as it is shown and logged.
+pub(super) fn shown_url(ca: &str) -> String {
+    MaskedText::from(ca).to_string()
+}
+
+/// The stored account at an authority, which is asked at the URL of the config, whatever the file has.
+fn credentials(mut stored: Value, ca: &str) -> Option<AccountCredentials> {
+    stored["directory"] = match &mut stored {
+        Value::Object(_) => ca.into(),
+        _ => return None,
+    };
+    serde_json::from_value(stored).ok()
+}
+
 /// Whether the authority does not know the account (RFC 8555 section 6.7).
 pub(super) fn is_unknown_account(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if is_type(problem, "accountDoesNotExist"))
@@ -203,7 +245,7 @@ fn is_type(problem: &Problem, name: &str) -> bool {
     problem.r#type.as_deref().and_then(|kind| kind.strip_prefix("urn:ietf:params:acme:error:")) == Some(name)
 }
 
-fn kind_of(problem: &Problem, retry_after: Option<SystemTime>) -> IssuanceFailure {
+fn kind_of(problem: &Problem, retry_after: Option<WallTime>) -> IssuanceFailure {
     if is_type(problem, "rateLimited") || problem.status == Some(429) {
         return IssuanceFailure::Limited(retry_after);
     }

@@ -1,6 +1,6 @@
 //! One certificate from one authority: account, order, challenge, key, certificate (RFC 8555 section 7.1).
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use instant_acme::{
     Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier, NewOrder, Order,
@@ -8,6 +8,7 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use weir_config::{AcmeChallenge, LoadedCertificate};
+use weir_http::WallTime;
 use weir_proxy::net::clock;
 
 use super::challenge::PlacedChallenge;
@@ -16,12 +17,17 @@ use super::issuer::{IssuanceError, Issuer, is_unknown_account, text_of};
 /// How long an authority may take to validate a host, and to issue.
 const AUTHORITY_TIME: Duration = Duration::from_secs(120);
 
+/// The most proofs that an authority may want of a host; one is usual.
+const PROOFS_MAX: usize = 4;
+
 /// What is ordered.
 pub(super) struct WantedCertificate<'a> {
     pub(super) host: &'a str,
     pub(super) ca: &'a str,
     /// How many attempts were refused before: each uses the next way to prove the host.
     pub(super) refused: u32,
+    /// Whether there is a certificate for it, whatever its authority.
+    pub(super) is_renewal: bool,
     /// The certificate that the new one replaces, if it is of the same authority.
     pub(super) replaces: Option<&'a LoadedCertificate>,
 }
@@ -41,7 +47,7 @@ pub(super) async fn obtain(
     wanted: &WantedCertificate<'_>,
 ) -> Result<ObtainedCertificate, IssuanceError> {
     let account = issuer.account(wanted.ca).await?;
-    issuer.begin_order(wanted.ca, wanted.host, UNIX_EPOCH + clock::unix_now()).await?;
+    issuer.begin_order(wanted.ca, (wanted.host, wanted.is_renewal), clock::date()).await?;
     let mut order = begin(issuer, &account, wanted).await?;
     prove(issuer, &mut order, wanted).await?;
 
@@ -99,6 +105,10 @@ async fn prove(
     wanted: &WantedCertificate<'_>,
 ) -> Result<(), IssuanceError> {
     let failed = |error: instant_acme::Error| issuer.failed(&error);
+    let proofs = order.state().authorizations.len();
+    if proofs > PROOFS_MAX {
+        return Err(IssuanceError::refused(format!("the authority wants {proofs} proofs of one host")));
+    }
     let mut placed = Vec::new();
     let outcome = async {
         let mut authorizations = order.authorizations();
@@ -192,11 +202,11 @@ pub(super) async fn suggested_window(
     issuer: &Issuer,
     ca: &str,
     certificate: &LoadedCertificate,
-) -> Option<([SystemTime; 2], Duration)> {
+) -> Option<([WallTime; 2], Duration)> {
     let id = CertificateIdentifier::try_from(certificate.chain.first()?).ok()?;
     let account = issuer.account(ca).await.ok()?;
     let (info, pause) = account.renewal_info(&id).await.ok()?;
-    let time = |seconds: i64| UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let time = WallTime::from_signed_seconds;
     let window = &info.suggested_window;
     Some(([time(window.start.unix_timestamp()), time(window.end.unix_timestamp())], pause))
 }

@@ -1,13 +1,12 @@
 //! What is remembered of a host and of an account, also over a restart and by all nodes: what has failed and when, so that no limit of an
 //! authority is exceeded.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde::{Deserialize, Serialize};
+use weir_http::WallTime;
 
 use super::schedule::{
-    IssuanceFailure, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME, next_allowed, on_demand_orders_max,
-    retry_at,
+    IssuanceFailure, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME, least_interval, next_allowed,
+    on_demand_orders_max, retry_at, within_pause,
 };
 
 /// Of a host.
@@ -28,18 +27,47 @@ pub(super) struct HostRecord {
     pub(super) next_attempt: u64,
     /// When validations have failed.
     validations_failed: Vec<u64>,
+    /// When the last attempt began, in seconds since 1970.
+    begun_at: u64,
+    /// Whether that has not come to its end yet: stored before the authority is asked, so that no crash begins attempts without a pause.
+    pub(super) is_open: bool,
 }
 
 impl HostRecord {
+    /// Takes note of an attempt that begins.
+    pub(super) fn note_begin(&mut self, now: WallTime) {
+        (self.begun_at, self.is_open) = (now.seconds(), true);
+    }
+
+    /// The record without moments that only a clock that was wrong can have named.
+    pub(super) fn believed(mut self, now: WallTime) -> Self {
+        self.begun_at = self.begun_at.min(now.seconds());
+        self.next_attempt = within_pause(self.due(), now).seconds();
+        self
+    }
+
+    /// Makes the next attempt due at once, within the limit of failed validations.
+    pub(super) fn try_again(&mut self, now: WallTime) {
+        let mut moments = times(&self.validations_failed);
+        let allowed = next_allowed(&mut moments, now, VALIDATIONS_MAX, VALIDATIONS_TIME);
+        self.next_attempt = allowed.map_or(0, WallTime::seconds);
+    }
+
+    /// When the next order is allowed of a host whose certificate is valid between these moments.
+    pub(super) fn next_order(&self, life: Option<[WallTime; 2]>) -> WallTime {
+        WallTime::from_seconds(self.begun_at) + least_interval(life)
+    }
+
     /// Takes note of an attempt that has failed; returns when the next one is due.
     pub(super) fn note_failure(
         &mut self,
-        now: SystemTime,
+        now: WallTime,
         why: IssuanceFailure,
         error: String,
         luck: f64,
-    ) -> SystemTime {
+    ) -> WallTime {
         self.failed = self.failed.saturating_add(1);
+        self.is_open = false;
         self.last_error = Some(error);
         let mut moments = times(&self.validations_failed);
         let in_row = if why == IssuanceFailure::Unreached {
@@ -55,19 +83,19 @@ impl HostRecord {
         }
         let allowed = next_allowed(&mut moments, now, VALIDATIONS_MAX, VALIDATIONS_TIME);
         let next = retry_at(now, in_row, why, luck).max(allowed.unwrap_or(now));
-        self.validations_failed = moments.into_iter().map(to_seconds).collect();
-        self.next_attempt = to_seconds(next);
+        self.validations_failed = moments.into_iter().map(WallTime::seconds).collect();
+        self.next_attempt = next.seconds();
         next
     }
 
     /// Takes note of a certificate.
     pub(super) fn note_success(&mut self, ca: &str) {
-        *self = Self { ca: Some(ca.to_owned()), ..Self::default() };
+        *self = Self { ca: Some(ca.to_owned()), begun_at: self.begun_at, ..Self::default() };
     }
 
     /// When the next attempt is due, after one that has failed.
-    pub(super) fn due(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(self.next_attempt)
+    pub(super) fn due(&self) -> WallTime {
+        WallTime::from_seconds(self.next_attempt)
     }
 }
 
@@ -88,10 +116,10 @@ impl OrderLog {
     /// When there have been too many: when the next one is allowed.
     pub(super) fn begin(
         &mut self,
-        now: SystemTime,
+        now: WallTime,
         orders_max: usize,
         is_on_demand: bool,
-    ) -> Result<(), SystemTime> {
+    ) -> Result<(), WallTime> {
         let (mut all, mut on_demand) = (times(&self.orders), times(&self.on_demand));
         let of_all = next_allowed(&mut all, now, orders_max, ORDERS_TIME);
         let of_share = next_allowed(&mut on_demand, now, on_demand_orders_max(orders_max), ORDERS_TIME);
@@ -100,26 +128,24 @@ impl OrderLog {
             all.push(now);
             on_demand.extend(is_on_demand.then_some(now));
         }
-        self.orders = all.into_iter().map(to_seconds).collect();
-        self.on_demand = on_demand.into_iter().map(to_seconds).collect();
+        self.orders = all.into_iter().map(WallTime::seconds).collect();
+        self.on_demand = on_demand.into_iter().map(WallTime::seconds).collect();
         allowed.map_or(Ok(()), Err)
     }
 }
 
-fn times(seconds: &[u64]) -> Vec<SystemTime> {
-    seconds.iter().map(|at| UNIX_EPOCH + Duration::from_secs(*at)).collect()
-}
-
-fn to_seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+fn times(seconds: &[u64]) -> Vec<WallTime> {
+    seconds.iter().map(|at| WallTime::from_seconds(*at)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn at(seconds: u64) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(seconds)
+    fn at(seconds: u64) -> WallTime {
+        WallTime::from_seconds(seconds)
     }
 
     #[test]
@@ -132,12 +158,13 @@ mod tests {
             begun.push(now);
         }
         for window in begun.windows(VALIDATIONS_MAX + 1) {
-            let time = window[VALIDATIONS_MAX].duration_since(window[0]).unwrap();
+            let time = window[VALIDATIONS_MAX] - window[0];
             assert!(time >= VALIDATIONS_TIME - Duration::from_secs(1), "{time:?}");
         }
         assert_eq!(record.due(), now);
         record.note_success("https://ca");
-        assert_eq!(record, HostRecord { ca: Some("https://ca".to_owned()), ..HostRecord::default() });
+        let expected = HostRecord { ca: Some("https://ca".to_owned()), begun_at: 0, ..HostRecord::default() };
+        assert_eq!(record, expected);
     }
 
     #[test]
@@ -178,6 +205,60 @@ mod tests {
             assert_eq!(log.begin(at(1000 + order), 250, false), Ok(()));
         }
         assert_eq!(log.begin(at(2000), 250, true), Err(at(1000) + ORDERS_TIME));
+    }
+
+    #[test]
+    fn an_attempt_without_an_end_is_seen_as_one() {
+        let mut record = HostRecord::default();
+        record.note_begin(at(1_000));
+        assert!(record.is_open);
+        record.note_failure(at(1_001), IssuanceFailure::Refused, "no".to_owned(), 0.5);
+        assert!(!record.is_open);
+        record.note_begin(at(2_000));
+        record.note_success("https://ca");
+        assert!(!record.is_open);
+        assert_eq!(record.next_order(None), at(2_010), "a success is an order, too");
+        let life = Some([at(2_000), at(2_000 + 90 * 86_400)]);
+        assert_eq!(record.next_order(life), at(2_000 + 3_600));
+    }
+
+    #[test]
+    fn a_start_is_within_the_limits() {
+        let mut record = HostRecord::default();
+        let mut now = at(1_000_000);
+        for _ in 0..VALIDATIONS_MAX {
+            record.try_again(now);
+            assert!(record.due() <= now);
+            record.note_failure(now, IssuanceFailure::Refused, "no".to_owned(), 0.5);
+            now = now + Duration::from_secs(1);
+        }
+        record.try_again(now);
+        assert_eq!(record.due(), at(1_000_000) + VALIDATIONS_TIME, "the fifth one waits for its hour");
+    }
+
+    #[test]
+    fn numbers_of_another_clock_hold_up_nothing() {
+        let now = at(1_000_000);
+        for number in [0, 1, 999_999, 1_000_000, 1_000_001, 1 << 53, i64::MAX as u64, u64::MAX] {
+            let text = format!(
+                r#"{{"failed": 4294967295, "refused": 4294967295, "unreached": 4294967295, "next_attempt": {number},
+                "validations_failed": [{number}, {number}, {number}, {number}], "begun_at": {number}, "is_open": true}}"#
+            );
+            let mut record = serde_json::from_str::<HostRecord>(&text).unwrap().believed(now);
+            let day = Duration::from_secs(86_400 + 3_600);
+            assert!(record.due() <= now + day, "{number}");
+            assert!(
+                record.next_order(None) <= now + day
+                    && record.next_order(Some([at(0), at(number)])) <= now + day
+            );
+            record.note_failure(now, IssuanceFailure::Unreached, "no".to_owned(), 0.999);
+            assert!(record.due() <= now + day);
+            record.try_again(now);
+            assert!(record.due() <= now + day);
+            let log = format!(r#"{{"orders": [{number}, {number}], "on_demand": [{number}]}}"#);
+            let mut log: OrderLog = serde_json::from_str(&log).unwrap();
+            assert!(log.begin(now, 2, true).is_ok_and(|()| true) || number.abs_diff(1_000_000) < 2);
+        }
     }
 
     #[test]

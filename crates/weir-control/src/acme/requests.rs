@@ -7,17 +7,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
 use rustls::pki_types::ServerName;
+use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use weir_config::Authorities;
+use weir_config::{Authorities, MaskedText};
 use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse};
-use weir_http::{ChunkedLimits, Framing, HeadLimits, Method};
+use weir_http::{ChunkedLimits, Framing, HeadLimits, Method, WallTime, retry_delay};
 use weir_proxy::net::buffer::BufferStock;
 use weir_proxy::net::clock;
 use weir_proxy::net::connection::Connection;
@@ -25,6 +26,8 @@ use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::net::socket::Behind;
 use weir_proxy::net::tls::client_config::HandshakeConfig;
 use weir_proxy::upstream::handshake::{self, ConnectionSetup};
+
+use super::schedule::RETRY_AFTER_MAX;
 
 /// How long one request may take in all.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
@@ -36,15 +39,30 @@ const BUFFER_SIZE: usize = 16 * 1024;
 
 const HTTPS_PORT: u16 = 443;
 
+const HTTP_PORT: u16 = 80;
+
 type AcmeRequest = http::Request<BodyWrapper<Bytes>>;
+
+/// A request on its way to the task that sends it.
+type QueuedRequest = (AcmeRequest, RequestProtection, oneshot::Sender<AcmeResult>);
+
+/// Whether a request may go without TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestProtection {
+    /// Never: whatever an authority names.
+    Tls,
+    /// As its URL says.
+    ByUrl,
+}
+
 type AcmeResult = Result<http::Response<Bytes>, RequestError>;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
-    #[error("the URL `{0}` of the authority cannot be used")]
-    BadUrl(String),
-    #[error("the name `{0}` of the authority cannot be resolved: {1}")]
+    #[error("the URL `{0}` cannot be used")]
+    BadUrl(MaskedText),
+    #[error("the name `{0}` cannot be resolved: {1}")]
     Unresolved(String, std::io::Error),
     #[error("the authority at `{0}` cannot be reached ({1})")]
     Unreached(String, &'static str),
@@ -63,8 +81,8 @@ pub(super) enum RequestError {
 /// Sends requests, from any thread.
 #[derive(Debug, Clone)]
 pub(super) struct AcmeRequests {
-    queue: UnboundedSender<(AcmeRequest, oneshot::Sender<AcmeResult>)>,
-    retry_after: Arc<Mutex<Option<SystemTime>>>,
+    queue: UnboundedSender<QueuedRequest>,
+    retry_after: Arc<Mutex<Option<WallTime>>>,
 }
 
 impl AcmeRequests {
@@ -82,8 +100,27 @@ impl AcmeRequests {
         Self { queue, retry_after: Arc::default() }
     }
 
+    /// Whether the server at `url` permits a certificate for a host on demand.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub(super) async fn ask(&self, url: &str, host: &str) -> Result<bool, RequestError> {
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let bad_url = || RequestError::BadUrl(MaskedText::from(url));
+        let request = http::Request::get(format!("{url}{separator}domain={host}"));
+        let request = request.body(BodyWrapper::default()).map_err(|_| bad_url())?;
+        let (answer, answered) = oneshot::channel();
+        let queued = self.queue.send((request, RequestProtection::ByUrl, answer));
+        queued.map_err(|_| RequestError::Stopping)?;
+        let status = answered.await.map_err(|_| RequestError::Ended)??.status();
+        match status.is_server_error() {
+            true => Err(RequestError::Broken(format!("its status is {}", status.as_u16()))),
+            false => Ok(status.is_success()),
+        }
+    }
+
     /// Until when the last response that was no success has asked to wait.
-    pub(super) fn take_retry_after(&self) -> Option<SystemTime> {
+    pub(super) fn take_retry_after(&self) -> Option<WallTime> {
         self.retry_after.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -94,34 +131,44 @@ impl HttpClient for AcmeRequests {
         request: AcmeRequest,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>> {
         let (answer, answered) = oneshot::channel();
-        let queued = self.queue.send((request, answer));
+        let queued = self.queue.send((request, RequestProtection::Tls, answer));
         let retry_after = Arc::clone(&self.retry_after);
         Box::pin(async move {
             let other = |error: RequestError| instant_acme::Error::Other(Box::new(error));
             queued.map_err(|_| other(RequestError::Stopping))?;
-            let response = answered.await.map_err(|_| other(RequestError::Ended))?.map_err(other)?;
+            let mut response = answered.await.map_err(|_| other(RequestError::Ended))?.map_err(other)?;
+            let wait = bound_wait(&mut response);
             if !response.status().is_success() {
-                *retry_after.lock().unwrap_or_else(PoisonError::into_inner) = wait_of(&response);
+                let until = wait.map(|wait| clock::date() + wait);
+                *retry_after.lock().unwrap_or_else(PoisonError::into_inner) = until;
             }
-            Ok(BytesResponse::from(response.map(Full::new)))
+            match has_sound_urls(response.body()) {
+                true => Ok(BytesResponse::from(response.map(Full::new))),
+                false => Err(other(RequestError::Broken("it names a URL that is none".to_owned()))),
+            }
         })
     }
 }
 
-/// `Retry-After` in seconds.
-fn wait_of(response: &http::Response<Bytes>) -> Option<SystemTime> {
-    let value = response.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?;
-    let seconds = value.trim().parse().ok()?;
-    Some(UNIX_EPOCH + clock::unix_now() + Duration::from_secs(seconds))
+/// How long the authority asks to wait. The library adds that to its clock as it is: it finds a number of seconds that has a limit.
+fn bound_wait(response: &mut http::Response<Bytes>) -> Option<Duration> {
+    let value = response.headers_mut().remove(http::header::RETRY_AFTER)?;
+    let wait = retry_delay(value.as_bytes(), clock::date())?.min(RETRY_AFTER_MAX);
+    response.headers_mut().insert(http::header::RETRY_AFTER, wait.as_secs().into());
+    Some(wait)
+}
+
+/// Whether the URL that the library takes from a directory without a look is one; what is no directory has none.
+fn has_sound_urls(body: &Bytes) -> bool {
+    let directory: Option<Map<String, Value>> = serde_json::from_slice(body).ok();
+    let url = directory.as_ref().and_then(|directory| directory.get("newNonce")?.as_str());
+    url.is_none_or(|url| url.parse::<http::Uri>().is_ok())
 }
 
 /// Sends what comes. The authorities of the system are many files: read once, they are known.
-async fn send_all(
-    next: &mut UnboundedReceiver<(AcmeRequest, oneshot::Sender<AcmeResult>)>,
-    known: &mut Option<Arc<Authorities>>,
-) {
+async fn send_all(next: &mut UnboundedReceiver<QueuedRequest>, known: &mut Option<Arc<Authorities>>) {
     let stock = BufferStock::new(BUFFER_SIZE);
-    while let Some((request, answer)) = next.recv().await {
+    while let Some((request, protection, answer)) = next.recv().await {
         let trusted = match known {
             Some(known) => Ok(Arc::clone(known)),
             None => Authorities::of_system().map_err(|error| RequestError::Tls(error.to_string())),
@@ -132,7 +179,8 @@ async fn send_all(
                 let stock = Rc::clone(&stock);
                 tokio::task::spawn_local(async move {
                     let host = request.uri().host().unwrap_or_default().to_owned();
-                    let sent = tokio::time::timeout(REQUEST_TIME, send(request, &trusted, &stock)).await;
+                    let sent =
+                        tokio::time::timeout(REQUEST_TIME, send(request, protection, &trusted, &stock)).await;
                     let _gave_up = answer.send(sent.unwrap_or(Err(RequestError::TimedOut(host))));
                 });
             }
@@ -143,20 +191,34 @@ async fn send_all(
     }
 }
 
-async fn send(request: AcmeRequest, trusted: &Arc<Authorities>, stock: &Rc<BufferStock>) -> AcmeResult {
+async fn send(
+    request: AcmeRequest,
+    protection: RequestProtection,
+    trusted: &Arc<Authorities>,
+    stock: &Rc<BufferStock>,
+) -> AcmeResult {
     let (parts, body) = request.into_parts();
-    let bad_url = || RequestError::BadUrl(parts.uri.to_string());
-    let host = parts.uri.host().filter(|_| parts.uri.scheme_str() == Some("https")).ok_or_else(bad_url)?;
-    let port = parts.uri.port_u16().unwrap_or(HTTPS_PORT);
+    let bad_url = || RequestError::BadUrl(MaskedText::from(&*parts.uri.to_string()));
+    let is_tls = match parts.uri.scheme_str() {
+        Some("https") => true,
+        Some("http") if protection == RequestProtection::ByUrl => false,
+        _ => return Err(bad_url()),
+    };
+    let host = parts.uri.host().ok_or_else(bad_url)?;
+    let port = parts.uri.port_u16().unwrap_or(if is_tls { HTTPS_PORT } else { HTTP_PORT });
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let name = ServerName::try_from(bare.to_owned()).map_err(|_| bad_url())?;
-    let handshake =
-        HandshakeConfig::verified(name, trusted).map_err(|error| RequestError::Tls(error.to_string()))?;
+    let handshake = if is_tls {
+        let name = ServerName::try_from(bare.to_owned()).map_err(|_| bad_url())?;
+        let verified = HandshakeConfig::verified(name, trusted);
+        Some(verified.map_err(|error| RequestError::Tls(error.to_string()))?)
+    } else {
+        None
+    };
     let found = tokio::net::lookup_host((bare, port)).await;
     let found = found.map_err(|error| RequestError::Unresolved(host.to_owned(), error))?;
     let endpoints: Vec<Endpoint> = found.map(Endpoint::Inet).collect();
     let setup =
-        ConnectionSetup { header: None, handshake: Some(&handshake), behind: Behind::More, timers: None };
+        ConnectionSetup { header: None, handshake: handshake.as_ref(), behind: Behind::More, timers: None };
     let unreached =
         |failure: weir_observe::Failure| RequestError::Unreached(host.to_owned(), failure.reason());
     let mut connection = handshake::open(setup, &endpoints, 0, stock).await.map_err(unreached)?;
@@ -288,10 +350,43 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_read_in_seconds() {
-        let response =
-            |value: &str| http::Response::builder().header("retry-after", value).body(Bytes::new());
-        assert!(wait_of(&response("60").unwrap()).is_some());
-        assert!(wait_of(&response("soon").unwrap()).is_none());
+    fn the_library_finds_only_waits_that_it_can_add() {
+        for (value, expected) in [
+            ("60", Some(60)),
+            ("0", Some(0)),
+            ("18446744073709551615", Some(86_400)),
+            ("9223372036854775807", Some(86_400)),
+            ("99999999999999999999999", Some(86_400)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(86_400)),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+            ("-1", None),
+            ("soon", None),
+        ] {
+            let response = http::Response::builder().header("retry-after", value).header("retry-after", "7");
+            let mut response = response.body(Bytes::new()).unwrap();
+            let wait = bound_wait(&mut response);
+            assert_eq!(wait, expected.map(Duration::from_secs), "{value}");
+            let left = response.headers().get_all("retry-after").iter();
+            let left: Vec<&str> = left.map(|value| value.to_str().unwrap()).collect();
+            let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
+            assert_eq!(left, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_directory_with_urls_that_are_none_is_refused() {
+        for (body, expected) in [
+            (r#"{"newNonce": "https://ca.test/nonce"}"#, true),
+            (r#"{"newNonce": "https://ca.test/a b"}"#, false),
+            (r#"{"newNonce": ""}"#, false),
+            (r#"{"newNonce": "https://"}"#, false),
+            (r#"{"newNonce": "https://[::1"}"#, false),
+            (r#"{"newNonce": 7}"#, true),
+            (r#"["newNonce"]"#, true),
+            ("-----BEGIN CERTIFICATE-----", true),
+            ("", true),
+        ] {
+            assert_eq!(has_sound_urls(&Bytes::from_static(body.as_bytes())), expected, "{body}");
+        }
     }
 }

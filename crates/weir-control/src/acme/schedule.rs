@@ -1,6 +1,8 @@
 //! When certificates are renewed, and when what has failed is tried again. Pure: the time is given.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+
+use weir_http::WallTime;
 
 /// The share of its life time after which a certificate is renewed where the authority suggests nothing.
 const RENEWED_AFTER: f64 = 2.0 / 3.0;
@@ -31,6 +33,17 @@ pub(super) const fn on_demand_orders_max(orders_max: usize) -> usize {
     orders_max * ON_DEMAND_FIFTHS / 5
 }
 
+/// The longest time that an authority may ask to be left alone: an attempt a day is no burden to any.
+pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+
+/// The longest pause of all, by a little more than the part that varies: a record that names a later moment is of a clock that was wrong.
+const PAUSE_MAX: Duration = Duration::from_secs(86_400 + 3_600);
+
+/// The time between two orders of a host, whatever the reason: a fourth of the life time of its certificate, within these.
+const LEAST_INTERVAL_MIN: Duration = Duration::from_secs(10);
+const LEAST_INTERVAL_MAX: Duration = Duration::from_secs(3600);
+const LEAST_INTERVAL_PART: u32 = 4;
+
 /// How often the authority is asked about the renewal of a certificate, whatever it says itself (RFC 9773 section 4.3.2).
 const RENEWAL_INFO_MIN: Duration = Duration::from_secs(60);
 const RENEWAL_INFO_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -55,25 +68,25 @@ pub(super) enum IssuanceFailure {
     /// The authority has refused the order or could not validate the host.
     Refused,
     /// The authority wants to be left alone, until then if it says so.
-    Limited(Option<SystemTime>),
+    Limited(Option<WallTime>),
 }
 
 /// When a certificate is renewed that is valid between these moments; `luck` is between 0 and 1.
-pub(super) fn renewal_at(not_before: SystemTime, not_after: SystemTime, luck: f64) -> SystemTime {
-    let life = not_after.duration_since(not_before).unwrap_or_default();
+pub(super) fn renewal_at(not_before: WallTime, not_after: WallTime, luck: f64) -> WallTime {
+    let life = not_after - not_before;
     not_before + life.mul_f64(RENEWED_AFTER - SPREAD * luck)
 }
 
 /// A moment in the window that the authority suggests, each as likely as any other (RFC 9773 section 4.2); never before a twentieth of the
 /// life time has passed, and never when less than a tenth of it is left.
 pub(super) fn suggested_at(
-    window: [SystemTime; 2],
-    [not_before, not_after]: [SystemTime; 2],
+    window: [WallTime; 2],
+    [not_before, not_after]: [WallTime; 2],
     luck: f64,
-) -> SystemTime {
+) -> WallTime {
     let [start, end] = window;
-    let chosen = start + end.duration_since(start).unwrap_or_default().mul_f64(luck);
-    let life = not_after.duration_since(not_before).unwrap_or_default();
+    let chosen = start + (end - start).mul_f64(luck);
+    let life = not_after - not_before;
     chosen.max(not_before + life / KEPT_AT_LEAST).min(not_before + life - life / LEFT_AT_LEAST)
 }
 
@@ -89,13 +102,13 @@ pub(super) enum ExpiryAlarm {
 /// Whether the log has to warn of a certificate that is valid between these moments and was to be renewed at `renewal`, since when as many attempts have
 /// `failed`. One that is renewed late since its authority wants it so is no reason for a warning.
 pub(super) fn expiry_alarm(
-    [not_before, not_after]: [SystemTime; 2],
-    renewal: SystemTime,
+    [not_before, not_after]: [WallTime; 2],
+    renewal: WallTime,
     failed: u32,
-    now: SystemTime,
+    now: WallTime,
 ) -> Option<ExpiryAlarm> {
-    let life = not_after.duration_since(not_before).unwrap_or_default();
-    let left = not_after.duration_since(now).unwrap_or_default();
+    let life = not_after - not_before;
+    let left = not_after - now;
     if left.is_zero() {
         return Some(ExpiryAlarm::Expired);
     }
@@ -104,13 +117,25 @@ pub(super) fn expiry_alarm(
     (left <= life / WARNED_PART && (failed > 0 || is_overdue)).then_some(ExpiryAlarm::Late)
 }
 
+/// How long after an order of a host the next one comes at the earliest, if it has a certificate that is valid between these moments: one
+/// that was issued late in its life time, or has a suggestion to be renewed at once, is not ordered again and again.
+pub(super) fn least_interval(life: Option<[WallTime; 2]>) -> Duration {
+    let life = life.map(|[not_before, not_after]| not_after - not_before).unwrap_or_default();
+    (life / LEAST_INTERVAL_PART).clamp(LEAST_INTERVAL_MIN, LEAST_INTERVAL_MAX)
+}
+
+/// A stored moment of an attempt to come, unless it is later than any pause leads to.
+pub(super) fn within_pause(at: WallTime, now: WallTime) -> WallTime {
+    at.min(now + PAUSE_MAX)
+}
+
 /// How long until the authority is asked again for its suggestion.
 pub(super) fn renewal_info_pause(suggested: Duration) -> Duration {
     suggested.clamp(RENEWAL_INFO_MIN, RENEWAL_INFO_MAX)
 }
 
 /// When the next attempt is due after `failed` in a row, the last of which is `last`.
-pub(super) fn retry_at(now: SystemTime, failed: u32, last: IssuanceFailure, luck: f64) -> SystemTime {
+pub(super) fn retry_at(now: WallTime, failed: u32, last: IssuanceFailure, luck: f64) -> WallTime {
     let doubled = |first: Duration, max: Duration| {
         let pause = first.saturating_mul(1 << failed.saturating_sub(1).min(20)).min(max);
         now + pause.mul_f64(0.75 + 0.5 * luck)
@@ -121,20 +146,21 @@ pub(super) fn retry_at(now: SystemTime, failed: u32, last: IssuanceFailure, luck
         IssuanceFailure::Limited(until) => {
             let usual = doubled(VALIDATION_FIRST, VALIDATION_MAX);
             // Not all nodes in the same second.
-            until.map_or(usual, |until| until.max(now) + Duration::from_secs(30).mul_f64(luck))
+            let until = until.map(|until| until.clamp(now, now + RETRY_AFTER_MAX));
+            until.map_or(usual, |until| until + Duration::from_secs(30).mul_f64(luck))
         }
     }
 }
 
 /// Forgets moments that count no more; when the next is allowed of `max` in `time`, if it is not now.
 pub(super) fn next_allowed(
-    moments: &mut Vec<SystemTime>,
-    now: SystemTime,
+    moments: &mut Vec<WallTime>,
+    now: WallTime,
     max: usize,
     time: Duration,
-) -> Option<SystemTime> {
+) -> Option<WallTime> {
     // One from the future is of a clock that was wrong.
-    moments.retain(|at| now.duration_since(*at).is_ok_and(|age| age < time));
+    moments.retain(|at| now.checked_since(*at).is_some_and(|age| age < time));
     moments.sort();
     let over = moments.len().checked_sub(max)?;
     Some(moments[over] + time)
@@ -142,18 +168,16 @@ pub(super) fn next_allowed(
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use super::*;
 
     const DAY: u64 = 86_400;
 
-    fn at(seconds: u64) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(seconds)
+    fn at(seconds: u64) -> WallTime {
+        WallTime::from_seconds(seconds)
     }
 
-    fn seconds(time: SystemTime) -> u64 {
-        time.duration_since(UNIX_EPOCH).unwrap().as_secs()
+    fn seconds(time: WallTime) -> u64 {
+        time.seconds()
     }
 
     #[test]
@@ -227,12 +251,72 @@ mod tests {
             (IssuanceFailure::Limited(None), 3, 240),
             (IssuanceFailure::Limited(Some(at(1_000_500))), 1, 515),
             (IssuanceFailure::Limited(Some(at(5))), 1, 15),
+            (IssuanceFailure::Limited(Some(WallTime::LATEST)), 1, DAY + 15),
         ] {
             let pause = seconds(retry_at(now, failed, last, 0.5)) - 1_000_000;
             assert_eq!(pause, expected, "{last:?} {failed}");
         }
         let [early, late] = [0.0, 1.0].map(|luck| retry_at(now, 1, IssuanceFailure::Refused, luck));
         assert_eq!([seconds(early), seconds(late)], [1_000_045, 1_000_075]);
+    }
+
+    #[test]
+    fn orders_of_a_host_keep_their_distance() {
+        for (life, expected) in [
+            (None, 10),
+            (Some([at(1000), at(1000)]), 10),
+            (Some([at(1000), at(10)]), 10),
+            (Some([at(1000), at(1060)]), 15),
+            (Some([at(0), at(90 * DAY)]), 3600),
+            (Some([WallTime::EPOCH, WallTime::LATEST]), 3600),
+        ] {
+            assert_eq!(least_interval(life), Duration::from_secs(expected), "{life:?}");
+        }
+    }
+
+    /// Moments that an authority, a certificate or a file of another clock may name.
+    const EXTREMES: [u64; 12] = [
+        0,
+        1,
+        999_999,
+        1_000_000,
+        1_000_001,
+        1_000_000 + 90 * DAY,
+        1 << 31,
+        1 << 53,
+        253_402_300_799,
+        292_277_026_596,
+        i64::MAX as u64,
+        u64::MAX,
+    ];
+
+    #[test]
+    fn no_moment_from_outside_is_too_extreme() {
+        let now = at(1_000_000);
+        let moments = EXTREMES.map(at);
+        let mut cases = 0;
+        for [a, b] in moments.into_iter().flat_map(|a| moments.map(|b| [a, b])) {
+            let interval = least_interval(Some([a, b]));
+            assert!(interval >= LEAST_INTERVAL_MIN && interval <= LEAST_INTERVAL_MAX);
+            for luck in [0.0, 0.5, 0.999_999] {
+                assert!(renewal_at(a, b, luck) >= a);
+                for end in moments {
+                    let life = [a, a.max(b)];
+                    let at = suggested_at([b, end], life, luck);
+                    assert!(life[0] <= at && at <= life[1], "{life:?} {b:?} {end:?}");
+                    cases += 1;
+                }
+            }
+            let _alarm = expiry_alarm([a, b], b, 1, now);
+            for failed in [0, 1, 40, u32::MAX] {
+                let next = retry_at(now, failed, IssuanceFailure::Limited(Some(a)), 0.999);
+                assert!(next >= now && next <= now + PAUSE_MAX);
+            }
+            assert!(within_pause(a, now) <= now + PAUSE_MAX);
+            let mut begun = vec![a, b];
+            assert!(next_allowed(&mut begun, now, 1, ORDERS_TIME).is_none_or(|next| next > now));
+        }
+        assert!(cases > 2_157, "{cases}");
     }
 
     #[test]

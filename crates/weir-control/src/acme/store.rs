@@ -80,6 +80,16 @@ impl AcmeStore {
         replace(&self.certificate_path(host), format!("{chain}{separator}{key}").as_bytes(), FILE_MODE)
     }
 
+    /// Removes what is remembered of a host that has no certificate: clients may invent any number of them.
+    pub(super) fn forget_host(&self, host: &str) {
+        if !self.certificate_path(host).exists()
+            && let Ok(Some(_lock)) = self.lock(host)
+        {
+            let _was_gone = fs::remove_file(self.record_path(host));
+            let _was_gone = fs::remove_file(self.lock_path(host));
+        }
+    }
+
     /// The record of a host; an empty one where there is none that can be read.
     pub(super) fn record<T: DeserializeOwned + Default>(&self, host: &str) -> T {
         read_json(&self.record_path(host)).unwrap_or_default()
@@ -128,13 +138,16 @@ impl AcmeStore {
     /// # Errors
     /// When the file of the lock cannot be made or locked for another reason.
     pub(super) fn lock(&self, name: &str) -> io::Result<Option<StoreLock>> {
-        let path = self.folder.join("locks").join(format!("{}.lock", file_name(name)));
-        let file = OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)?;
+        let file = OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(self.lock_path(name))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(StoreLock(file))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn lock_path(&self, name: &str) -> PathBuf {
+        self.folder.join("locks").join(format!("{}.lock", file_name(name)))
     }
 
     /// The name of the lock of the account at an authority.
@@ -247,6 +260,23 @@ mod tests {
         assert!(store.lock("example.org").unwrap().is_some());
         drop(first);
         assert!(store.lock("example.com").unwrap().is_some());
+    }
+
+    #[test]
+    fn hosts_without_a_certificate_leave_nothing_behind() {
+        let (_folder, store) = store();
+        for host in ["invented.example.com", "real.example.com"] {
+            store.save_record(host, &HostRecord::default()).unwrap();
+            assert!(store.lock(host).unwrap().is_some());
+        }
+        store.save_certificate("real.example.com", "chain", "key").unwrap();
+        store.forget_host("invented.example.com");
+        store.forget_host("real.example.com");
+        assert!(!store.record_path("invented.example.com").exists());
+        assert!(!store.lock_path("invented.example.com").exists());
+        assert!(
+            store.record_path("real.example.com").exists() && store.lock_path("real.example.com").exists()
+        );
     }
 
     #[test]

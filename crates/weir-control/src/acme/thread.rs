@@ -1,6 +1,6 @@
 //! The thread that obtains certificates: a task for each host of each issuer, from its first config to its last.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Acme, Dns};
-use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers, TokenLookup};
+use weir_proxy::net::tls::issued::{HostDemand, IssuedCertificates, Issuers, TokenLookup};
 use weir_proxy::state::faults::{self, ControlFault};
 use weir_proxy::state::snapshot::Snapshot;
 use weir_tasks::OwnedTask;
@@ -161,16 +161,25 @@ impl IssuerTasks {
     fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>, dns: &Rc<RefCell<Dns>>) -> Self {
         let issuer = Issuer::new(issued, issuers, dns);
         let hosts: Rc<RefCell<HashMap<Box<str>, OwnedTask>>> = Rc::default();
-        let (wanted, next_wanted) = unbounded_channel::<Box<str>>();
+        let (wanted, next_wanted) = unbounded_channel::<HostDemand>();
         issued.set_wanted(wanted);
         let on_demand = tokio::task::spawn_local({
             let (issuer, hosts) = (Rc::clone(&issuer), Rc::clone(&hosts));
             let next_wanted = tokio::sync::Mutex::new(next_wanted);
             async move {
                 let take = || async {
-                    while let Some(host) = next_wanted.lock().await.recv().await {
-                        tracing::info!(host = &*host, "a client asks for a host that is on demand");
-                        start(&issuer, &mut hosts.borrow_mut(), &host);
+                    while let Some(demand) = next_wanted.lock().await.recv().await {
+                        match demand {
+                            HostDemand::Wanted(host) => {
+                                tracing::info!(host = &*host, "a client asks for a host that is on demand");
+                                start(&issuer, &mut hosts.borrow_mut(), &host);
+                            }
+                            HostDemand::Dropped(host) => {
+                                // What the task does when it is given up comes before its files go.
+                                drop(hosts.borrow_mut().remove(&host));
+                                issuer.store.forget_host(&host);
+                            }
+                        }
                     }
                 };
                 weir_tasks::keep("the hosts on demand", take).await;
@@ -190,6 +199,7 @@ impl IssuerTasks {
         let mut hosts = self.hosts.borrow_mut();
         hosts.retain(|host, _| is_wanted(host));
         self.issuer.issued.retain(is_wanted);
+        self.issuer.issued.note_configured(|host| !self.issuer.is_on_demand(host));
         for host in configured() {
             start(&self.issuer, &mut hosts, host);
         }
@@ -201,7 +211,8 @@ fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, OwnedTask>, host: &s
         let (issuer, host): (_, Box<str>) = (Rc::clone(issuer), host.into());
         let task = tokio::task::spawn_local(async move {
             // Begun anew, it reads what the one before has stored.
-            let make = || host::keep(Rc::clone(&issuer), host.clone());
+            let begins_anew = Cell::new(false);
+            let make = || host::keep(Rc::clone(&issuer), host.clone(), begins_anew.replace(true));
             weir_tasks::keep("the certificate of a host", make).await;
         });
         task.into()

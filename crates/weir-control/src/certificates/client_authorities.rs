@@ -5,11 +5,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_config::{Authorities, CertificateError, Listener, ListenerTls, RevocationLists};
+use weir_http::WallTime;
 
-use super::files::{DATE_INTERVAL, FileStamp, seconds, stamp};
+use super::files::{DATE_INTERVAL, FileStamp, stamp};
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::client_certificates::ClientAuthorities;
 use weir_proxy::net::tls::server_config::TlsServerConfig;
@@ -48,7 +49,7 @@ struct ClientAuthorityWatch<'a> {
     /// Of authorities and lists, as they were when they were last read.
     stamps: [Option<FileStamp>; 2],
     /// The end of the lists of which the log has spoken.
-    logged: Option<SystemTime>,
+    logged: Option<WallTime>,
 }
 
 impl ClientAuthorityWatch<'_> {
@@ -107,14 +108,14 @@ impl ClientAuthorityWatch<'_> {
     /// Says when a list is outdated, and ends the sessions of before; else how long it will last.
     fn tell_outdated(&mut self) -> Option<Duration> {
         let lists = self.authorities.revocations.as_ref()?;
-        let left = lists.next_update.duration_since(UNIX_EPOCH + clock::unix_now()).unwrap_or_default();
+        let left = lists.next_update - clock::date();
         if !left.is_zero() {
             return Some(left);
         }
         if self.logged.replace(lists.next_update) != Some(lists.next_update) {
             let (listener, file) = (&*self.listener.name, lists.file.display());
             tracing::error!(
-                listener, %file, since = seconds(lists.next_update),
+                listener, %file, since = lists.next_update.seconds(),
                 "a list of revoked certificates is outdated: clients with certificates of its authority are rejected"
             );
             if let Err(error) = self.server_config.replace_authorities(&self.authorities, self.tls) {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_config::{
     CertificateDirectory, CertificateSource, Listener, ListenerCertificate, LoadedCertificate,
@@ -15,7 +15,7 @@ use weir_config::{
 
 use super::client_authorities;
 use super::directory::{merge, scan};
-use super::files::{CertificateStamps, DATE_INTERVAL, days_to_tell, read_if_changed, seconds};
+use super::files::{CertificateStamps, DATE_INTERVAL, days_to_tell, read_if_changed};
 use super::ocsp_responses::OcspResponses;
 use super::ticket_keys;
 use crate::internal_authority;
@@ -214,7 +214,7 @@ impl ListenerWatch {
 
     /// Names certificates that expire soon, or have expired, once a day.
     fn tell_expiry(&mut self) {
-        let now = UNIX_EPOCH + clock::unix_now();
+        let now = clock::date();
         let sources = self.certificates.sources();
         // That of the internal authority is short-lived, and renewed here.
         let is_file = |source: &&CertificateSource| !matches!(source, CertificateSource::Internal(_));
@@ -243,9 +243,9 @@ impl ListenerWatch {
 
 fn tell_reload(listener: &str, certificate: &LoadedCertificate) {
     let file = certificate.files.certificate.display();
-    let expires = seconds(certificate.not_after);
+    let expires = certificate.not_after.seconds();
     tracing::info!(listener, %file, expires, "a certificate has changed: the new one is used from now on");
-    if let Some(doubt) = certificate.warning(UNIX_EPOCH + clock::unix_now()) {
+    if let Some(doubt) = certificate.warning(clock::date()) {
         tracing::warn!(listener, %file, "{doubt}");
     }
 }

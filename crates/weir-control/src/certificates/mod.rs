@@ -8,6 +8,6 @@ mod ocsp_responses;
 mod directory;
 mod files;
 
-pub(crate) use files::{FileStamp, seconds, stamp};
+pub(crate) use files::{FileStamp, stamp};
 pub(crate) use listener::keep_current as keep_listener_current;
 pub(crate) use upstream::keep_current as keep_upstream_current;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_config::{CertificateError, ListenerCertificate, OcspResponse};
 
@@ -59,13 +59,13 @@ impl OcspResponses {
 
     /// Compares the responses in `shown` with the date and with their certificates.
     pub(super) fn review(&mut self, listener: &str, shown: &[ListenerCertificate]) -> OcspVerdict {
-        let now = UNIX_EPOCH + clock::unix_now();
+        let now = clock::date();
         let mut verdict = OcspVerdict::default();
         for ListenerCertificate { certificate, ocsp } in shown {
             let Some(response) = ocsp else { continue };
             let doubt = response.warning(certificate, now);
             if doubt.is_none() {
-                let left = response.next_update(certificate).and_then(|until| until.duration_since(now).ok());
+                let left = response.next_update(certificate).and_then(|until| until.checked_since(now));
                 verdict.next = [verdict.next, left].into_iter().flatten().min();
             }
             let before = self.logged.insert(response.file.clone(), doubt);

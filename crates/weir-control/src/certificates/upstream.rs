@@ -1,15 +1,16 @@
 //! Files of TLS with servers that change: read again and used from the next connection on.
 //!
-//! As with the certificates of listeners, files that cannot be used change nothing, and the log says why. Open connections
-//! stay: they were verified when they were opened. Must not decide about trust: that is `tls::client_config`.
+//! As with the certificates of listeners, files that cannot be used change nothing, and the log says why. Connections that were opened before end
+//! with the request that they carry, as after a reload. Must not decide about trust: that is `tls::client_config`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_config::{Authorities, CertificateError, LoadedCertificate, RevocationLists, UpstreamTls};
+use weir_http::WallTime;
 
-use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, seconds, stamp};
+use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, stamp};
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::client_config::{TlsClientConfig, UpstreamTlsFiles};
 use weir_proxy::state::snapshot::UpstreamPlan;
@@ -27,7 +28,7 @@ struct UpstreamWatch {
     /// Days left of which the log has spoken.
     reported_days: Option<u64>,
     /// The end of the list of which the log has said that it is over.
-    reported_list: Option<SystemTime>,
+    reported_list: Option<WallTime>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -94,13 +95,25 @@ impl UpstreamWatch {
             return;
         }
         let replaced = client_config.replace(config, files);
+        if replaced.is_ok() {
+            self.plan.end_connections(clock::now());
+        }
+        self.tell(&changed, &replaced);
+        if replaced.is_ok() {
+            // Handshakes that were under way have used the files of before. Those of after end with them, which costs a few more.
+            tokio::time::sleep(self.plan.config.timeouts.connect).await;
+            self.plan.end_connections(clock::now());
+        }
+    }
+
+    fn tell(&self, changed: &[PathBuf], replaced: &Result<(), rustls::Error>) {
         for file in changed {
-            match &replaced {
+            match replaced {
                 Ok(()) => {
                     let (upstream, file) = (&*self.plan.config.name, file.display());
                     tracing::info!(upstream, %file, "a file has changed: it holds for connections to servers from now on");
                 }
-                Err(error) => self.tell_refusal(&file, &error.to_string()),
+                Err(error) => self.tell_refusal(file, &error.to_string()),
             }
         }
     }
@@ -126,11 +139,11 @@ impl UpstreamWatch {
     /// Says once when a list of revoked certificates is outdated: every request would fail, and the list is to blame.
     fn tell_outdated(&mut self, client_config: &TlsClientConfig) {
         let Some(lists) = client_config.files().revocations else { return };
-        let is_over = lists.next_update <= UNIX_EPOCH + clock::unix_now();
+        let is_over = lists.next_update <= clock::date();
         if is_over && self.reported_list.replace(lists.next_update) != Some(lists.next_update) {
             let (upstream, file) = (&*self.plan.config.name, lists.file.display());
             tracing::error!(
-                upstream, %file, since = seconds(lists.next_update),
+                upstream, %file, since = lists.next_update.seconds(),
                 "a list of revoked certificates is outdated: servers with certificates of its authority are rejected"
             );
         }
@@ -139,7 +152,7 @@ impl UpstreamWatch {
     /// Names the certificate that servers are shown when it expires soon, or has expired, once a day.
     fn tell_expiry(&mut self, client_config: &TlsClientConfig) {
         let Some(certificate) = client_config.files().certificate else { return };
-        let now = UNIX_EPOCH + clock::unix_now();
+        let now = clock::date();
         let (upstream, file) = (&*self.plan.config.name, certificate.files.certificate.display());
         match days_to_tell(&mut self.reported_days, &certificate, now) {
             None => {}

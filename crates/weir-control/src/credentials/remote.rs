@@ -32,7 +32,7 @@ const TOLD_MAX: usize = 5;
 /// Keeps keys current, until the task is dropped.
 pub(crate) async fn keep_fetched(keys: Arc<FetchedKeys>, workers: Arc<WorkerQueries>) {
     let settings = &keys.settings;
-    let (upstream, path) = (&*settings.upstream_name, &*settings.path);
+    let (upstream, path) = (&*settings.upstream_name, &*settings.path.to_string());
     let mut failed: u32 = 0;
     for turn in 0.. {
         keys.begin_fetch();

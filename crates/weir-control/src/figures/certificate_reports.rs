@@ -2,16 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_config::{CertificateSource, UnusableCertificate};
+use weir_http::WallTime;
 use weir_observe::IssuanceStats;
 use weir_observe::overview::CertificateOverview;
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::issued::{HostStatus, IssuanceState, IssuedCertificates, ListenerIssued};
 use weir_proxy::state::snapshot::Snapshot;
 
-use crate::certificates::seconds;
 use crate::internal_authority;
 
 /// All of them, now.
@@ -76,8 +75,8 @@ fn of_host(
         state: status.state.name(),
         ca: status.ca.map(String::from),
         file,
-        not_after_s: status.not_after.map(seconds),
-        next_attempt_s: status.next_attempt.map(seconds),
+        not_after_s: status.not_after.map(WallTime::seconds),
+        next_attempt_s: status.next_attempt.map(WallTime::seconds),
         last_error: status.last_error.map(String::from),
         obtained: status.obtained,
         failed: status.failed,
@@ -85,7 +84,7 @@ fn of_host(
 }
 
 fn of_files(snapshot: &Snapshot) -> Vec<CertificateOverview> {
-    let now: SystemTime = UNIX_EPOCH + clock::unix_now();
+    let now = clock::date();
     let mut found: Vec<CertificateOverview> = Vec::new();
     for plan in &snapshot.listeners {
         let Some(tls) = &plan.tls else { continue };
@@ -107,7 +106,7 @@ fn of_files(snapshot: &Snapshot) -> Vec<CertificateOverview> {
                 state: if certificate.not_after <= now { "expired" } else { "valid" },
                 ca: None,
                 file: Some(file),
-                not_after_s: Some(seconds(certificate.not_after)),
+                not_after_s: Some(certificate.not_after.seconds()),
                 next_attempt_s: None,
                 last_error: reason_of(&unusable, &certificate.files.certificate),
                 obtained: 0,
@@ -139,7 +138,7 @@ fn of_files(snapshot: &Snapshot) -> Vec<CertificateOverview> {
 
 /// Those of the authority for development; the file is its root, for clients that are to trust it.
 fn of_internal_authority(snapshot: &Snapshot) -> Vec<CertificateOverview> {
-    let now: SystemTime = UNIX_EPOCH + clock::unix_now();
+    let now = clock::date();
     let mut found = Vec::new();
     for plan in &snapshot.listeners {
         let Some(tls) = &plan.tls else { continue };
@@ -160,8 +159,8 @@ fn of_internal_authority(snapshot: &Snapshot) -> Vec<CertificateOverview> {
                 },
                 ca: None,
                 file: Some(internal.authority.folder().join("root.pem").display().to_string()),
-                not_after_s: not_after.map(seconds),
-                next_attempt_s: Some(seconds(internal_authority::renewal_at(&internal))),
+                not_after_s: not_after.map(WallTime::seconds),
+                next_attempt_s: Some(internal_authority::renewal_at(&internal).seconds()),
                 last_error: internal.last_error.map(String::from),
                 obtained: 0,
                 failed: 0,

@@ -10,7 +10,6 @@ use weir_observe::{
 use weir_traffic::ejection::EjectionReason;
 use weir_traffic::{Health, ServerId};
 
-use crate::certificates::seconds;
 use crate::logs::own_log;
 use crate::reload_counts::ReloadCounts;
 use crate::servers::modes::LEAVING;
@@ -139,7 +138,7 @@ pub(crate) fn certificates_in_use(tls: &TlsServerConfig) -> Vec<CertificateStats
     let in_use = in_use.iter().map(|shown| &shown.certificate).chain(&issued);
     let stats = in_use.map(|certificate| CertificateStats {
         file: certificate.files.certificate.display().to_string(),
-        expiry_seconds: seconds(certificate.not_after),
+        expiry_seconds: certificate.not_after.seconds(),
     });
     stats.collect()
 }
@@ -147,7 +146,7 @@ pub(crate) fn certificates_in_use(tls: &TlsServerConfig) -> Vec<CertificateStats
 /// The lists of revoked certificates that clients are verified by.
 pub(crate) fn revocations(tls: &TlsServerConfig) -> Option<CertificateStats> {
     let lists = tls.client_authorities()?.revocations.clone()?;
-    let (file, expiry_seconds) = (lists.file.display().to_string(), seconds(lists.next_update));
+    let (file, expiry_seconds) = (lists.file.display().to_string(), lists.next_update.seconds());
     Some(CertificateStats { file, expiry_seconds })
 }
 

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::net::UdpSocket;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,6 +21,7 @@ use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
 use weir_observe::access_log::syslog::{Facility, Severity, SyslogFraming};
 use weir_observe::access_log::{LogTemplate, UnixMicros};
 
+use super::whole_lines::WholeLines;
 use crate::privileges;
 use crate::threads;
 use weir_proxy::net::clock;
@@ -189,7 +190,7 @@ pub(crate) fn open(config: &Config) -> io::Result<OpenedLogs> {
             let uid = account.user.as_ref().map(|(_, uid)| *uid);
             std::os::unix::fs::fchown(&file, uid, Some(account.group))?;
         }
-        opened.insert(log.output.clone(), LogDestination::File { path: path.clone(), file });
+        opened.insert(log.output.clone(), LogDestination::of_file(path, file));
     }
     Ok(opened)
 }
@@ -216,19 +217,23 @@ fn start(
 
 /// Where lines go.
 pub(crate) enum LogDestination {
-    Stdout,
-    Stderr,
-    File { path: PathBuf, file: File },
+    Stdout(WholeLines),
+    Stderr(WholeLines),
+    File { path: PathBuf, file: File, lines: WholeLines },
     SyslogUnix { path: PathBuf, socket: UnixDatagram, framing: SyslogFraming },
     SyslogUdp { socket: UdpSocket, framing: SyslogFraming },
 }
 
 impl LogDestination {
+    fn of_file(path: &Path, file: File) -> Self {
+        Self::File { path: path.to_owned(), file, lines: WholeLines::default() }
+    }
+
     fn open(output: &AccessLogOutput) -> io::Result<Self> {
         Ok(match output {
-            AccessLogOutput::Stdout => Self::Stdout,
-            AccessLogOutput::Stderr => Self::Stderr,
-            AccessLogOutput::File(path) => Self::File { path: path.clone(), file: open_file(path)? },
+            AccessLogOutput::Stdout => Self::Stdout(WholeLines::default()),
+            AccessLogOutput::Stderr => Self::Stderr(WholeLines::default()),
+            AccessLogOutput::File(path) => Self::of_file(path, open_file(path)?),
             AccessLogOutput::SyslogUnix(path) => {
                 let socket = UnixDatagram::unbound()?;
                 // The log daemon may come up later than Weir: a datagram that cannot be sent is dropped and counted.
@@ -245,11 +250,15 @@ impl LogDestination {
     }
 
     fn write(&mut self, batch: &Batch, datagram: &mut Vec<u8>) -> Result<(), Lost> {
-        let whole = |error| Lost { lines: batch.ends.len(), error };
+        // What of a line was written before a failure is no line.
+        let lost = |(written, error): (usize, io::Error)| Lost {
+            lines: batch.ends.iter().filter(|end| **end > written).count(),
+            error,
+        };
         match self {
-            Self::Stdout => io::stdout().lock().write_all(&batch.text).map_err(whole),
-            Self::Stderr => io::stderr().lock().write_all(&batch.text).map_err(whole),
-            Self::File { file, .. } => file.write_all(&batch.text).map_err(whole),
+            Self::Stdout(lines) => lines.write_to(&io::stdout(), &batch.text).map_err(lost),
+            Self::Stderr(lines) => lines.write_to(&io::stderr(), &batch.text).map_err(lost),
+            Self::File { file, lines, .. } => lines.write_to(file, &batch.text).map_err(lost),
             Self::SyslogUnix { path, socket, framing } => {
                 each_datagram(batch, framing, datagram, |datagram| {
                     if socket.send(datagram).is_err() {
@@ -267,8 +276,11 @@ impl LogDestination {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        if let Self::File { path, file } = self {
-            *file = open_file(path)?;
+        if let Self::File { path, file, lines } = self {
+            let opened = open_file(path)?;
+            // A rotation by a copy leaves the same file, without what was in it.
+            lines.begin_other(file, &opened);
+            *file = opened;
         }
         Ok(())
     }

@@ -2,3 +2,4 @@
 
 pub(crate) mod access_log;
 pub(crate) mod own_log;
+mod whole_lines;

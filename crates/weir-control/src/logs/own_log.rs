@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::whole_lines::WholeLines;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::faults::{self, ControlFault};
 
@@ -170,12 +171,13 @@ impl OwnLog {
     /// Writes all lines, to the end of the process. Those in hand at a panic are lost.
     fn write_on(&self, output: &mut impl Write) {
         self.lock().is_writing = false;
+        let mut end = WholeLines::default();
         loop {
             let (lines, dropped) = self.wait();
             faults::strike_control(ControlFault::OwnLog);
             for line in &lines {
                 // Standard error is closed: that is no reason to stop.
-                let _lost = output.write_all(line);
+                let _lost = end.write(line, |bytes| output.write(bytes));
             }
             let _lost = output.flush();
             LAST.lock().unwrap_or_else(PoisonError::into_inner).keep(lines);

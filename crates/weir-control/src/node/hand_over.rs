@@ -54,6 +54,8 @@ pub(crate) struct HandOver {
     queries: Arc<WorkerQueries>,
     /// Whether the other node has the address until this one is told to take it.
     is_standby: AtomicBool,
+    /// Whether the process does not accept connections yet.
+    is_starting: AtomicBool,
     /// Whether the process has no routes yet, since what names them has not answered.
     awaits_routes: AtomicBool,
     /// The task that goes from step to step.
@@ -74,6 +76,7 @@ impl HandOver {
     ) -> Self {
         Self {
             is_standby: AtomicBool::new(is_standby),
+            is_starting: AtomicBool::new(true),
             awaits_routes: AtomicBool::new(false),
             shared: Arc::clone(shared),
             shards: shards.to_vec(),
@@ -95,6 +98,16 @@ impl HandOver {
     /// Whether the other node has the address until this one is told to take it.
     pub(crate) fn is_standby(&self) -> bool {
         self.is_standby.load(Ordering::Relaxed)
+    }
+
+    /// Whether the process does not accept connections yet.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.is_starting.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the process does not accept connections yet.
+    pub(crate) fn set_starting(&self, is_starting: bool) {
+        self.is_starting.store(is_starting, Ordering::Relaxed);
     }
 
     /// Whether the process has no routes yet.
@@ -173,7 +186,7 @@ impl HandOver {
         }
         self.shared.node_hand_over.store(NodeHandOver::None);
         // A stop that begins meanwhile says so again behind this.
-        self.shared.ending.store(self.shared.stopping.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.shared.places.ends.store(self.shared.stopping.load(Ordering::SeqCst), Ordering::SeqCst);
         tracing::warn!(who = requester, "taken back: this node serves again");
     }
 
@@ -223,7 +236,7 @@ impl HandOver {
 
     fn enter(&self, step: NodeHandOver) {
         self.shared.node_hand_over.store(step);
-        self.shared.ending.store(true, Ordering::SeqCst);
+        self.shared.places.ends.store(true, Ordering::SeqCst);
         // Connections that wait notice the step when they are woken.
         self.queries.wake_all();
     }

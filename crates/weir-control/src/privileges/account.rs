@@ -5,9 +5,10 @@ use std::path::Path;
 
 use rustix::process::{DumpableBehavior, chdir, chroot, geteuid, getuid, set_dumpable_behavior};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities as sets_of, capability_is_in_bounding_set,
-    clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
-    set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities as sets_of, capabilities_secure_bits,
+    capability_is_in_bounding_set, clear_ambient_capability_set, no_new_privs,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 use rustix::thread::{Gid, Uid};
 use weir_config::{Config, ListenAddress, ProcessAccount};
@@ -92,6 +93,47 @@ pub(super) fn become_account(account: &ProcessAccount, keeps_bind: bool) -> Resu
         let _not_profiled = set_dumpable_behavior(DumpableBehavior::Dumpable);
     }
     Ok(())
+}
+
+/// What a start as root may need: files, folders and sockets of any owner, ports below 1024, another user, groups and root folder, more
+/// open files than the limit, and the end of a process that has become another user.
+const NEEDED_TO_START: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::SYS_RESOURCE);
+
+/// What a process needs that only executes a program: to find it in a folder of another user, and to end it when it has become one.
+const NEEDED_TO_EXECUTE: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::KILL);
+
+/// Of a process of root that executes this program: takes all but [`NEEDED_TO_START`] from it and from the program for good; it has itself
+/// [`NEEDED_TO_EXECUTE`], and the program gets the others as it is executed.
+///
+/// Where the kernel would not give them to the program (`no_new_privs`, secure bits), the process keeps them. One that is not root has what
+/// its supervisor gave it, which the program inherits.
+pub(super) fn limit_to_start() {
+    let Ok(now) = sets_of(None) else { return };
+    if !geteuid().is_root() || !getuid().is_root() {
+        return;
+    }
+    drop_bounds(NEEDED_TO_START);
+    let gets_none = no_new_privs().unwrap_or(true)
+        || capabilities_secure_bits().map_or(true, |bits| bits.contains(CapabilitiesSecureBits::NO_ROOT));
+    let permitted = if gets_none { NEEDED_TO_START } else { NEEDED_TO_EXECUTE };
+    let sets = CapabilitySets {
+        effective: now.effective & NEEDED_TO_EXECUTE,
+        permitted: now.permitted & permitted,
+        inheritable: now.inheritable & if gets_none { permitted } else { CapabilitySet::empty() },
+    };
+    // Fewer are always allowed.
+    let _unknown_to_the_kernel = set_capabilities(None, sets);
 }
 
 /// Takes all capabilities but `kept` from the bounding set. A container may forbid that: without them in the other sets it changes little.

@@ -4,7 +4,9 @@
 //! write in the folders of the system, or, in strict mode, anywhere but in the folders that the config of the start names.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -94,6 +96,8 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
     }));
     files.extend(config.identity.pid_file.as_deref());
     files.extend(config.key_logs());
+    files.extend(config.discovery.state_file.as_deref());
+    files.extend(config.route_sources.iter().filter_map(|source| source.state_file.as_deref()));
     let mut folders: BTreeSet<PathBuf> = files
         .into_iter()
         .filter_map(|file| {
@@ -146,7 +150,7 @@ fn outside_system() -> Vec<PathBuf> {
 fn restrict(folders: &BTreeSet<PathBuf>) -> Result<u8, String> {
     let written =
         AccessFs::from_write(RIGHTS) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
-    let rules = || -> Result<RulesetCreated, RulesetError> {
+    let rules = || -> Result<RulesetCreated, NoRules> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(LEAST))?
@@ -163,13 +167,7 @@ fn restrict(folders: &BTreeSet<PathBuf>) -> Result<u8, String> {
         }
         Ok(rules)
     };
-    let why = |error: RulesetError| match error {
-        RulesetError::CreateRuleset(_) | RulesetError::HandleAccesses(_) => {
-            "the kernel has no Landlock, or one before version 2 (Linux 5.19)".to_owned()
-        }
-        error => error.to_string(),
-    };
-    let status = rules().and_then(RulesetCreated::restrict_self).map_err(why)?;
+    let status = rules().and_then(|rules| Ok(rules.restrict_self()?)).map_err(|error| error.to_string())?;
     match (status.ruleset, status.landlock) {
         (RulesetStatus::NotEnforced, _) => Err("the kernel has no Landlock".to_owned()),
         (_, LandlockStatus::Available { effective_abi, .. }) => Ok(effective_abi as u8),
@@ -177,14 +175,67 @@ fn restrict(folders: &BTreeSet<PathBuf>) -> Result<u8, String> {
     }
 }
 
+/// Why there are no rules.
+#[derive(Debug, thiserror::Error)]
+enum NoRules {
+    #[error("the kernel has no Landlock, or one before version 2 (Linux 5.19)")]
+    Unknown,
+    #[error(
+        "no file descriptor is left for the rules of Landlock: raise the limit on open files (`ulimit -n`)"
+    )]
+    NoDescriptor,
+    #[error("{0}")]
+    Refused(RulesetError),
+}
+
+impl From<RulesetError> for NoRules {
+    fn from(error: RulesetError) -> Self {
+        match error {
+            error if wants_descriptor(&error) => Self::NoDescriptor,
+            RulesetError::CreateRuleset(_) | RulesetError::HandleAccesses(_) => Self::Unknown,
+            error => Self::Refused(error),
+        }
+    }
+}
+
+/// Whether the limit on open files is behind an error, which has nothing to do with Landlock.
+fn wants_descriptor(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        if number.is_some_and(|number| [libc::EMFILE, libc::ENFILE].contains(&number)) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 /// A rule for what is at `path`; none where there is nothing.
-fn allow(
-    rules: RulesetCreated,
-    path: &Path,
-    rights: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, RulesetError> {
-    let Ok(fd) = PathFd::new(path) else { return Ok(rules) };
+fn allow(rules: RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) -> Result<RulesetCreated, NoRules> {
+    let fd = match PathFd::new(path) {
+        Ok(fd) => fd,
+        Err(error) if wants_descriptor(&error) => return Err(NoRules::NoDescriptor),
+        Err(_) => return Ok(rules),
+    };
     let is_folder = path.is_dir();
     let rights = if is_folder { rights } else { rights & AccessFs::from_file(RIGHTS) };
-    rules.add_rule(PathBeneath::new(fd, rights))
+    Ok(rules.add_rule(PathBeneath::new(fd, rights))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("a call failed: {source}")]
+    struct FailedCall {
+        source: io::Error,
+    }
+
+    #[test]
+    fn a_lack_of_descriptors_is_not_blamed_on_the_kernel() {
+        let of = |errno| wants_descriptor(&FailedCall { source: io::Error::from_raw_os_error(errno) });
+        assert_eq!([libc::EMFILE, libc::ENFILE, libc::ENOSYS].map(of), [true, true, false]);
+    }
 }

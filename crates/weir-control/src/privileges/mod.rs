@@ -105,6 +105,11 @@ pub(crate) fn give_up_beside(
     Ok(())
 }
 
+/// Leaves a process beside this one that starts Weir's program anew what such a start needs, and little of that while it waits.
+pub(crate) fn limit_launcher() {
+    account::limit_to_start();
+}
+
 /// Whether it starts programs of the operator: these are not confined, so the process is not either.
 fn starts_programs(config: &Config) -> bool {
     let mut acme = config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.acme.as_ref());

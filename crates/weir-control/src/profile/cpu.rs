@@ -14,7 +14,7 @@ use super::symbols::Symbols;
 use super::unwind::{Stack, Unwinder};
 use crate::sys::sampling::{SampledThread, Sampler};
 use crate::threads::registered;
-use weir_proxy::net::clock;
+use weir_proxy::net::{clock, memory};
 
 /// Samples per second of CPU time of each thread: few enough that what they cost is not seen, and no divisor of the kernel's ticks.
 const PER_SECOND: u32 = 99;
@@ -107,7 +107,11 @@ pub(crate) fn profile(length: Duration, is_wanted: impl Fn() -> bool) -> Result<
     drop((sampler, unwinder));
     let mut symbols = Symbols::of(images);
     let name_of = |thread: usize| threads.get(thread).map_or("unnamed", |registered| &*registered.name);
-    Ok(CpuProfile { stacks: counts.named(name_of, &mut symbols), length, lost })
+    let stacks = counts.named(name_of, &mut symbols);
+    drop(symbols);
+    // The debug information of the program took tens of MiB, which this thread would leave to the next profile.
+    memory::give_back();
+    Ok(CpuProfile { stacks, length, lost })
 }
 
 /// Equal stacks and their numbers.

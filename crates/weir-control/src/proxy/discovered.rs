@@ -2,13 +2,15 @@
 //!
 //! Servers that the config names beside a source come first and stay. The last set of each source is kept, so that a reload goes on with it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_config::{Config, Server, ServerDescription, ServerSource, Upstream};
-use weir_discovery::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
+use weir_discovery::{
+    DiscoveredServer, RememberedServers, ServerReadiness, ServerSet, ServerSetOrigin, StoredUpstream,
+};
+use weir_http::WallTime;
 use weir_proxy::state::snapshot::SourceStatement;
 use weir_traffic::{Mode, ServerTier};
 
@@ -22,6 +24,8 @@ const NAMES_LOGGED_MAX: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct DiscoveredServers {
     known: HashMap<Box<str>, Vec<DiscoveredServer>>,
+    /// Those of which a file has the servers, as long as their sources have neither answered nor failed.
+    unheard: HashSet<Box<str>>,
     pub(super) thread: Option<DiscoveryThread>,
 }
 
@@ -30,6 +34,60 @@ impl DiscoveredServers {
     fn servers_of(&self, upstream: &Upstream) -> Vec<Server> {
         let known = self.known.get(&upstream.name).map_or(&[][..], |known| known);
         joined(&upstream.servers, known.iter().map(|discovered| server(discovered, upstream)))
+    }
+
+    /// The first config, with the servers that are known before any source is asked.
+    pub(super) fn begin_with(&mut self, known: &RememberedServers, config: &Config) -> Config {
+        let mut complete = config.clone();
+        for upstream in &mut complete.upstreams {
+            let Some(known) = known.of(upstream) else { continue };
+            let servers = known.servers.iter().map(|discovered| server(discovered, upstream));
+            let servers = joined(&upstream.servers, servers);
+            if !known.is_handed_over {
+                self.unheard.insert(upstream.name.clone());
+            }
+            if known.is_of_source {
+                self.known.insert(upstream.name.clone(), known.servers);
+            }
+            *upstream = Arc::new(upstream.with_servers(servers));
+        }
+        complete
+    }
+
+    /// The config of the file, with the servers that sources have named.
+    pub(super) fn named(&self, of_file: &Config) -> Config {
+        let mut config = of_file.clone();
+        for upstream in &mut config.upstreams {
+            if upstream.discovery.is_some() && self.known.contains_key(&upstream.name) {
+                *upstream = Arc::new(upstream.with_servers(self.servers_of(upstream)));
+            }
+        }
+        config
+    }
+
+    /// The servers in use of upstreams that have a source, for the next process; `said_at`: when the source of an upstream named them.
+    pub(super) fn to_hand_over(
+        &self,
+        of_file: &Config,
+        in_use: &Config,
+        said_at: impl Fn(&str) -> WallTime,
+    ) -> BTreeMap<Box<str>, StoredUpstream> {
+        let in_use: HashMap<&str, &Upstream> = in_use.upstreams.iter().map(|it| (&*it.name, &**it)).collect();
+        let handed = |upstream: &Arc<Upstream>| {
+            let source = upstream.discovery.as_ref()?;
+            let known = match (self.known.get(&upstream.name), in_use.get(&*upstream.name)) {
+                (Some(known), _) => StoredUpstream::new(&source.to_string(), known, said_at(&upstream.name)),
+                // What an earlier config has left: no source has named it.
+                (None, Some(in_use)) => {
+                    let others = in_use.servers.iter().filter(|server| !upstream.servers.contains(server));
+                    let others: Vec<DiscoveredServer> = others.map(described).collect();
+                    StoredUpstream::new("", &others, WallTime::EPOCH)
+                }
+                (None, None) => return None,
+            };
+            Some((upstream.name.clone(), known))
+        };
+        of_file.upstreams.iter().filter_map(handed).collect()
     }
 
     /// A config that follows `before`, with the servers that sources have named which both have. Where a source has not said
@@ -61,7 +119,7 @@ impl DiscoveredServers {
 ///
 /// # Errors
 /// When there is a state file and it cannot be read.
-pub fn with_stored_servers(config: &Config) -> io::Result<(Config, HashMap<Box<str>, SystemTime>)> {
+pub fn with_stored_servers(config: &Config) -> io::Result<(Config, HashMap<Box<str>, WallTime>)> {
     let (mut config, mut said_at) = (config.clone(), HashMap::new());
     let mut stored = weir_discovery::stored_servers(&config)?;
     for upstream in &mut config.upstreams {
@@ -106,13 +164,34 @@ fn server(discovered: &DiscoveredServer, upstream: &Upstream) -> Server {
     }
 }
 
+/// A server in use, as a source would describe it.
+fn described(server: &Server) -> DiscoveredServer {
+    let description = server.description.as_ref();
+    DiscoveredServer {
+        name: Some(server.name.clone()),
+        weight: server.weight,
+        backup: server.tier == ServerTier::Backup,
+        zone: description.and_then(|description| description.zone.clone()),
+        readiness: match server.tier {
+            ServerTier::LastResort => ServerReadiness::Draining,
+            ServerTier::Primary | ServerTier::Backup => ServerReadiness::Ready,
+        },
+        metadata: description.map(|description| description.metadata.clone()).unwrap_or_default(),
+        ..DiscoveredServer::new(server.address.clone())
+    }
+}
+
 impl Proxy {
-    /// How many upstreams wait for the first word of their source.
-    pub fn sources_awaited(&self) -> usize {
+    /// The upstreams whose source has never named any servers.
+    pub fn sources_unknown(&self) -> Vec<Box<str>> {
         let config = self.file_config.load();
-        let current = self.current.load();
-        let upstreams = config.upstreams.iter().zip(&current.upstreams);
-        upstreams.filter(|(config, plan)| config.discovery.is_some() && plan.source.said().is_none()).count()
+        let with_source = config.upstreams.iter().filter(|it| it.discovery.is_some()).map(|it| &it.name);
+        with_source.filter(|name| !self.discovered.known.contains_key(*name)).cloned().collect()
+    }
+
+    /// Whether a source has neither answered nor failed whose servers are those of an earlier process.
+    pub fn has_unheard_sources(&self) -> bool {
+        !self.discovered.unheard.is_empty()
     }
 
     /// Makes what sources say take effect; sets of upstreams that the config does not have, or that it names the servers of, are passed over.
@@ -127,8 +206,16 @@ impl Proxy {
                 continue;
             }
             plan.source.tell(statement(&origin));
+            if !origin.is_unheard {
+                self.discovered.unheard.remove(&name);
+            }
             // A source that has not answered yet has named nothing: the servers of before a reload stay.
             if origin.is_stale && servers.is_empty() {
+                continue;
+            }
+            let known = self.discovered.known.get(&name);
+            // What an operator has changed since stays until it names others.
+            if known.is_some_and(|known| *known == servers) {
                 continue;
             }
             self.discovered.known.insert(name.clone(), servers);
@@ -139,17 +226,18 @@ impl Proxy {
                 changes.push(ServerChanges { upstream: name, servers });
             }
         }
+        let changed: Vec<Box<str>> = changes.iter().map(|change| change.upstream.clone()).collect();
         if let Err(error) = self.set_servers(changes) {
+            changed.iter().for_each(|name| drop(self.discovered.known.remove(name)));
             tracing::error!(%error, "the servers that a source has named cannot be used; those of before stay in use");
         }
     }
 }
 
 fn statement(origin: &ServerSetOrigin) -> SourceStatement {
-    let said_at = origin.said_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     SourceStatement {
         source: origin.source.clone(),
-        said_at_ms: u64::try_from(said_at.as_millis()).unwrap_or(u64::MAX),
+        said_at_ms: origin.said_at.millis(),
         is_stale: origin.is_stale,
         problem: origin.problem.clone(),
         remark: origin.remark.clone(),

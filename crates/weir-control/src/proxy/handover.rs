@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_config::{Config, ListenAddress};
+use weir_http::WallTime;
 use weir_traffic::{Health, Mode};
 
-use super::{Proxy, handed_tables};
+use super::{Proxy, handed_tables, known_addresses};
 use crate::commands::CommandRejected;
 use crate::servers::modes::ServerModes;
 use crate::upgrade::handover::{
     AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, Takeover,
 };
+use crate::upgrade::running_requests::{OccupiedSlots, RunningRequests};
 use weir_proxy::net::clock;
 use weir_proxy::net::listening::SocketFile;
 use weir_proxy::state::node_hand_over::NodeHandOver;
@@ -37,11 +39,18 @@ impl Proxy {
 
     fn state_to_hand_over(&self) -> HandedState {
         let snapshot = self.current.load();
+        let of_file = self.file_config.load();
+        let said_at = |upstream: &str| {
+            let said = snapshot.upstream(upstream).and_then(|(_, plan)| plan.source.said());
+            WallTime::EPOCH + Duration::from_millis(said.map_or(0, |said| said.said_at_ms))
+        };
         let mut state = HandedState {
             process: std::process::id(),
             is_handed_over: self.shared.node_hand_over.load() != NodeHandOver::None,
             is_standby: self.hand_over.is_standby(),
-            changes: HandedChange::between(&self.file_config.load(), &self.in_use),
+            changes: HandedChange::between(&self.discovered.named(&of_file), &self.in_use),
+            sources: self.discovered.to_hand_over(&of_file, &self.in_use, said_at),
+            names: known_addresses::collect(&snapshot),
             tables: handed_tables::collect(&snapshot),
             taken_at_ns: clock::now().since_boot_ns(),
             ..HandedState::default()
@@ -67,6 +76,19 @@ impl Proxy {
             }
         }
         state
+    }
+
+    /// Requests on servers with a limit, for the process that has replaced this one.
+    pub fn running_requests(&self) -> Vec<RunningRequests> {
+        RunningRequests::of(&self.current.load())
+    }
+
+    /// The slots for requests of the process before; `None`: no server has a limit.
+    pub fn slots_to_occupy(&self) -> Option<OccupiedSlots> {
+        let is_limited = self.in_use.upstreams.iter().any(|upstream| {
+            upstream.max_requests.is_some() || upstream.servers.iter().any(|it| it.max_requests.is_some())
+        });
+        is_limited.then(|| OccupiedSlots::new(&self.current))
     }
 
     /// What this process has taken over from the one before.
@@ -97,6 +119,9 @@ impl Proxy {
             socket.leave(is_taken);
         }
         self.left_to = Some(taken);
+        if let Some(file) = &self.pid_file {
+            file.leave();
+        }
         // The other process announces from now on.
         self.announcements.leave();
         if let Some(watcher) = &self.watcher {

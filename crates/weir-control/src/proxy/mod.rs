@@ -3,25 +3,28 @@
 //! `open` and `start` bring it up, `reload` takes it over to another config, `handover` to another process, `stop` ends it.
 
 mod start;
+mod accept;
 mod open;
 mod discovered;
 mod set_servers;
 mod reload;
+mod new_names;
 mod stop;
 mod handover;
 mod handed_tables;
+mod known_addresses;
 mod admin_socket;
 mod progress;
 mod restart_only;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, watch};
 use weir_config::{Config, ListenAddress};
 use weir_observe::{Stats, WorkerShard};
 
@@ -56,8 +59,10 @@ use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
 use weir_proxy::worker::apply_config::WorkerChange;
 
+use accept::WorkerSockets;
 use discovered::DiscoveredServers;
 pub use discovered::with_stored_servers;
+pub use new_names::NewNames;
 pub use open::{OpenedProxy, workers_by_default};
 pub use progress::ProgressCheck;
 pub use set_servers::ServerChanges;
@@ -88,6 +93,12 @@ pub struct Proxy {
     offered: Vec<(AddressRole, ListenAddress)>,
     /// How many sockets of each address another process has: the next one, once there is one, or the one before, until this one has started.
     left_to: Option<Vec<usize>>,
+    /// The sockets of the workers as long as connections are not accepted.
+    held_back: Option<WorkerSockets>,
+    /// Whether the admin listener and the runtime socket accept: not while the process before does.
+    admin_accepts: watch::Sender<bool>,
+    /// During the start: names that are asked for the first time hold the sender.
+    first_answers: Option<(Sender<()>, Receiver<()>)>,
     /// The config as its file has it, and with the changes since.
     file_config: FileConfig,
     in_use: Config,
@@ -126,17 +137,34 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Has the control thread look after what the config names, and waits until every new name has had its first answer, or with
-    /// patience: a name may also come up later.
+    /// Has the control thread look after what the config names, and waits until every new name of which no address is known has had its first answer,
+    /// or with patience: a name may also come up later. In the start, [`Proxy::await_names`] waits.
     fn follow_in_background(&self, snapshot: &Arc<Snapshot>) {
         let (asked, all_asked) = channel();
+        let starting = self.first_answers.as_ref().map(|(asked, _)| asked.clone());
+        let is_awaited = starting.is_none();
+        let asked = starting.unwrap_or(asked);
         let _stopped = self.task_configs.send(TaskConfig::Snapshot(Arc::clone(snapshot), asked));
-        let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
+        if is_awaited {
+            let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
+        }
     }
 
-    /// Has the names of new servers resolved, and their ejections reviewed, without waiting for it.
+    /// Has the names of new servers resolved, and their ejections reviewed. Names of which no address is known are waited for, but not for long; in
+    /// the start, [`Proxy::await_names`] does that.
     fn resolve_servers_of(&self, plans: Vec<Arc<UpstreamPlan>>) {
-        let _stopped = self.task_configs.send(TaskConfig::Servers(plans));
+        let is_unknown = |plan: &Arc<UpstreamPlan>| known_addresses::without_address(plan).next().is_some();
+        let has_unknown = plans.iter().any(is_unknown);
+        if has_unknown {
+            known_addresses::use_known(&plans, &known_addresses::collect(&self.current.load()));
+        }
+        let (asked, all_asked) = channel();
+        let starting = self.first_answers.as_ref().map(|(asked, _)| asked.clone());
+        let is_awaited = has_unknown && starting.is_none();
+        let _stopped = self.task_configs.send(TaskConfig::Servers(plans, starting.unwrap_or(asked)));
+        if is_awaited {
+            let _timed_out = all_asked.recv_timeout(NAMES_GRACE);
+        }
     }
 
     /// The ends of the access logs for a worker.

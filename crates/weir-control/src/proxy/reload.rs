@@ -9,9 +9,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use weir_config::{Config, Server};
+use weir_discovery::RememberedServers;
 use weir_observe::overview::RoutesFromOverview;
 
-use super::Proxy;
+use super::{NewNames, Proxy};
 use crate::acme::AcmeThread;
 use crate::commands::{CommandRejected, ReloadReport, ServerChange};
 use crate::internal_authority;
@@ -32,11 +33,11 @@ impl Proxy {
     /// Goes over to `config`.
     ///
     /// # Errors
-    /// When an address, a log or TLS cannot be had; then nothing has changed.
-    pub fn reload(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
+    /// When an address, a log or TLS cannot be had, or a name that has to be resolved cannot be; then nothing has changed.
+    pub fn reload(&mut self, config: &Config, new_names: NewNames) -> Result<ReloadReport, StartError> {
         let before = self.file_config.load_full();
         let completed = self.discovered.complete(config, &before, &self.in_use);
-        let report = self.apply_config(&completed);
+        let report = self.apply_config(&completed, new_names);
         self.reloads.count(report.is_ok());
         if report.is_ok() {
             self.discovered.forget_others(config, &before);
@@ -71,7 +72,8 @@ impl Proxy {
         let mut config = self.in_use.clone();
         let (before, after) = change.apply(&mut config, &self.file_config.load())?;
         if before != after {
-            self.apply_config(&config).map_err(|error| CommandRejected::Refused(error.to_string()))?;
+            self.apply_config(&config, NewNames::MustResolve)
+                .map_err(|error| CommandRejected::Refused(error.to_string()))?;
             self.in_use = config;
         }
         tracing::info!(
@@ -96,10 +98,11 @@ impl Proxy {
         self.reloads.routes_from.store(Arc::new(sources));
     }
 
-    fn apply_config(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
+    fn apply_config(&mut self, config: &Config, new_names: NewNames) -> Result<ReloadReport, StartError> {
         let before = self.current.load_full();
         let mut snapshot = before.succeeded_by(config, &self.inputs)?;
         internal_authority::prepare(&snapshot)?;
+        self.resolve_new_names(&snapshot, &before, new_names)?;
         let OpenedSockets { listening_sockets, assignments, stale_files } =
             self.listening_sockets.succeeded_by(config, self.inputs.workers)?;
         if let Some(traces) = &mut self.traces {
@@ -116,6 +119,7 @@ impl Proxy {
         self.follow_in_background(&snapshot);
         snapshot.settle_modes(&before);
         self.current.store(Arc::clone(&snapshot));
+        let assignments = self.hold_back(assignments);
         let (done, all_done) = channel::<()>();
         for (worker, sockets) in assignments.into_iter().enumerate() {
             let (snapshot, logs) = (Arc::clone(&snapshot), self.logs_of(worker));
@@ -168,16 +172,24 @@ impl Proxy {
 
     /// Asks the sources of servers that the config names, and no others.
     pub(super) fn follow_sources(&mut self) {
-        let config = self.file_config.load();
-        if let Some(discovery) = &self.discovered.thread {
-            discovery.follow(&config);
-        } else {
-            let started = DiscoveryThread::start(&config, self.commands.clone());
-            self.discovered.thread = started.unwrap_or_else(|error| {
-                tracing::error!(%error, "sources of servers cannot be asked: the system refuses a thread");
-                None
-            });
+        let config = self.file_config.load_full();
+        match &self.discovered.thread {
+            Some(discovery) => discovery.follow(&config),
+            None if DiscoveryThread::is_needed(&config) => {
+                self.ask_sources(RememberedServers::stored(&config.discovery));
+            }
+            None => {}
         }
+    }
+
+    /// Begins to ask the sources of servers that the config names; what is `known` is in use until they answer.
+    pub(super) fn ask_sources(&mut self, known: RememberedServers) {
+        let config = self.file_config.load_full();
+        let started = DiscoveryThread::start(&config, known, self.commands.clone());
+        self.discovered.thread = started.unwrap_or_else(|error| {
+            tracing::error!(%error, "sources of servers cannot be asked: the system refuses a thread");
+            None
+        });
     }
 
     fn follow_checks(&mut self, snapshot: &Arc<Snapshot>) {

@@ -4,12 +4,15 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::runtime::Runtime;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, watch};
 use weir_config::{Config, FailBack, ListenAddress};
+use weir_discovery::RememberedServers;
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
@@ -17,9 +20,9 @@ use super::Proxy;
 use super::admin_socket::AdminSocket;
 use super::discovered::DiscoveredServers;
 use super::handover;
+use super::known_addresses;
 use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime, worker_count};
 use super::restart_only::RestartOnly;
-use crate::acme::AcmeThread;
 use crate::admin;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::{self, TaskConfig};
@@ -35,7 +38,6 @@ use crate::operations::{Operations, ScrapeSlots};
 use crate::privileges::report_denied_calls;
 use crate::process::open_files_max;
 use crate::runtime_socket;
-use crate::servers::health::ProbeThread;
 use crate::servers::modes::ServerModes;
 use crate::sockets::inherited_sockets::InheritedSockets;
 use crate::sockets::listening_sockets::OpenedSockets;
@@ -54,31 +56,34 @@ use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
 use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
 use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment, WorkerChange};
+use weir_proxy::worker::apply_config::{ConfigUpdate, WorkerChange};
 use weir_proxy::worker::{self, WorkerStart};
 
-/// The sockets that a worker begins with, and its channel for changes.
+/// Steps of the control thread after its end was ordered: an answer that is known by then is sent in a few.
+const LAST_STEPS: usize = 64;
+
+/// The channels of a worker.
 struct WorkerChannels {
-    sockets: Vec<SocketAssignment>,
     inbox: UnboundedReceiver<AcceptedConnection>,
     changes: UnboundedReceiver<WorkerChange>,
     queries: UnboundedReceiver<WorkerQuery>,
 }
 
 impl Proxy {
-    /// Binds every address of `config` and starts the workers.
+    /// Binds every address of `config` and accepts connections.
     ///
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        Self::start_opened(
-            config,
-            OpenedProxy::open(config, InheritedSockets::default(), Handover::default())?,
-            CommandSender::disconnected(),
-        )
+        let opened = OpenedProxy::open(config, InheritedSockets::default(), Handover::default())?;
+        let mut proxy = Self::start_opened(config, opened, CommandSender::disconnected())?;
+        proxy.await_names(Duration::MAX);
+        proxy.accept()?;
+        Ok(proxy)
     }
 
-    /// Starts the workers with what was opened for `config` before. Commands that only the owner of the proxy can execute go to `commands`.
+    /// Starts the workers with what was opened for `config` before, and begins to ask for what is not known yet. No connection is accepted before
+    /// [`Proxy::accept`]. Commands that only the owner of the proxy can execute go to `commands`.
     ///
     /// # Errors
     /// As [`Proxy::start`].
@@ -93,7 +98,8 @@ impl Proxy {
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
-        let (of_file, config) = (config, &handover::changed(config, &state));
+        let (of_file, (config, discovered, known)) = (config, first_config(config, &state));
+        let config = &config;
         let inputs = plan_inputs(config)?;
         let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
@@ -117,6 +123,7 @@ impl Proxy {
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
         let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
+        known_addresses::use_known(&snapshot.upstreams, &state.names);
         let is_standby = if is_handed { state.is_standby } else { starts_on_standby(config) };
         let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries, is_standby));
         let mut proxy = Self {
@@ -134,12 +141,14 @@ impl Proxy {
             runtime: None,
             modes: None,
             // Until the start has succeeded, the sockets are the other process's.
-            left_to: is_handed
-                .then(|| vec![usize::MAX; config.listeners.iter().map(|it| it.addresses.len()).sum()]),
+            left_to: is_handed.then(|| left_as_a_whole(config)),
+            held_back: Some(assignments),
+            admin_accepts: watch::Sender::new(!is_handed),
+            first_answers: Some(channel()),
             offered,
             file_config: Arc::new(ArcSwap::from_pointee(of_file.clone())),
             in_use: config.clone(),
-            discovered: DiscoveredServers::default(),
+            discovered,
             commands,
             admin_access: None,
             bound_now: BoundListeners::default(),
@@ -164,23 +173,25 @@ impl Proxy {
             trace_counts: Arc::clone(&traces.counts),
             traces: Some(traces),
         };
-        handover::mark_down(&snapshot, &state);
-        handover::resume_tables(config, &snapshot, &state);
-        if state.is_handed_over {
-            proxy.hand_over.resume();
-        }
-        // All that can fail comes before the first connection is accepted.
+        proxy.resume(config, &snapshot, &state);
         let control = proxy.open_control(config, (admin, runtime), &state)?;
-        let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
-        for (index, (((sockets, inbox), changes), queries)) in channels.enumerate() {
-            let channels = WorkerChannels { sockets, inbox, changes, queries };
-            proxy.start_worker(config, &snapshot, index, channels)?;
+        let channels = inboxes.into_iter().zip(next_changes).zip(next_queries);
+        for (index, ((inbox, changes), queries)) in channels.enumerate() {
+            proxy.start_worker(config, &snapshot, index, WorkerChannels { inbox, changes, queries })?;
         }
         proxy.start_control(control, &snapshot, next_task_configs)?;
         proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
-        proxy.left_to = None;
-        proxy.follow_sources();
+        proxy.ask_sources(known);
         Ok(proxy)
+    }
+
+    /// Goes on with what the process before has found out.
+    fn resume(&self, config: &Config, snapshot: &Snapshot, state: &HandedState) {
+        handover::mark_down(snapshot, state);
+        handover::resume_tables(config, snapshot, state);
+        if state.is_handed_over {
+            self.hand_over.resume();
+        }
     }
 
     fn start_worker(
@@ -190,7 +201,7 @@ impl Proxy {
         index: usize,
         channels: WorkerChannels,
     ) -> Result<(), StartError> {
-        let WorkerChannels { sockets, inbox: handed_over, changes, queries } = channels;
+        let WorkerChannels { inbox: handed_over, changes, queries } = channels;
         let stop = Arc::new(Notify::new());
         let start = WorkerStart {
             index,
@@ -199,7 +210,8 @@ impl Proxy {
             first: ConfigUpdate {
                 snapshot: Arc::clone(snapshot),
                 logs: self.logs_of(index),
-                sockets,
+                // It gets them when connections are accepted.
+                sockets: Vec::new(),
                 done: None,
             },
             changes,
@@ -269,7 +281,7 @@ impl Proxy {
         Ok(runtime)
     }
 
-    /// Starts the threads that resolve names, judge servers and serve figures, and that probe servers.
+    /// Starts the thread that resolves names, judges servers and serves figures.
     fn start_control(
         &mut self,
         runtime: Runtime,
@@ -285,13 +297,15 @@ impl Proxy {
         self.control_tasks = Some(runtime.handle().clone());
         self.control = Some(control.spawn(move || {
             let _registration = threads::register();
-            runtime.block_on(stop.notified());
+            runtime.block_on(async {
+                stop.notified().await;
+                // The answer to the command that has replaced this process may be on its way to its task.
+                for _ in 0..LAST_STEPS {
+                    tokio::task::yield_now().await;
+                }
+            });
         })?);
         self.follow_in_background(snapshot);
-        // Only now: before its name is resolved, a server is not dead.
-        self.checks = ProbeThread::start(snapshot, &self.queries, self.inputs.seed)?;
-        // Only now: an authority may ask the listeners.
-        self.acme = AcmeThread::start(snapshot)?;
         Ok(())
     }
 
@@ -305,7 +319,8 @@ impl Proxy {
     ) -> io::Result<()> {
         if let (Some((listener, bound)), Some(address)) = (admin, config.admin.address) {
             let kept = listener.try_clone()?.into();
-            let accepting = runtime.spawn(admin::serve(listener, Arc::clone(operations))).abort_handle();
+            let serving = self.once_admin_accepts(admin::serve(listener, Arc::clone(operations)));
+            let accepting = runtime.spawn(serving).abort_handle();
             let (address, bound) = (ListenAddress::Tcp(address), BoundAddress::Inet(bound));
             self.admin = Some(AdminSocket::new("admin", address, bound, None, kept, accepting));
         }
@@ -313,11 +328,21 @@ impl Proxy {
             (socket, &config.admin.socket)
         {
             let kept = listener.as_fd().try_clone_to_owned()?;
-            let accepting =
-                runtime.spawn(runtime_socket::serve(listener, Arc::clone(operations))).abort_handle();
+            let serving = self.once_admin_accepts(runtime_socket::serve(listener, Arc::clone(operations)));
+            let accepting = runtime.spawn(serving).abort_handle();
             self.runtime = Some(AdminSocket::new("runtime", address.clone(), bound, file, kept, accepting));
         }
         Ok(())
+    }
+
+    /// Waits until the process before accepts nothing on these sockets any more, if there is one.
+    fn once_admin_accepts<F: Future>(&self, serve: F) -> impl Future<Output = ()> + use<F> {
+        let mut accepts = self.admin_accepts.subscribe();
+        async move {
+            if accepts.wait_for(|accepts| *accepts).await.is_ok() {
+                serve.await;
+            }
+        }
     }
 
     fn memory_sources(&self, files: MemoryFiles) -> MemorySources {
@@ -353,6 +378,19 @@ impl Proxy {
     }
 }
 
+/// Every socket of every address is another process's.
+fn left_as_a_whole(config: &Config) -> Vec<usize> {
+    vec![usize::MAX; config.listeners.iter().map(|it| it.addresses.len()).sum()]
+}
+
+/// The config of the file with all that is known of servers before a source is asked, and what is known.
+fn first_config(config: &Config, state: &HandedState) -> (Config, DiscoveredServers, RememberedServers) {
+    let known = RememberedServers::stored(&config.discovery).handed_over(state.sources.clone());
+    let mut discovered = DiscoveredServers::default();
+    let complete = discovered.begin_with(&known, config);
+    (handover::changed(&complete, state), discovered, known)
+}
+
 /// Whether the node leaves the shared address to the other one at first.
 fn starts_on_standby(config: &Config) -> bool {
     config.process.keepalived.as_ref().is_some_and(|it| it.fail_back == FailBack::ByCommand)
@@ -372,7 +410,7 @@ fn share(
         memory: MemoryGuard::default(),
         buffers_max: memory.buffers_max,
         passwords: Arc::default(),
-        ending: AtomicBool::new(false),
+        places: Default::default(),
         node_hand_over: Default::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),

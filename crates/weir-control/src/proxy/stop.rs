@@ -48,7 +48,7 @@ impl Proxy {
     pub fn begin_stop(&self) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
-        self.shared.ending.store(true, Ordering::SeqCst);
+        self.shared.places.ends.store(true, Ordering::SeqCst);
         // New connections are rejected from now on, and those in a backlog are accepted before it is closed.
         self.refuse_new();
         for stop in &self.stop_workers {

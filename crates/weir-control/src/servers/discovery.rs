@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, Notify};
 use weir_config::Config;
-use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, ServerSet};
+use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, RememberedServers, ServerSet};
 
 use crate::commands::{CommandSender, CommandsUnderWay};
 use crate::threads;
@@ -34,15 +34,19 @@ pub(crate) struct DiscoveryThread {
 }
 
 impl DiscoveryThread {
-    /// Starts it, if the config names any source.
+    /// Starts it, if the config names any source; what is `known` is in use until a source answers.
     ///
     /// # Errors
     /// When the system refuses a thread or an event loop.
-    pub(crate) fn start(config: &Config, commands: CommandSender) -> io::Result<Option<Self>> {
-        let first = DiscoveryConfig::of(config);
-        if first.sources.is_empty() && first.route_sources.is_empty() {
+    pub(crate) fn start(
+        config: &Config,
+        known: RememberedServers,
+        commands: CommandSender,
+    ) -> io::Result<Option<Self>> {
+        if !Self::is_needed(config) {
             return Ok(None);
         }
+        let first = DiscoveryConfig::of(config);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (configs, next) = unbounded_channel();
         let stop = Arc::new(Notify::new());
@@ -58,7 +62,7 @@ impl DiscoveryThread {
                 tokio::select! {
                     ((), (), ()) = async {
                         tokio::join!(
-                            weir_discovery::run(next, output),
+                            weir_discovery::run(next, known, output),
                             weir_tasks::keep("the hand-over of servers", hand_over),
                             weir_tasks::keep("the hand-over of routes", hand_over_routes)
                         )
@@ -70,6 +74,11 @@ impl DiscoveryThread {
         let started = Self { configs, stop, thread: Some(thread) };
         let _ended = started.configs.send(first);
         Ok(Some(started))
+    }
+
+    /// Whether the config names any source.
+    pub(crate) fn is_needed(config: &Config) -> bool {
+        !config.route_sources.is_empty() || config.upstreams.iter().any(|it| it.discovery.is_some())
     }
 
     /// Asks the sources of another config.

@@ -240,7 +240,7 @@ impl ListeningSockets {
 
 impl ListeningSocket {
     /// The sockets of the process before, as many as there are workers: of more, the process before takes back what waits in them; where there
-    /// are fewer, the others are bound beside them.
+    /// are fewer, the others are bound beside them, and get no connection before this process accepts.
     fn use_handed(&mut self, listener: &Listener, workers: usize) -> io::Result<Vec<Arc<OwnedFd>>> {
         let mut sockets = std::mem::take(&mut self.handed);
         if sockets.is_empty() {

@@ -32,10 +32,16 @@ pub(crate) fn fork() -> io::Result<Forked> {
     }
 }
 
+/// Gives the calling process a name, as lists of processes show it.
+pub(crate) fn set_name(name: &CStr) {
+    // SAFETY: the name ends with a zero; the kernel copies it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// In the copy: closes all descriptors but standard output and error and `kept`, has no signal end or disturb it, and gives it a name.
 pub(crate) fn keep_only(kept: BorrowedFd<'_>, name: &CStr) {
     let kept = kept.as_raw_fd().cast_unsigned();
-    // SAFETY: the copy uses none of the closed descriptors any more; the handler does nothing; the name ends with a zero.
+    // SAFETY: the copy uses none of the closed descriptors any more; the handler does nothing.
     unsafe {
         if kept > 3 {
             libc::syscall(libc::SYS_close_range, 3, kept - 1, 0);
@@ -52,8 +58,8 @@ pub(crate) fn keep_only(kept: BorrowedFd<'_>, name: &CStr) {
         {
             libc::signal(signal, disregard as extern "C" fn(libc::c_int) as libc::sighandler_t);
         }
-        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
     }
+    set_name(name);
 }
 
 /// The handler of signals that are meant for the original.

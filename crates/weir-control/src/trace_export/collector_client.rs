@@ -13,6 +13,7 @@ use prost::Message as _;
 use rustls::crypto::aws_lc_rs;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use weir_config::Collector;
+use weir_http::retry_delay;
 use weir_observe::TraceLoss;
 
 use crate::trace_counts::TraceCounts;
@@ -154,7 +155,7 @@ impl CollectorClient {
         let retry_after = response
             .headers()
             .get("retry-after")
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs));
+            .and_then(|value| retry_delay(value.as_bytes(), clock::date()));
         // Read to its end also when it says nothing, so that the connection can be used again.
         let answer = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         match status {

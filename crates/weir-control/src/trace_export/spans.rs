@@ -5,12 +5,13 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use weir_config::ServerAddress;
+use weir_http::WallTime;
 use weir_observe::{Failure, Party, Phase};
 
 use crate::worker_queries::GenerationNames;
@@ -22,16 +23,16 @@ use weir_proxy::state::trace_queue::SampledExchange;
 /// One moment on both clocks, from which times of exchanges are reckoned.
 pub(super) struct ClockReading {
     at: Instant,
-    since_1970: Duration,
+    date: WallTime,
 }
 
 impl ClockReading {
     pub(super) fn now() -> Self {
-        Self { at: clock::now(), since_1970: clock::unix_now() }
+        Self { at: clock::now(), date: clock::date() }
     }
 
     fn system_time(&self, at: Instant) -> SystemTime {
-        UNIX_EPOCH + self.since_1970.saturating_sub(self.at.saturating_duration_since(at))
+        (self.date - self.at.saturating_duration_since(at)).into()
     }
 }
 

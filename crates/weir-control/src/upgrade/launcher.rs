@@ -1,54 +1,34 @@
 //! The launcher: a process beside Weir that starts Weir's program anew for an upgrade, since Weir itself starts no program once it has given up its
 //! privileges.
 //!
-//! It is a copy of the process from before the first thread and the first socket, with the privileges of the start. It does one thing, for the
-//! one process that has made it: execute the program and the arguments that it was made with. It ends when that process does.
+//! It is a copy of the process from before the first thread and the first socket; what it does is in `launching`. Here is Weir's end.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 use super::handover::{Channel, HandoverError};
+use super::launching::{self, Order, Outcome};
+use crate::privileges;
 use crate::sys::fork::{self, Forked};
 
-/// The environment variable by which a process knows that it was started for an upgrade: its standard input is the socket to the one before.
-pub const UPGRADE_VARIABLE: &str = "WEIR_UPGRADE";
+pub use super::launching::UPGRADE_VARIABLE;
 
-/// Variables that are for one process alone (sd_listen_fds(3), sd_watchdog_enabled(3)).
-const OF_ONE_PROCESS: [&str; 4] = ["LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "WATCHDOG_PID"];
+/// How long the launcher may take for what it is told: it makes a process, or ends one.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Weir's end.
 #[derive(Debug)]
 pub struct UpgradeLauncher {
     channel: Mutex<Channel>,
+    /// The number of the last order.
+    number: AtomicU64,
     program: PathBuf,
-}
-
-/// What the launcher is to do.
-#[derive(Debug, Serialize, Deserialize)]
-enum Order {
-    /// Start the program; its standard input follows.
-    Start,
-    /// End the program that was started last.
-    End,
-    /// Leave that program alone: it serves.
-    Leave,
-}
-
-/// What has come of it.
-#[derive(Debug, Serialize, Deserialize)]
-enum Outcome {
-    Started(u32),
-    /// With the status of a program that had ended by itself.
-    Ended(Option<String>),
-    Left,
-    Failed(String),
 }
 
 impl UpgradeLauncher {
@@ -60,12 +40,16 @@ impl UpgradeLauncher {
     pub fn start(program: PathBuf, arguments: &[OsString]) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         match fork::fork()? {
-            Forked::Parent(_) => Ok(Self { channel: Mutex::new(Channel::new(ours, None)?), program }),
+            Forked::Parent(_) => {
+                let channel = Mutex::new(Channel::new(ours, Some(PATIENCE))?);
+                Ok(Self { channel, number: AtomicU64::new(0), program })
+            }
             Forked::Child => {
                 drop(ours);
-                fork::keep_only(theirs.as_fd(), c"weir-launcher");
+                fork::keep_only(theirs.as_fd(), launching::NAME);
+                privileges::limit_launcher();
                 if let Ok(channel) = Channel::new(theirs, None) {
-                    obey(&channel, &program, arguments);
+                    launching::run(&channel, &program, arguments);
                 }
                 fork::exit()
             }
@@ -104,51 +88,17 @@ impl UpgradeLauncher {
 
     fn order(&self, order: &Order, with: Option<&OwnedFd>) -> Result<Outcome, HandoverError> {
         let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        channel.send(order)?;
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        channel.send(&(number, order))?;
         if let Some(fd) = with {
             channel.send_descriptors(&[fd.as_fd()])?;
         }
-        channel.receive()
-    }
-}
-
-/// Carries out orders until the other end is closed.
-fn obey(channel: &Channel, program: &Path, arguments: &[OsString]) {
-    let mut started: Option<Child> = None;
-    while let Ok(order) = channel.receive() {
-        let outcome = match order {
-            Order::Start => match channel.receive_descriptors(1).map(|mut fds| fds.pop()) {
-                Ok(Some(stdin)) => match start(program, arguments, stdin) {
-                    Ok(child) => Outcome::Started(started.insert(child).id()),
-                    Err(error) => Outcome::Failed(format!("{}: {error}", program.display())),
-                },
-                _ => return,
-            },
-            Order::End => Outcome::Ended(started.take().and_then(end)),
-            Order::Leave => {
-                started = None;
-                Outcome::Left
+        loop {
+            // What has come too late for an earlier order is of no interest any more.
+            let (answered, outcome): (u64, Outcome) = channel.receive()?;
+            if answered == number {
+                return Ok(outcome);
             }
-        };
-        if channel.send(&outcome).is_err() {
-            return;
         }
     }
-}
-
-fn start(program: &Path, arguments: &[OsString], stdin: OwnedFd) -> io::Result<Child> {
-    let mut command = Command::new(program);
-    command.args(arguments).env(UPGRADE_VARIABLE, "1").stdin(Stdio::from(stdin));
-    for name in OF_ONE_PROCESS {
-        command.env_remove(name);
-    }
-    command.spawn()
-}
-
-/// Ends a process; gives its status if it had ended by itself.
-fn end(mut child: Child) -> Option<String> {
-    let by_itself = child.try_wait().ok().flatten();
-    let _ended_already = child.kill();
-    let status = child.wait().ok();
-    by_itself.or(status.filter(|status| status.code().is_some())).map(|status| status.to_string())
 }

@@ -27,8 +27,11 @@ use crate::clock;
 use crate::report::Reporter;
 use crate::server_set::DiscoveredServer;
 
-/// Names that have no records now are asked for again this often at least, whatever the TTL of that: servers that come back serve soon.
-const EMPTY_TTL_MAX: Duration = Duration::from_secs(5);
+/// How often a name without records is asked for at least, until that is believed: a name that comes and goes is not one that is gone.
+const EMPTY_QUESTIONS: u32 = 4;
+
+/// From one question to the next for a name without records, at least.
+const EMPTY_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// From one short question to the next, at most; a quarter of it is random.
 const SHORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,9 +43,14 @@ pub(crate) enum DnsQuestion {
     Srv(Box<str>),
 }
 
-/// Asks until the task is dropped.
-pub(crate) async fn follow(question: DnsQuestion, resolvers: Arc<SharedResolvers>, reporter: Reporter) {
-    let (ttl_min, ttl_max) = resolvers.ttl_limits();
+/// Asks until the task is dropped. An answer without records is believed after `empty_grace`.
+pub(crate) async fn follow(
+    question: DnsQuestion,
+    resolvers: Arc<SharedResolvers>,
+    empty_grace: Duration,
+    reporter: Reporter,
+) {
+    let ttl_limits = resolvers.ttl_limits();
     let mut backoff = Backoff::default();
     loop {
         let began = clock::now();
@@ -53,11 +61,10 @@ pub(crate) async fn follow(question: DnsQuestion, resolvers: Arc<SharedResolvers
         let wait = match answer {
             Ok(DnsAnswer { servers, valid_until }) => {
                 backoff.reset();
-                let ttl =
-                    valid_until.map_or(EMPTY_TTL_MAX, |until| until.saturating_duration_since(clock::now()));
-                let ttl = if servers.is_empty() { ttl.min(EMPTY_TTL_MAX) } else { ttl };
+                let ttl = valid_until.map(|until| until.saturating_duration_since(clock::now()));
+                let wait = wait_after(ttl.filter(|_| !servers.is_empty()), ttl_limits, empty_grace);
                 reporter.said(servers);
-                ttl.clamp(ttl_min, ttl_max)
+                wait
             }
             Err(error) => {
                 reporter.failed(&error);
@@ -66,6 +73,19 @@ pub(crate) async fn follow(question: DnsQuestion, resolvers: Arc<SharedResolvers
             }
         };
         tokio::time::sleep(wait).await;
+    }
+}
+
+/// The time to the next question after an answer that counts for `ttl`; `None`: there are no records, and however long that counts, servers that
+/// come back are to serve soon.
+fn wait_after(
+    ttl: Option<Duration>,
+    (ttl_min, ttl_max): (Duration, Duration),
+    empty_grace: Duration,
+) -> Duration {
+    match ttl {
+        Some(ttl) => ttl.clamp(ttl_min, ttl_max),
+        None => ttl_min.min((empty_grace / EMPTY_QUESTIONS).max(EMPTY_INTERVAL_MIN)),
     }
 }
 
@@ -159,4 +179,25 @@ async fn srv(resolver: &TokioResolver, name: &str) -> Result<DnsAnswer, NetError
         records.push(SrvRecord { priority: srv.priority, weight: srv.weight, port: srv.port, target, ips });
     }
     Ok(DnsAnswer { servers: servers_of_srv(&records), valid_until: Some(valid_until) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_records_is_asked_for_as_often_as_allowed() {
+        let millis = Duration::from_millis;
+        let (limits, grace) = ((millis(1000), millis(300_000)), millis(30_000));
+        assert_eq!(wait_after(Some(millis(60_000)), limits, grace), millis(60_000));
+        assert_eq!(wait_after(Some(millis(0)), limits, grace), millis(1000));
+        assert_eq!(wait_after(None, limits, grace), millis(1000), "the shortest time of the config");
+        assert_eq!(
+            wait_after(None, limits, millis(2000)),
+            millis(500),
+            "several times before it is believed"
+        );
+        assert_eq!(wait_after(None, limits, millis(0)), millis(50));
+        assert_eq!(wait_after(None, (millis(20), millis(40)), grace), millis(20));
+    }
 }

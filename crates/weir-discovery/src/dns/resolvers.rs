@@ -116,7 +116,7 @@ mod tests {
         let (reports, mut reported) = unbounded_channel();
         let reporter = Reporter { upstream: "app".into(), id: 0, reports };
         let question = DnsQuestion::Addresses { host: "app.test".into(), port: 80 };
-        let task = tokio::spawn(follow(question, Arc::clone(&resolvers), reporter));
+        let task = tokio::spawn(follow(question, Arc::clone(&resolvers), PATIENCE, reporter));
         let mut until = async |is_wanted: fn(&str) -> bool| loop {
             let report: Option<SourceMessage> =
                 tokio::time::timeout(PATIENCE, reported.recv()).await.expect("it is asked again");

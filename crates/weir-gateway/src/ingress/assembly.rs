@@ -15,7 +15,8 @@ use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueM
 use super::canary::CanaryRule;
 use super::compile::{CompiledIngress, CompiledPath};
 use super::default_certificate::DefaultCertificate;
-use super::hosts::{HostCertificate, HostEntry, HostPlan, HostTable, shown};
+use super::host_certificates::TlsDemand;
+use super::hosts::{HostEntry, HostPlan, HostTable, shown};
 use super::lookup::UrlTarget;
 use crate::api::SharedText;
 use crate::backends::Backend;
@@ -141,7 +142,7 @@ impl IngressAssembly {
         let own = |(certificate, hosts): &(Arc<LoadedCertificate>, BTreeSet<SharedText>)| {
             limited(certificate, hosts.iter().map(Into::into).collect())
         };
-        let default = default_certificate.loaded.as_ref().ok().map(|certificate| {
+        let default = default_certificate.loaded.as_ref().map(|certificate| {
             let hosts = table.hosts_of_default();
             match hosts.is_empty() {
                 true => Arc::clone(certificate),
@@ -217,10 +218,7 @@ impl<'a> Build<'a> {
             let redirect = Redirect { to: to.clone(), status: 302, rewrite: None };
             let path = PathMatch::exact("/").expect("it is a path");
             let matches = RouteMatch { hosts: hosts.to_vec(), path, ..RouteMatch::default() };
-            let action = match self.wants_tls(entry, plan) {
-                true => to_https(),
-                false => RouteAction::Redirect(redirect),
-            };
+            let action = self.tls_redirect(entry).unwrap_or(RouteAction::Redirect(redirect));
             self.push(
                 format!("ingress/{}/{}/app-root", entry.ingress.key, shown(host)),
                 matches,
@@ -237,12 +235,19 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Whether requests without TLS are sent to https.
-    fn wants_tls(&self, entry: &HostEntry<'_>, plan: &HostPlan<'_>) -> bool {
+    /// Where requests without TLS are sent that may not be served.
+    fn tls_redirect(&self, entry: &HostEntry<'_>) -> Option<RouteAction> {
+        if self.has_tls || entry.path.text.starts_with(CHALLENGES) {
+            return None;
+        }
         let paths = &entry.ingress.draft.paths;
-        let wants =
-            paths.tls_redirect_forced || (paths.tls_redirect && plan.certificate != HostCertificate::Unasked);
-        !self.has_tls && wants && !entry.path.text.starts_with(CHALLENGES)
+        match entry.demand {
+            _ if paths.tls_redirect_forced => Some(to_https(308)),
+            TlsDemand::Asked if paths.tls_redirect => Some(to_https(308)),
+            // Not one that browsers remember: TLS may turn out not to be asked for.
+            TlsDemand::Unknown if paths.tls_redirect => Some(to_https(307)),
+            _ => None,
+        }
     }
 
     /// The routes of one path.
@@ -265,8 +270,8 @@ impl<'a> Build<'a> {
             }
             matches
         };
-        if self.wants_tls(entry, plan) {
-            return self.push(name, padded(base), to_https(), Arc::default());
+        if let Some(action) = self.tls_redirect(entry) {
+            return self.push(name, padded(base), action, Arc::default());
         }
         let settings = if ingress.is_refused || self.table.refused.contains(&ingress.key) {
             None
@@ -327,7 +332,7 @@ impl<'a> Build<'a> {
             let backend = auth_backend(self.table, ingress)?;
             let forward = ForwardAuth {
                 upstream: (self.index)(backend),
-                path: (&plan.path).into(),
+                path: (*plan.path).into(),
                 forward_host: plan.forward_host.clone(),
                 request_headers: None,
                 response_headers: ingress.draft.access.forward_headers.clone(),
@@ -403,8 +408,8 @@ fn with_rewrite(mut settings: Arc<RouteSettings>, rewrite: Option<Rewrite>) -> A
     settings
 }
 
-fn to_https() -> RouteAction {
-    redirect("https://{host}{path}{query}", 308)
+fn to_https(status: u16) -> RouteAction {
+    redirect("https://{host}{path}{query}", status)
 }
 
 fn redirect(to: &str, status: u16) -> RouteAction {

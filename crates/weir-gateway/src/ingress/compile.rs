@@ -13,7 +13,7 @@ use super::compilation::Compilation;
 use super::lookup::{AuthPlan, MirrorAnnotation};
 use super::regexes::{IngressRegexes, escaped};
 use super::route_settings;
-use super::servers::{IngressScope, certificate};
+use super::servers::IngressScope;
 use crate::api::{Ingress, IngressBackend, IngressPath, SharedText};
 use crate::backends::Backend;
 use crate::hosts::{canonical, covers};
@@ -194,17 +194,6 @@ impl CompiledIngress {
         let rules = self.canary_rules.get().and_then(|made| made.as_ref().ok());
         rules.map_or(&[], |(rules, _)| rules)
     }
-
-    /// The certificate for a host: that which names it, else one that is for it.
-    pub(super) fn certificate_for(&self, host: &str) -> Option<&IngressCertificate> {
-        let names = |one: &&IngressCertificate| one.hosts.iter().any(|name| **name == *host);
-        let is_for = |one: &&IngressCertificate| {
-            let loaded = one.certificate.as_ref();
-            one.hosts.is_empty()
-                || loaded.is_ok_and(|loaded| loaded.names.iter().any(|name| is_covered(name, host)))
-        };
-        self.certificates.iter().find(names).or_else(|| self.certificates.iter().find(is_for))
-    }
 }
 
 /// Whether the name of a certificate is for a host.
@@ -355,13 +344,8 @@ impl Compilation<'_> {
             let secret = ObjectKey::new(&self.scope.key.namespace, name);
             self.uses.insert((ObjectKind::Secret, secret.clone()));
             self.uses.insert((ObjectKind::OpaqueSecret, secret.clone()));
-            let value = |name: &str| {
-                let value = self.scope.secret_value(&secret, name)?;
-                value.ok_or_else(|| format!("the Secret {secret} has no `{name}`"))
-            };
-            let parts = value("tls.crt").and_then(|chain| Ok((chain, value("tls.key")?)));
-            let loaded = parts.and_then(|(chain, private)| certificate(&secret, &chain, &private));
-            certificates.push(IngressCertificate { hosts, secret: Some(secret), certificate: loaded });
+            let certificate = self.scope.certificate_of(&secret);
+            certificates.push(IngressCertificate { hosts, secret: Some(secret), certificate });
         }
         certificates
     }

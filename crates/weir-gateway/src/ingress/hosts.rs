@@ -12,8 +12,9 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{PathMatch, RegexCache};
 
 use super::annotations::IngressProblem;
-use super::compile::{CompiledIngress, CompiledPath, PathReading, is_covered};
+use super::compile::{CompiledIngress, CompiledPath, IngressCertificate, PathReading};
 use super::default_certificate::DefaultCertificate;
+use super::host_certificates::{HostCertificate, KeptCertificates, TlsDemand};
 use super::regexes::RegexShares;
 use crate::api::{NGINX_PREFIX, SharedText};
 use crate::refusal::excerpt;
@@ -29,6 +30,8 @@ pub(super) struct HostTable<'a> {
     pub(super) redirected: BTreeMap<SharedText, (SharedText, &'a Arc<CompiledIngress>)>,
     /// The certificates with the hosts that each is for, oldest first.
     pub(super) certificates: Vec<(Arc<LoadedCertificate>, BTreeSet<SharedText>)>,
+    /// Those that hosts keep if their Secrets have none any more.
+    pub(super) kept_certificates: KeptCertificates,
     /// What Ingresses make of each other.
     pub(super) problems: Vec<TableProblem>,
     /// Ingresses that cannot be served for that reason.
@@ -63,21 +66,20 @@ pub(super) struct HostPlan<'a> {
     pub(super) is_regex: bool,
     /// The certificate that it has.
     pub(super) certificate: HostCertificate,
+    /// Whether its Ingresses ask for TLS.
+    demand: TlsDemand,
     /// Its paths, those that precede others first.
     pub(super) entries: Vec<HostEntry<'a>>,
     /// The place of each path.
     places: HashMap<(bool, &'a str), usize>,
 }
 
-/// Which certificate a host is to have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HostCertificate {
-    /// None that its Ingresses ask for.
-    Unasked,
-    /// The default certificate, which is there.
-    Default,
-    /// One of its own.
-    Own,
+/// A host of an Ingress for which its Secret has no certificate.
+#[derive(Debug)]
+struct LackingCertificate<'a> {
+    ingress: &'a Arc<CompiledIngress>,
+    host: &'a str,
+    found: &'a IngressCertificate,
 }
 
 /// A path of a host.
@@ -86,13 +88,16 @@ pub(super) struct HostEntry<'a> {
     pub(super) ingress: &'a Arc<CompiledIngress>,
     pub(super) path: &'a CompiledPath,
     pub(super) canary: Option<(&'a Arc<CompiledIngress>, &'a CompiledPath)>,
+    /// Whether it may be served without TLS.
+    pub(super) demand: TlsDemand,
 }
 
 impl<'a> HostTable<'a> {
-    /// Of all Ingresses; `default` says which certificate hosts get that have none of their own, `cache` has the regular expressions in use.
+    /// Of all Ingresses; `default` is the certificate of hosts that have none of their own, `kept` are those that hosts had last, `cache` has
+    /// the regular expressions in use.
     pub(super) fn new(
         ingresses: &'a BTreeMap<ObjectKey, Arc<CompiledIngress>>,
-        default: &DefaultCertificate,
+        (default, kept): (&DefaultCertificate, &KeptCertificates),
         cache: &'a mut RegexCache,
     ) -> Self {
         let mut oldest_first: Vec<&Arc<CompiledIngress>> = ingresses.values().collect();
@@ -107,10 +112,14 @@ impl<'a> HostTable<'a> {
         others.iter().for_each(|ingress| table.add_default(ingress, &mut regexes));
         others.iter().for_each(|ingress| table.add_redirects(ingress));
         others.iter().for_each(|ingress| table.note_foreign_root(ingress));
-        others.iter().for_each(|ingress| table.add_certificates(ingress, default));
+        others.iter().for_each(|ingress| table.demand_tls(ingress, kept));
+        let lacking: Vec<_> =
+            others.iter().flat_map(|ingress| table.add_certificates(ingress, kept)).collect();
+        lacking.iter().for_each(|one| table.settle(one, default, kept));
         canaries.iter().for_each(|ingress| table.add_canary(ingress, &mut regexes));
         table.displaced = regexes.displaced();
         table.hosts.values_mut().for_each(HostPlan::arrange);
+        table.hosts.iter_mut().for_each(|(host, plan)| plan.set_demands(host, kept));
         table
     }
 
@@ -191,7 +200,7 @@ impl<'a> HostTable<'a> {
             return;
         }
         plan.places.insert(identity, plan.entries.len());
-        plan.entries.push(HostEntry { ingress, path, canary: None });
+        plan.entries.push(HostEntry { ingress, path, canary: None, demand: TlsDemand::Unasked });
     }
 
     fn add_aliases(&mut self, ingress: &'a Arc<CompiledIngress>, regexes: &mut RegexShares<'a>) {
@@ -268,52 +277,120 @@ impl<'a> HostTable<'a> {
         }
     }
 
-    fn add_certificates(&mut self, ingress: &'a Arc<CompiledIngress>, default: &DefaultCertificate) {
+    /// Notes which hosts may not be served without TLS.
+    fn demand_tls(&mut self, ingress: &'a Arc<CompiledIngress>, kept: &KeptCertificates) {
+        let hosts: Vec<&str> = ingress.hosts().into_iter().chain(ingress.default_host()).collect();
+        let demands: Vec<TlsDemand> = hosts.iter().map(|host| ingress.tls_demand(host, kept)).collect();
+        let highest = demands.iter().max().copied().unwrap_or_default();
+        // An alias is another name of all of them.
+        let of_alias = |alias: &'a SharedText| (&**alias, highest.max(ingress.tls_demand(alias, kept)));
+        let of_aliases = ingress.draft.paths.aliases.iter().map(of_alias);
+        for (host, demand) in hosts.into_iter().zip(demands).chain(of_aliases) {
+            let Some(plan) = self.hosts.get_mut(host).filter(|plan| plan.is_of(ingress)) else { continue };
+            plan.demand = plan.demand.max(demand);
+            if demand == TlsDemand::Unknown {
+                let host = shown(host);
+                self.note(
+                    ingress,
+                    ProblemWeight::Certificate,
+                    format!("tls: host `{host}` is redirected to https as long as a Secret cannot be read whose certificate may be for it"),
+                );
+            }
+        }
+    }
+
+    /// Adds the certificates of an Ingress that can be used; returns what is wrong with the others.
+    fn add_certificates(
+        &mut self,
+        ingress: &'a Arc<CompiledIngress>,
+        kept: &KeptCertificates,
+    ) -> Vec<LackingCertificate<'a>> {
         let aliases = ingress.draft.paths.aliases.iter().map(|alias| &**alias);
-        let hosts: BTreeSet<&str> = ingress.hosts().into_iter().chain(aliases).collect();
+        let of_tls = ingress.hosts_of_tls().filter(|host| !self.hosts.contains_key(*host));
+        let of_rules = ingress.hosts().into_iter().chain(ingress.default_host());
+        let hosts: BTreeSet<&'a str> = of_rules.chain(aliases).chain(of_tls).collect();
+        let mut lacking = Vec::new();
         for host in hosts {
-            let Some(found) = ingress.certificate_for(host) else { continue };
-            let Some(plan) = self.hosts.get_mut(host) else { continue };
+            let Some(found) = ingress.certificate_for(host, kept) else { continue };
+            let Some(plan) = self.serving(host) else { continue };
             if !plan.is_of(ingress) {
                 let message =
                     format!("tls: host `{}` belongs to the namespace `{}`", shown(host), plan.owner);
                 self.note(ingress, ProblemWeight::Part, message);
                 continue;
             }
-            if plan.certificate == HostCertificate::Own || (host.is_empty() && found.secret.is_some()) {
-                continue;
+            let usable = found.usable_for(host);
+            if let (Some(secret), Some(last)) = (&found.secret, usable.or_else(|| found.kept_for(host, kept)))
+            {
+                self.kept_certificates.keep(secret, host, last);
             }
-            let is_for = |certificate: &&Arc<LoadedCertificate>| {
-                certificate.names.iter().any(|name| is_covered(name, host))
-            };
-            let (certificate, why) = match (&found.certificate, &found.secret) {
-                (Ok(certificate), _) if is_for(&certificate) => (Some(certificate), String::new()),
-                (Ok(_), Some(secret)) => {
-                    (None, format!("the certificate of the Secret {secret} is not for `{}`", shown(host)))
-                }
-                (Ok(_), None) => continue,
-                (Err(why), _) => (None, why.clone()),
-            };
-            let Some(certificate) = certificate else {
-                if default.loaded.is_ok() {
+            match usable {
+                Some(certificate) => self.show(host, certificate),
+                None => lacking.push(LackingCertificate { ingress, host, found }),
+            }
+        }
+        lacking
+    }
+
+    /// Gives a host the certificate that it had last, else the default one.
+    fn settle(
+        &mut self,
+        lacking: &LackingCertificate<'a>,
+        default: &DefaultCertificate,
+        kept: &KeptCertificates,
+    ) {
+        let LackingCertificate { ingress, host, found } = *lacking;
+        let why = match (&found.certificate, &found.secret) {
+            (Ok(_), Some(secret)) => {
+                format!("the certificate of the Secret {secret} is not for `{}`", shown(host))
+            }
+            (Ok(_), None) => return,
+            (Err(why), _) => why.clone(),
+        };
+        let has_one = match self.hosts.get(host) {
+            Some(plan) => plan.certificate == HostCertificate::Own,
+            None => self.certificates.iter().any(|(_, hosts)| hosts.contains(host)),
+        };
+        let result = match found.kept_for(host, kept) {
+            _ if has_one => "has the certificate of another Secret".to_owned(),
+            Some(last) => {
+                self.show(host, last);
+                "keeps the certificate that it had last".to_owned()
+            }
+            None => {
+                if let Some(plan) = self.hosts.get_mut(host).filter(|_| default.loaded.is_some()) {
                     plan.certificate = HostCertificate::Default;
                 }
                 // No Secret at all asks for the default certificate.
-                if found.secret.is_some() || default.loaded.is_err() {
-                    self.note(
-                        ingress,
-                        ProblemWeight::Certificate,
-                        format!("tls: {why}; host `{}` {}", shown(host), default.sentence()),
-                    );
+                if found.secret.is_none() && default.loaded.is_some() {
+                    return;
                 }
-                continue;
-            };
-            plan.certificate = HostCertificate::Own;
-            match self.certificates.iter_mut().find(|(known, _)| known == certificate) {
-                Some((_, names)) => drop(names.insert(host.into())),
-                None => self.certificates.push((Arc::clone(certificate), [host.into()].into())),
+                default.sentence()
             }
+        };
+        let message = format!("tls: {why}; host `{}` {result}", shown(host));
+        self.note(ingress, ProblemWeight::Certificate, message);
+    }
+
+    /// Has a host show a certificate, unless it shows one.
+    fn show(&mut self, host: &str, certificate: &Arc<LoadedCertificate>) {
+        match self.hosts.get_mut(host) {
+            Some(plan) if plan.certificate == HostCertificate::Own => return,
+            Some(plan) => plan.certificate = HostCertificate::Own,
+            None if self.certificates.iter().any(|(_, hosts)| hosts.contains(host)) => return,
+            None => {}
         }
+        match self.certificates.iter_mut().find(|(known, _)| known == certificate) {
+            Some((_, names)) => drop(names.insert(host.into())),
+            None => self.certificates.push((Arc::clone(certificate), [host.into()].into())),
+        }
+    }
+
+    /// The host to which requests for a host belong: itself, else the most specific one with a wildcard, else every host.
+    fn serving(&self, host: &str) -> Option<&HostPlan<'a>> {
+        let wildcard = |(at, _): (usize, &str)| self.hosts.get(format!("*{}", &host[at..]).as_str());
+        let own = self.hosts.get(host);
+        own.or_else(|| host.match_indices('.').find_map(wildcard)).or_else(|| self.hosts.get(""))
     }
 
     /// Hosts without a certificate of their own for which a wildcard certificate of another namespace would be shown.
@@ -380,7 +457,22 @@ impl<'a> HostTable<'a> {
 impl<'a> HostPlan<'a> {
     fn of(owner: &'a str) -> Self {
         let (entries, places) = (Vec::new(), HashMap::new());
-        Self { owner, is_regex: false, certificate: HostCertificate::Unasked, entries, places }
+        let (certificate, demand) = (HostCertificate::Unasked, TlsDemand::Unasked);
+        Self { owner, is_regex: false, certificate, demand, entries, places }
+    }
+
+    /// Which of its paths may be served without TLS: none that its owner or the Ingress of the path asks for TLS.
+    fn set_demands(&mut self, host: &str, kept: &KeptCertificates) {
+        let of_certificate = match self.certificate {
+            HostCertificate::Unasked => self.demand,
+            HostCertificate::Default | HostCertificate::Own => TlsDemand::Asked,
+        };
+        for entry in &mut self.entries {
+            entry.demand = match self.owner == &*entry.ingress.key.namespace {
+                true => of_certificate,
+                false => of_certificate.max(entry.ingress.tls_demand(host, kept)),
+            };
+        }
     }
 
     /// Whether it belongs to the namespace of an Ingress.

@@ -11,6 +11,7 @@ mod page;
 // Listeners and routes of all Ingresses.
 mod assembly;
 mod hosts;
+mod host_certificates;
 
 // One Ingress at a time.
 mod compile;

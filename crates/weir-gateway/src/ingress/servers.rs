@@ -121,6 +121,15 @@ impl IngressScope<'_> {
         Ok(Some(tls))
     }
 
+    /// The certificate of a Secret of either type, with its key.
+    pub(super) fn certificate_of(&self, key: &ObjectKey) -> Result<Arc<LoadedCertificate>, String> {
+        let value = |name: &str| {
+            let value = self.secret_value(key, name)?;
+            value.ok_or_else(|| format!("the Secret {key} has no `{name}`"))
+        };
+        certificate(key, &value("tls.crt")?, &value("tls.key")?)
+    }
+
     /// A value of a Secret of either type.
     pub(super) fn secret_value(&self, key: &ObjectKey, name: &str) -> Result<Option<Vec<u8>>, String> {
         let opaque = self.store.opaque_secrets.get(key).map(|secret| &secret.data);
@@ -131,12 +140,7 @@ impl IngressScope<'_> {
     }
 }
 
-/// The certificate of a Secret.
-pub(super) fn certificate(
-    key: &ObjectKey,
-    chain: &[u8],
-    private: &[u8],
-) -> Result<Arc<LoadedCertificate>, String> {
+fn certificate(key: &ObjectKey, chain: &[u8], private: &[u8]) -> Result<Arc<LoadedCertificate>, String> {
     let files = CertificateFiles {
         certificate: PathBuf::from(format!("Secret {key} tls.crt")),
         key: PathBuf::from(format!("Secret {key} tls.key")),

@@ -11,6 +11,7 @@ use super::assembly::{self, IngressAssembly, IngressParts};
 use super::classes::is_ours;
 use super::compile::{CompiledIngress, compile};
 use super::default_certificate::DefaultCertificate;
+use super::host_certificates::KeptCertificates;
 use super::hosts::{HostTable, ProblemWeight};
 use crate::api::{
     GatewayStatusAddress, Ingress, IngressAddresses, IngressStatus, LoadBalancerPoint, SharedText,
@@ -39,6 +40,7 @@ pub(crate) struct IngressState {
     compiled: BTreeMap<ObjectKey, Arc<CompiledIngress>>,
     assembly: IngressAssembly,
     default_certificate: DefaultCertificate,
+    kept_certificates: KeptCertificates,
     regexes: RegexCache,
     pending: BTreeSet<ObjectKey>,
     all_pending: bool,
@@ -93,6 +95,12 @@ impl IngressState {
         (self.all_pending, self.certificate_pending) = (true, true);
     }
 
+    /// Takes over the certificates that are in use.
+    pub(crate) fn keep_certificates_of(&mut self, before: Self) {
+        self.kept_certificates = before.kept_certificates;
+        self.default_certificate = before.default_certificate;
+    }
+
     /// Has all problems told anew.
     pub(crate) fn renew_reports(&mut self) {
         self.told.clear();
@@ -108,7 +116,7 @@ impl IngressState {
         let Some(ours) = &settings.ingress else { return false };
         let mut has_changed = false;
         if certificate_pending {
-            let loaded = DefaultCertificate::load(store, settings, ours);
+            let loaded = DefaultCertificate::load(store, settings, ours, &self.default_certificate);
             has_changed |= loaded != self.default_certificate;
             self.default_certificate = loaded;
         }
@@ -128,7 +136,9 @@ impl IngressState {
     /// The Ingresses for a configuration; nothing where this process serves none.
     pub(crate) fn input<'a>(&'a mut self, settings: &'a GatewaySettings) -> Option<IngressInput<'a>> {
         let ours = settings.ingress.as_ref()?;
-        let mut table = HostTable::new(&self.compiled, &self.default_certificate, &mut self.regexes);
+        let certificates = (&self.default_certificate, &self.kept_certificates);
+        let mut table = HostTable::new(&self.compiled, certificates, &mut self.regexes);
+        self.kept_certificates = std::mem::take(&mut table.kept_certificates);
         // They are compiled anew with the next change, and hold nothing then.
         self.pending.extend(table.displaced.iter().cloned());
         for ingress in self.compiled.values() {
@@ -151,7 +161,7 @@ impl IngressState {
     }
 
     /// Why the default certificate cannot be used, if there is to be one.
-    pub(crate) fn default_certificate_problem(&self) -> Option<&str> {
+    pub(crate) fn default_certificate_problem(&self) -> Option<String> {
         self.default_certificate.problem()
     }
 

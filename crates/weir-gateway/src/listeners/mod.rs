@@ -30,7 +30,7 @@ use self::tls::{load_certificates, require_clients};
 
 pub(crate) use self::sets::ListenerSetPlan;
 pub use self::sets::gateway_of_set;
-pub(crate) use self::tls::has_insecure_fallback;
+pub(crate) use self::tls::{KeptCertificates, has_insecure_fallback};
 
 /// What a listener of a Gateway is to Weir. Those of one port have to be the same, or both of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -148,6 +148,18 @@ impl GatewayListenerPlan {
             && self.conflict.is_none()
             && self.role.is_some_and(|role| has_certificates || !role.has_certificates())
     }
+
+    /// Whether hosts are its own: also while it is closed for want of a certificate, so that no other listener of the port gets their requests.
+    pub(crate) fn holds_hosts(&self) -> bool {
+        self.accepted.is_ok() && self.conflict.is_none() && self.role.is_some()
+    }
+
+    /// Says why a reference leads to nothing, if none has done so before.
+    fn refuse(&mut self, refusal: Refusal) {
+        if self.resolved.is_ok() {
+            self.resolved = Err(refusal);
+        }
+    }
 }
 
 /// Whether a Gateway is of a class of this controller.
@@ -156,8 +168,12 @@ pub(crate) fn has_our_class(gateway: &Gateway, store: &ObjectStore, settings: &G
     class.is_some_and(|class| class.spec.controller_name == settings.controller_name)
 }
 
-/// The Gateways of the classes of this controller, oldest first.
-pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<GatewayPlan> {
+/// The Gateways of the classes of this controller, oldest first. `kept` are the certificates that their listeners had last.
+pub(crate) fn plan(
+    store: &ObjectStore,
+    settings: &GatewaySettings,
+    kept: &mut KeptCertificates,
+) -> Vec<GatewayPlan> {
     let is_ours = |gateway: &Gateway| {
         let is_class = has_our_class(gateway, store, settings);
         is_class && settings.served.as_ref().is_none_or(|served| *served == ObjectKey::of(&gateway.metadata))
@@ -166,7 +182,7 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
     gateways.sort_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
     let mut plans: Vec<GatewayPlan> = Vec::new();
     for gateway in gateways {
-        let mut plan = plan_gateway(gateway, store, settings);
+        let mut plan = plan_gateway(gateway, (store, kept), settings);
         // Gateways that one process serves share its ports.
         for listener in &mut plan.listeners {
             // One that is not accepted opens none.
@@ -185,12 +201,18 @@ pub(crate) fn plan(store: &ObjectStore, settings: &GatewaySettings) -> Vec<Gatew
         }
         plans.push(plan);
     }
+    kept.turn();
     plans
 }
 
-fn plan_gateway(gateway: &Arc<Gateway>, store: &ObjectStore, settings: &GatewaySettings) -> GatewayPlan {
+fn plan_gateway(
+    gateway: &Arc<Gateway>,
+    (store, kept): (&ObjectStore, &mut KeptCertificates),
+    settings: &GatewaySettings,
+) -> GatewayPlan {
     let sets = sets::of_gateway(gateway, store);
-    let plan = |owner, listener: &GatewayListener| plan_listener(gateway, owner, listener, store);
+    let mut plan =
+        |owner, listener: &GatewayListener| plan_listener(gateway, owner, listener, (store, &mut *kept));
     let own = ListenerHolder::gateway(gateway);
     let mut listeners: Vec<_> = gateway.spec.listeners.iter().map(|listener| plan(own, listener)).collect();
     for (place, of_set) in sets.iter().enumerate().filter(|(_, set)| set.allowed.is_ok()) {
@@ -271,7 +293,7 @@ fn plan_listener(
     gateway: &Gateway,
     owner: ListenerHolder<'_>,
     written: &GatewayListener,
-    store: &ObjectStore,
+    (store, kept): (&ObjectStore, &mut KeptCertificates),
 ) -> GatewayListenerPlan {
     let mode = written.tls.as_deref().map(|tls| tls.mode.as_deref().unwrap_or("Terminate"));
     let role = match (&*written.protocol, mode) {
@@ -315,7 +337,7 @@ fn plan_listener(
     };
     allow_kinds(&mut plan, written);
     if plan.role.is_some_and(ListenerRole::has_certificates) {
-        load_certificates(&mut plan, owner, written, store);
+        load_certificates(&mut plan, owner, written, (store, kept));
         require_clients(&mut plan, gateway, store);
     }
     plan

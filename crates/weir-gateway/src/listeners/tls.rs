@@ -1,5 +1,6 @@
 //! The certificates of a Gateway: those that its listeners show, those that they ask clients for, and the one that servers are shown.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,11 +17,26 @@ use crate::store::{ObjectKey, ObjectStore};
 
 use super::{GatewayListenerPlan, ListenerHolder};
 
+/// The certificates that listeners had last, by Secret: one that is damaged or deleted closes no listener.
+#[derive(Debug, Default)]
+pub(crate) struct KeptCertificates {
+    last: BTreeMap<ObjectKey, Arc<LoadedCertificate>>,
+    /// Those that the plans have which are being made.
+    next: BTreeMap<ObjectKey, Arc<LoadedCertificate>>,
+}
+
+impl KeptCertificates {
+    /// Plans are made; what they do not refer to is forgotten.
+    pub(super) fn turn(&mut self) {
+        self.last = std::mem::take(&mut self.next);
+    }
+}
+
 pub(crate) fn load_certificates(
     plan: &mut GatewayListenerPlan,
     owner: ListenerHolder<'_>,
     written: &GatewayListener,
-    store: &ObjectStore,
+    (store, kept): (&ObjectStore, &mut KeptCertificates),
 ) {
     let tls = written.tls.as_deref();
     if tls.is_some_and(|tls| !tls.options.is_empty()) {
@@ -28,11 +44,29 @@ pub(crate) fn load_certificates(
     }
     let references = tls.map_or(&[][..], |tls| &tls.certificate_refs);
     for reference in references {
-        match load_certificate("tls.certificateRefs", reference, owner, store) {
-            Ok(certificate) => plan.certificates.push(certificate),
-            Err(refusal) if plan.resolved.is_ok() => plan.resolved = Err(refusal),
-            Err(_) => {}
-        }
+        let field = "tls.certificateRefs";
+        // A reference that is not permitted any more keeps nothing.
+        let key = match secret_of(field, reference, owner, store) {
+            Ok(key) => key,
+            Err(refusal) => {
+                plan.refuse(refusal);
+                continue;
+            }
+        };
+        let certificate = match (load_certificate(field, &key, store), kept.last.get(&key)) {
+            (Ok(certificate), _) => certificate,
+            (Err(refusal), Some(last)) => {
+                let message = format!("{}; the certificate that it had last stays in use", refusal.message);
+                plan.refuse(Refusal::new(refusal.reason, message));
+                Arc::clone(last)
+            }
+            (Err(refusal), None) => {
+                plan.refuse(refusal);
+                continue;
+            }
+        };
+        kept.next.insert(key, Arc::clone(&certificate));
+        plan.certificates.push(certificate);
     }
     if references.is_empty() && plan.resolved.is_ok() {
         plan.resolved = Err(Refusal::new("InvalidCertificateRef", "tls.certificateRefs: there is none"));
@@ -46,24 +80,22 @@ pub(crate) fn certificate_for_servers(
 ) -> Option<Result<Arc<LoadedCertificate>, Refusal>> {
     let backend = gateway.spec.tls.as_deref()?.backend.as_deref()?;
     let reference = backend.client_certificate_ref.as_deref()?;
-    let loaded = load_certificate(
-        "tls.backend.clientCertificateRef",
-        reference,
-        ListenerHolder::gateway(gateway),
-        store,
-    );
+    let (field, owner) = ("tls.backend.clientCertificateRef", ListenerHolder::gateway(gateway));
+    let loaded =
+        secret_of(field, reference, owner, store).and_then(|key| load_certificate(field, &key, store));
     Some(loaded.map_err(|refusal| match refusal.reason {
         "InvalidCertificateRef" => Refusal { reason: "InvalidClientCertificateRef", ..refusal },
         _ => refusal,
     }))
 }
 
-fn load_certificate(
+/// The Secret that a reference names, if it may.
+fn secret_of(
     field: &str,
     reference: &SecretReference,
     owner: ListenerHolder<'_>,
     store: &ObjectStore,
-) -> Result<Arc<LoadedCertificate>, Refusal> {
+) -> Result<ObjectKey, Refusal> {
     let ListenerHolder { kind: owner_kind, namespace, .. } = owner;
     let group = reference.group.as_deref().unwrap_or_default();
     let kind = reference.kind.as_deref().unwrap_or("Secret");
@@ -76,10 +108,18 @@ fn load_certificate(
         let message = format!("{field}: no ReferenceGrant in `{}` permits the Secret {key}", key.namespace);
         return Err(Refusal::new("RefNotPermitted", message));
     }
+    Ok(key)
+}
+
+fn load_certificate(
+    field: &str,
+    key: &ObjectKey,
+    store: &ObjectStore,
+) -> Result<Arc<LoadedCertificate>, Refusal> {
     let refused = |why: &str| Refusal::new("InvalidCertificateRef", format!("{field}: Secret {key}: {why}"));
-    let secret = store.secrets.get(&key).ok_or_else(|| refused("it does not exist"))?;
+    let secret = store.secrets.get(key).ok_or_else(|| refused("it does not exist"))?;
     // All listeners are planned anew with a change of any Secret or ConfigMap.
-    let read = secret.certificate.get_or_init(|| read_certificate(secret, &key).map_err(Into::into));
+    let read = secret.certificate.get_or_init(|| read_certificate(secret, key).map_err(Into::into));
     read.clone().map_err(|why| refused(&why))
 }
 

@@ -22,7 +22,7 @@ use crate::compile::{RouteKind, SharedParts};
 use crate::host_conflicts;
 use crate::ingress::{IngressReport, IngressState};
 use crate::isolation::Refusals;
-use crate::listeners::{self, GatewayPlan};
+use crate::listeners::{self, GatewayPlan, KeptCertificates};
 use crate::policies;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
@@ -39,6 +39,7 @@ pub struct Translator {
     store: ObjectStore,
     slices: SlicesByService,
     plans: Vec<GatewayPlan>,
+    kept_certificates: KeptCertificates,
     routes: BTreeMap<RouteKey, RouteState>,
     shared_parts: SharedParts,
     regexes: RouteRegexes,
@@ -88,6 +89,13 @@ impl Translator {
         let mut ingress = IngressState::default();
         ingress.renew();
         Self { settings, pending, ingress, ..Self::default() }
+    }
+
+    /// Without objects again, which are listed anew. Certificates that are in use stay: a Secret may have been damaged meanwhile.
+    pub fn begin_anew(&mut self, settings: GatewaySettings) {
+        let before = std::mem::replace(self, Self::new(settings));
+        self.kept_certificates = before.kept_certificates;
+        self.ingress.keep_certificates_of(before.ingress);
     }
 
     /// Other settings; what depends on them is made anew.
@@ -234,7 +242,7 @@ impl Translator {
         let translated = self.retranslate_all(&pending.routes);
         changed_statuses.extend(translated.iter().cloned());
         if pending.gateways {
-            self.plans = listeners::plan(&self.store, &self.settings);
+            self.plans = listeners::plan(&self.store, &self.settings, &mut self.kept_certificates);
             for (key, state) in &mut self.routes {
                 let mut attachments = attach(&state.compiled, &self.plans, &self.store);
                 for (one, before) in attachments.iter_mut().zip(&state.attachments) {

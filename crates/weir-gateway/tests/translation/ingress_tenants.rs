@@ -242,7 +242,7 @@ fn roots_and_redirects_of_others_are_not_applied() {
     assert_eq!(goes(translated(&own, None).config.as_ref().unwrap(), "shop.test", "/"), "302");
 }
 
-/// A host of `tls` has the default certificate where it has none of its own, and is redirected to it.
+/// A host of `tls` has the default certificate where it has none of its own; without one, too, it is not served without TLS.
 #[test]
 fn hosts_on_the_default_certificate_are_redirected() {
     let root: &[(&str, &str)] = &[("/", "Prefix")];
@@ -268,14 +268,14 @@ fn hosts_on_the_default_certificate_are_redirected() {
             "no default",
             "tls: [{hosts: [h.test]}], ",
             None,
-            "alice.web.80",
+            "308",
             "host `h.test` has no certificate: there is no default certificate",
         ),
         (
             "a default that is not there",
             "tls: [{hosts: [h.test]}], ",
             Some("nope"),
-            "alice.web.80",
+            "308",
             "the default certificate cannot be used, the Secret infra/nope does not exist",
         ),
         ("no tls", "", Some("default"), "alice.web.80", ""),

@@ -178,11 +178,7 @@ fn read_other_name(line: &[u8]) -> Result<Option<(FieldName, usize)>, Rule> {
     let name_len = line.iter().take_while(|byte| is_in_name(byte)).count();
     let (name, rest) = line.split_at(name_len);
     match rest.first() {
-        Some(b':') if name_len > 0 => {
-            let underscored = underscores > 0;
-            let known = if underscored { FieldName::recognise_underscored(name) } else { FieldName::Other };
-            Ok(Some((known, name_len)))
-        }
+        Some(b':') if name_len > 0 => Ok(Some((FieldName::of_other(name, underscores > 0), name_len))),
         None => Ok(None),
         _ if rest == b"\r" => Ok(None),
         _ => Err(blame_name(name, rest)),

@@ -1,8 +1,10 @@
 //! `host[:port]`: the value of Host, the authority of an absolute target, the target of CONNECT.
 //!
 //! Userinfo is refused everywhere (RFC 9110 section 4.2.4), ports are 1 to 65535 without leading zeros, and an
-//! address in brackets must be IPv6 or of a later version. Nothing is resolved or folded to lower case here.
+//! address in brackets must be IPv6 or of a later version. Nothing is resolved. What is forwarded stays as it came; rules compare the form that
+//! [`normalize_authority`] gives.
 
+use std::io::Write as _;
 use std::net::Ipv6Addr;
 
 use super::percent;
@@ -48,6 +50,26 @@ impl<'a> Authority<'a> {
     }
 }
 
+/// Brings the host, or the `host[:port]`, that `text` ends with from `start` on into the form in which rules compare it: in lower case, without a dot behind
+/// the name, without the usual port, an address of IPv6 as RFC 5952 has it.
+pub fn normalize_authority(text: &mut Vec<u8>, start: usize, usual_port: u16) {
+    text[start..].make_ascii_lowercase();
+    let Some(Authority { host, port }) = Authority::parse(&text[start..]) else { return };
+    let address = host.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let address = address.and_then(|address| std::str::from_utf8(address).ok()?.parse::<Ipv6Addr>().ok());
+    let host_len = host.strip_suffix(b".").unwrap_or(host).len();
+    match address {
+        None => text.truncate(start + host_len),
+        Some(address) => {
+            text.truncate(start);
+            write!(text, "[{address}]").expect("memory takes everything");
+        }
+    }
+    if let Some(port) = port.filter(|port| *port != usual_port) {
+        write!(text, ":{port}").expect("memory takes everything");
+    }
+}
+
 /// Whether `bytes` is `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`, an address of a version to come (IPvFuture in RFC
 /// 3986 section 3.2.2).
 #[inline]
@@ -83,4 +105,32 @@ pub(crate) fn parse_port(digits: &[u8]) -> Option<u16> {
         port = port * 10 + u32::from(digit - b'0');
     }
     u16::try_from(port).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_form() {
+        for (authority, expected) in [
+            ("a.test", "a.test"),
+            ("A.Test.", "a.test"),
+            ("A.TEST.:80", "a.test"),
+            ("a.test:", "a.test"),
+            ("a.test:8080", "a.test:8080"),
+            ("a.test.:443", "a.test:443"),
+            ("192.0.2.1", "192.0.2.1"),
+            ("[2001:DB8:0:0::1]:80", "[2001:db8::1]"),
+            ("[::FFFF:192.0.2.1]:81", "[::ffff:192.0.2.1]:81"),
+            ("[vF.A:b]", "[vf.a:b]"),
+            ("", ""),
+            (".", ""),
+        ] {
+            let mut text = b"X.: ".to_vec();
+            text.extend_from_slice(authority.as_bytes());
+            normalize_authority(&mut text, 4, 80);
+            assert_eq!(text.escape_ascii().to_string(), format!("X.: {expected}"), "{authority}");
+        }
+    }
 }

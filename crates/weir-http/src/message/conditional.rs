@@ -1,9 +1,8 @@
 //! Conditional requests: whether what the client has, or expects, is what there is (RFC 9110 section 13).
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::fields::Fields;
 use super::name::FieldName;
+use crate::wall_time::WallTime;
 
 /// What tells one version of a representation from another (RFC 9110 section 8.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +116,8 @@ fn only_date(fields: &Fields, text: &[u8], name: &str) -> Option<u64> {
 
 /// Seconds since 1970 of a date in one of the three formats of RFC 9110 section 5.6.7.
 pub fn parse_date(value: &[u8]) -> Option<u64> {
-    let time: SystemTime = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
-    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+    let time = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
+    Some(WallTime::from(time).seconds())
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ impl FieldSet {
         FieldName::XForwardedHost,
         FieldName::XForwardedPort,
         FieldName::Forwarded,
+        FieldName::XForwardedOther,
         FieldName::XRealIp,
     ]);
 

@@ -82,16 +82,16 @@ impl Fields {
     }
 
     /// Every field called `name`, in any mixture of upper and lower case; `text` is the text of the head.
-    pub fn all_by_name<'f, 'a>(
+    pub fn all_by_name<'f, 't, 'n>(
         &'f self,
-        text: &'a [u8],
-        name: &'a str,
-    ) -> impl DoubleEndedIterator<Item = &'f Field> + use<'f, 'a> {
+        text: &'t [u8],
+        name: &'n str,
+    ) -> impl DoubleEndedIterator<Item = &'f Field> + use<'f, 't, 'n> {
         let known = FieldName::recognise(name.as_bytes());
         let list = if self.contains(known) { self.list.as_slice() } else { &[] };
         list.iter().filter(move |field| {
             field.known == known
-                && (!matches!(known, FieldName::Other | FieldName::Underscored)
+                && (!matches!(known, FieldName::Other | FieldName::Underscored | FieldName::XForwardedOther)
                     || field.name.of(text).eq_ignore_ascii_case(name.as_bytes()))
         })
     }

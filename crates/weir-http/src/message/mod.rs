@@ -9,6 +9,7 @@ pub(crate) mod weight;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod auth;
+pub(crate) mod retry_delay;
 pub(crate) mod conditional;
 pub(crate) mod range;
 pub(crate) mod media_type;

@@ -16,6 +16,8 @@ macro_rules! names {
             /// A known name written with `_` where `-` belongs (`Content_Length`). Servers with a CGI-style environment
             /// cannot tell the two apart, so such a field is never framing and is not forwarded by default.
             Underscored,
+            /// Any other name that begins with `X-Forwarded-`: what proxies say of a request has no closed list of names.
+            XForwardedOther,
             /// Any other name.
             Other,
         }
@@ -24,11 +26,11 @@ macro_rules! names {
             /// Every name that has a canonical spelling.
             pub const KNOWN: &[FieldName] = &[$(FieldName::$variant,)+];
 
-            /// The canonical spelling; empty for [`FieldName::Underscored`] and [`FieldName::Other`].
+            /// The canonical spelling; empty for names that have none.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(FieldName::$variant => $spelling,)+
-                    FieldName::Underscored | FieldName::Other => "",
+                    FieldName::Underscored | FieldName::XForwardedOther | FieldName::Other => "",
                 }
             }
         }
@@ -148,12 +150,24 @@ impl FieldName {
     /// Recognises `name` in any mixture of upper and lower case.
     pub fn recognise(name: &[u8]) -> FieldName {
         let mut line = [0; WORDS * WORD_BYTES];
-        let Some((to, [colon, ..])) = line.split_at_mut_checked(name.len()) else { return FieldName::Other };
-        to.copy_from_slice(name);
-        *colon = b':';
-        match FieldName::recognise_start(&line) {
-            Some((known, len)) if len == name.len() => known,
-            _ if name.contains(&b'_') => FieldName::recognise_underscored(name),
+        if let Some((to, [colon, ..])) = line.split_at_mut_checked(name.len()) {
+            to.copy_from_slice(name);
+            *colon = b':';
+            if let Some((known, len)) = FieldName::recognise_start(&line)
+                && len == name.len()
+            {
+                return known;
+            }
+        }
+        FieldName::of_other(name, name.contains(&b'_'))
+    }
+
+    /// What a name is that has no canonical spelling.
+    #[inline]
+    pub(crate) fn of_other(name: &[u8], has_underscores: bool) -> FieldName {
+        match name {
+            _ if has_underscores => FieldName::recognise_underscored(name),
+            [b'x' | b'X', ..] if begins_with_x_forwarded(name) => FieldName::XForwardedOther,
             _ => FieldName::Other,
         }
     }
@@ -181,10 +195,13 @@ impl FieldName {
         (spelling.len == len && (0..WORDS).all(same)).then_some((spelling.known, len))
     }
 
-    /// [`FieldName::Underscored`] when `name` is a known name with `_` for `-`, else [`FieldName::Other`].
+    /// [`FieldName::Underscored`] when `name` is a known name with `_` for `-`, or one of `X-Forwarded-`, else [`FieldName::Other`].
     #[cold]
     pub(crate) fn recognise_underscored(name: &[u8]) -> FieldName {
         let mut dashed = [0; WORDS * WORD_BYTES];
+        if begins_with_x_forwarded(name) {
+            return FieldName::Underscored;
+        }
         let Some(dashed) = dashed.get_mut(..name.len()) else { return FieldName::Other };
         for (to, from) in dashed.iter_mut().zip(name) {
             *to = if *from == b'_' { b'-' } else { *from };
@@ -232,6 +249,15 @@ impl FieldName {
     }
 }
 
+/// Whether a name begins with `X-Forwarded-`, with any signs in place of the dashes that servers with a CGI-style environment take for them.
+#[inline(never)]
+fn begins_with_x_forwarded(name: &[u8]) -> bool {
+    let alike =
+        |(one, other): (&u8, &u8)| one.eq_ignore_ascii_case(other) || (*one == b'_' && *other == b'-');
+    let prefix = b"x-forwarded-";
+    name.len() > prefix.len() && name.iter().zip(prefix).all(alike)
+}
+
 /// The first words of `line`, padded with zeros when it is shorter.
 #[inline(always)]
 fn first_words(line: &[u8]) -> [u64; WORDS] {
@@ -258,7 +284,17 @@ mod tests {
     /// The expected results of `recognise`, one by one.
     fn naive(name: &[u8]) -> FieldName {
         let same = |known: &&FieldName| known.as_str().as_bytes().eq_ignore_ascii_case(name);
-        FieldName::KNOWN.iter().find(same).copied().unwrap_or(FieldName::Other)
+        let known = FieldName::KNOWN.iter().find(same).copied();
+        let is_forwarded = |name: &[u8]| {
+            let name = name.to_ascii_lowercase();
+            name.len() > 12 && name.starts_with(b"x-forwarded-")
+        };
+        let dashed: Vec<u8> = name.iter().map(|&byte| if byte == b'_' { b'-' } else { byte }).collect();
+        known.unwrap_or(match (is_forwarded(name), is_forwarded(&dashed)) {
+            (_, true) if name.contains(&b'_') => FieldName::Underscored,
+            (true, _) => FieldName::XForwardedOther,
+            _ => FieldName::Other,
+        })
     }
 
     #[test]
@@ -294,9 +330,31 @@ mod tests {
                 assert_eq!(FieldName::recognise(&name.as_bytes()[..at]), naive(&name.as_bytes()[..at]));
             }
             for more in ["x", "-", "_", " ", "\0"] {
-                assert_eq!(FieldName::recognise(format!("{name}{more}").as_bytes()), FieldName::Other);
+                let longer = format!("{name}{more}");
+                assert_eq!(FieldName::recognise(longer.as_bytes()), naive(longer.as_bytes()));
             }
         }
+    }
+
+    #[test]
+    fn whatever_proxies_forward_is_recognised() {
+        for (name, expected) in [
+            ("X-Forwarded-Prefix", FieldName::XForwardedOther),
+            ("x-forwarded-preferred-username", FieldName::XForwardedOther),
+            ("X-FORWARDED-S", FieldName::XForwardedOther),
+            ("X-Forwarded-For", FieldName::XForwardedFor),
+            ("X_Forwarded-Prefix", FieldName::Underscored),
+            ("x-forwarded-preferred_username", FieldName::Underscored),
+            ("X_FORWARDED_PREFERRED_USERNAME", FieldName::Underscored),
+            ("X-Forwarded", FieldName::Other),
+            ("X-Forwarded-", FieldName::Other),
+            ("X-Forwarder-For", FieldName::Other),
+            ("Y-Forwarded-Prefix", FieldName::Other),
+        ] {
+            assert_eq!(FieldName::recognise(name.as_bytes()), expected, "{name}");
+        }
+        assert!(!FieldName::XForwardedOther.is_allowed_in_trailers());
+        assert!(!FieldName::XForwardedOther.is_strippable());
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub enum RangeSelection {
 /// The parts of a representation of `len` bytes that `value`, that of `Range`, selects.
 pub fn select_ranges(value: &[u8], len: u64) -> RangeSelection {
     let Some((unit, specifiers)) = value.split_at_checked(6) else { return RangeSelection::Whole };
-    if !unit.eq_ignore_ascii_case(b"bytes=") {
+    // Of nothing there are no parts, but the whole is what the client asks for: a server may ignore `Range` (RFC 9110 section 14.2).
+    if !unit.eq_ignore_ascii_case(b"bytes=") || len == 0 {
         return RangeSelection::Whole;
     }
     let mut ranges = Vec::new();
@@ -144,8 +145,9 @@ mod tests {
         }
         let many = format!("bytes={}", "0-0,".repeat(RANGES_MAX + 1));
         assert_eq!(select_ranges(many.as_bytes(), 100), Whole);
-        assert_eq!(select_ranges(b"bytes=0-", 0), Unsatisfiable);
-        assert_eq!(select_ranges(b"bytes=-1", 0), Unsatisfiable);
+        for of_nothing in ["bytes=0-", "bytes=-1", "bytes=5-9", "bytes=0-0,2-3"] {
+            assert_eq!(select_ranges(of_nothing.as_bytes(), 0), Whole, "{of_nothing}");
+        }
     }
 
     proptest! {

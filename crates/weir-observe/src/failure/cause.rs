@@ -106,7 +106,7 @@ causes! {
     BadRewrite "bad-rewrite" "A rewrite made a target or field that is not valid.",
 
     // The response.
-    UnexpectedUpgrade "unexpected-upgrade" "The server switched protocols though the client did not ask for it.",
+    UnexpectedUpgrade "unexpected-upgrade" "The server switched to a protocol that the client did not ask for.",
     PrematureUpgrade "premature-upgrade" "The server switched protocols before it had the whole request.",
     UpgradeIgnored "upgrade-ignored" "The server answered with success instead of switching protocols.",
     WebsocketAcceptMismatch "websocket-accept-mismatch" "The server agreed to a WebSocket without the proof that it had understood the request.",

@@ -448,8 +448,8 @@ rows! {
         "The server closed the connection before the end of the body of a response that was to be stored, and nothing of the response had gone to the client.",
         "Check the log of the server for a crash or a time limit.";
     "response-unexpected-upgrade": UnexpectedUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
-        "The server switched protocols, and the client had not requested it.",
-        "Correct the server.";
+        "The server switched protocols (101), and the client had not requested it, or had requested another protocol than the one in `Upgrade` of the response.",
+        "Correct the server: its response names the protocol of the request in `Upgrade` (RFC 9110 section 7.8).";
     "response-upgrade-ignored": UpgradeIgnored, Server, [Response], answer 502, BAD_GATEWAY,
         "The server answered with success without switching protocols: a client of HTTP/2 would take that for consent to the tunnel that it asked for.",
         "Correct the server: it has to switch protocols (101) or respond with an error.";
@@ -457,7 +457,7 @@ rows! {
         "The server switched protocols before it had the complete request: the rest of the body would be taken for bytes of the new protocol.",
         "Correct the server: it has to read the body first, or respond without switching.";
     "response-websocket-accept-mismatch": WebsocketAcceptMismatch, Server, [Response], answer 502, BAD_GATEWAY,
-        "The server agreed to a WebSocket, but its `Sec-WebSocket-Accept` does not match the key that Weir sent for a client of HTTP/2.",
+        "The server agreed to a WebSocket, but its `Sec-WebSocket-Accept` does not match the key of the request.",
         "Correct the server: it has to compute the field from `Sec-WebSocket-Key` (RFC 6455 section 4.2.2).";
     "response-websocket-not-supported": WebsocketNotSupported, Server, [Response], answer 502, BAD_GATEWAY,
         "The server speaks HTTP/2 and takes no WebSocket: it has not announced extended CONNECT (RFC 8441).",

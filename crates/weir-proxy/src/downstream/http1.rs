@@ -5,6 +5,7 @@
 //! untouched.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::net::tls::records::Records;
 use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
 use crate::state::activity::Activity;
 use crate::state::snapshot::ListenerPlan;
+use crate::state::stripped_fields::StrippedFields;
 
 /// The status that requires another protocol (426 Upgrade Required).
 const UPGRADE_REQUIRED: u16 = 426;
@@ -337,7 +339,7 @@ impl ClientStream for Http1Stream<'_> {
             Framing::None => body.begin_nothing(),
             Framing::Length(len) => body.begin_length(len),
             Framing::Delimited | Framing::UntilClose => {
-                body.begin_chunked(listener.chunked_limits, listener.stripped(client.peer));
+                body.begin_chunked(listener.chunked_limits, listener.stripped_trailers(client.peer));
             }
         }
     }
@@ -349,6 +351,10 @@ impl ClientStream for Http1Stream<'_> {
 
     fn body_announced(&self) -> Option<u64> {
         self.state.body.announced()
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.state.body.strip_trailers(stripped);
     }
 
     fn limit_body(&mut self, bytes_max: u64) {
@@ -378,7 +384,7 @@ impl ClientStream for Http1Stream<'_> {
         response: &FinalHead<'_>,
         fields: impl FnOnce(&mut FieldLines),
     ) {
-        let state = &mut *self.state;
+        let (state, connection) = (&mut *self.state, &*self.connection);
         let mut out = FieldLines(std::mem::take(&mut state.reply.staged));
         write::status_line(&mut out.0, Version::Http11, response.status.code, response.status.reason);
         match response.content {
@@ -396,7 +402,10 @@ impl ClientStream for Http1Stream<'_> {
             Content::Body(framing, announced) => {
                 let http11 = exchange.request.version() == Version::Http11;
                 let length = framing.length();
-                state.keep_alive &= (http11 || length.is_some()) && !response.is_early && !client.is_ending();
+                state.keep_alive = state.keep_alive
+                    && (http11 || length.is_some())
+                    && !response.is_early
+                    && !client.ends_with_response(|| connection.has_input());
                 state.reply.closes = !state.keep_alive;
                 let is_chunked = http11 && length.is_none();
                 let coding = if is_chunked { TransferCoding::Chunked } else { TransferCoding::None };

@@ -1,11 +1,12 @@
 //! What the listener and the route say of who makes a request: the lists that it is in, then the limits that it is under.
 //!
-//! Must not answer: a refusal is a failure like any other.
+//! Asked twice where some of them are by the user: those whose keys are known from the request before anything is asked of the client, which bounds
+//! what failed logins cost, the others once it is authenticated. Must not answer: a refusal is a failure like any other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_config::{AccessList, ListAction};
+use weir_config::{AccessList, ListAction, Stage};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
@@ -13,17 +14,21 @@ use super::client_end::ClientEnd;
 use super::exchange_state::{Ended, Exchange};
 use super::limited::RuleInForce;
 use super::limits::{self, KeyPlace};
+use super::rule_key::RuleKey;
 use super::template::TemplateValues;
 use super::{forwarded, pause};
 use crate::net::clock;
-use crate::state::snapshot::{ListenerPlan, RequestRules, RoutePlan};
+use crate::state::snapshot::{ListInUse, ListenerPlan, RequestRules, RoutePlan};
 
 /// Requests that wait for a refusal that is put off, in all workers.
 const TARPITTED_MAX: u32 = 1_000;
 
 static TARPITTED: AtomicU32 = AtomicU32::new(0);
 
-/// Looks a request up in the lists, then asks the limits, and waits where they say so.
+/// Texts of the key of one list at most: combinations of headers, cookies or parameters that a request has several times.
+const KEY_TEXTS_MAX: usize = 256;
+
+/// Looks a request up in the lists whose keys are known at a stage, then asks the limits, and waits where they say so.
 ///
 /// # Errors
 /// When it is refused, or the client leaves while it waits.
@@ -31,11 +36,10 @@ pub(super) async fn pass(
     client: &mut Client,
     stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
-    listener: &ListenerPlan,
-    route: &RoutePlan,
-    rules: &RequestRules,
+    (listener, route, rules): (&ListenerPlan, &RoutePlan, &RequestRules),
+    stage: Stage,
 ) -> Result<(), Ended> {
-    let place = KeyPlace { listener, route: Some(route) };
+    let place = KeyPlace { listener, route: Some(route), stage };
     match decide(client, stream, exchange, place, &rules.lists) {
         Some(list) if list.action == ListAction::Allow => return Ok(()),
         Some(list) => {
@@ -69,8 +73,10 @@ pub(super) fn pass_without_route(
     listener: &ListenerPlan,
     rules: &RequestRules,
 ) -> Result<(), Failure> {
-    let place = KeyPlace { listener, route: None };
-    match decide(client, stream, exchange, place, &rules.lists) {
+    let place = KeyPlace { listener, route: None, stage: Stage::Request };
+    // Its client will never be authenticated: no list of a later stage can allow it.
+    let at_last = KeyPlace { stage: rules.last, ..place };
+    match decide(client, stream, exchange, at_last, &rules.lists) {
         Some(list) if list.action == ListAction::Allow => Ok(()),
         Some(list) => Err(refuse(exchange, list)),
         None => limits::ask(client, stream, exchange, place, &rules.limits).map(|_wait_ns| ()),
@@ -78,25 +84,26 @@ pub(super) fn pass_without_route(
 }
 
 /// The list that decides about a request: that with the most specific entry, of equal ones the first. Notes the tag of the first that has one.
+///
+/// A refusal is left open as long as a list of a later stage may have an entry that goes before it and allows the request.
 fn decide<'a>(
     client: &Client,
     stream: &impl ClientEnd,
     exchange: &mut Exchange,
     place: KeyPlace<'_>,
-    lists: &'a [Arc<AccessList>],
+    lists: &'a [ListInUse],
 ) -> Option<&'a Arc<AccessList>> {
     exchange.limited.is_asked = true;
-    let mut decides: Option<(u8, &Arc<AccessList>)> = None;
-    for list in lists {
+    exchange.limited.tag.clear();
+    let mut decides: Option<(u8, usize)> = None;
+    for (at, ListInUse { list, .. }) in lists.iter().enumerate().filter(|(_, one)| one.stage <= place.stage) {
         let mut text = std::mem::take(&mut exchange.limited.text);
         let found = match list.is_of_networks() {
             true => list.find_address(forwarded::client_address(client, exchange, place.listener)),
             false => {
-                text.clear();
                 let values =
                     TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
-                values.write(&list.key, &mut text);
-                list.find_text(&text)
+                find_text(list, &values, &mut text)
             }
         };
         if let Some((bits, tag)) = found {
@@ -105,13 +112,43 @@ fn decide<'a>(
                     exchange.limited.tag.extend_from_slice(tag.as_bytes());
                 }
                 ListAction::Tag => {}
-                _ if decides.is_none_or(|(known, _)| bits > known) => decides = Some((bits, list)),
+                _ if decides.is_none_or(|(known, _)| bits > known) => decides = Some((bits, at)),
                 _ => {}
             }
         }
         exchange.limited.text = text;
     }
-    decides.map(|(_, list)| list)
+    let (bits, at) = decides?;
+    let list = &lists[at].list;
+    let may_allow = |(later, one): (usize, &ListInUse)| {
+        one.stage > place.stage
+            && one.list.action == ListAction::Allow
+            && (bits < AccessList::WHOLE_KEY_BITS || later < at)
+    };
+    let is_open = list.action != ListAction::Allow && lists.iter().enumerate().any(may_allow);
+    (!is_open).then_some(list)
+}
+
+/// The entry of a request in a list of texts. Of a key with several texts, since a header came in several lines, one is enough for a refusal, and an
+/// `allow` wants all of them: no line hides another. A request with more of them than are looked up is refused where it may be in the list.
+fn find_text<'a>(
+    list: &'a AccessList,
+    values: &TemplateValues<'_>,
+    text: &mut Vec<u8>,
+) -> Option<(u8, &'a str)> {
+    let key = RuleKey::new(values, &list.key);
+    if key.count() > KEY_TEXTS_MAX {
+        let refuses = matches!(list.action, ListAction::Deny | ListAction::Tarpit);
+        return refuses.then_some((AccessList::WHOLE_KEY_BITS, ""));
+    }
+    let mut found = (0..key.count()).map(|place| {
+        key.write(place, text);
+        list.find_text(text)
+    });
+    match list.action {
+        ListAction::Allow => found.try_fold(None, |_, one| one.map(Some)).flatten(),
+        ListAction::Deny | ListAction::Tarpit | ListAction::Tag => found.find_map(|one| one),
+    }
 }
 
 #[cold]

@@ -20,14 +20,32 @@ pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) 
     exchange.affinity = affinity.lookup(cookies, plan.seconds(now));
 }
 
-/// Adds the Cookie field of a request as the server gets it.
+/// The affinity of the upstream of the request that this one is a copy of: no other server gets what binds a client to one of its servers.
+#[cold]
+pub(crate) fn of_copied<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<&'a CookieAffinity> {
+    let upstream = plans.config.snapshot.upstreams.get(exchange.copied_from?)?;
+    upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests())
+}
+
+/// Adds the Cookie field of a request as the server gets it, after the changes of each affinity.
 pub(crate) fn write_cookie(
     out: &mut impl FieldWriter,
-    affinity: &CookieAffinity,
+    affinities: [Option<&CookieAffinity>; 2],
     text: &[u8],
     field: &Field,
 ) {
-    out.field_unless_empty(b"Cookie", |out| affinity.write_cookie(out, field.value.of(text)));
+    let value = field.value.of(text);
+    match affinities {
+        [None, None] => {}
+        [Some(affinity), None] | [None, Some(affinity)] => {
+            out.field_unless_empty(b"Cookie", |out| affinity.write_cookie(out, value));
+        }
+        [Some(first), Some(second)] => {
+            let mut changed = Vec::new();
+            first.write_cookie(&mut changed, value);
+            out.field_unless_empty(b"Cookie", |out| second.write_cookie(out, &changed));
+        }
+    }
 }
 
 /// Adds a Set-Cookie field of a response as the client gets it.

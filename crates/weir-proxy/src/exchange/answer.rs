@@ -94,6 +94,14 @@ pub(crate) async fn failure(
     send(client, stream, exchange, &page).await.map_or(End::Closed, |()| End::Done)
 }
 
+/// The status of the fixed response of a route that says nothing else, where the config has pages for failures: one of them is its body.
+pub(crate) fn status_with_page(exchange: &Exchange, route: &RoutePlan) -> Option<u16> {
+    let RouteAction::Respond(fixed) = &route.config.action else { return None };
+    let has_page = fixed.body.is_empty() && fixed.status >= 400 && !route.config.error_pages.is_empty();
+    let is_preflight = route.config.cors.is_some() && cors::is_preflight(exchange);
+    (has_page && exchange.grpc.is_none() && !is_preflight).then_some(fixed.status)
+}
+
 /// Answers what needs no server: with the redirect or the fixed response of the route, or what a browser asks before a request of another
 /// origin.
 ///
@@ -103,12 +111,13 @@ pub(crate) async fn without_server(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    route: &RoutePlan,
+    (route, fetched): (&RoutePlan, Option<FetchedPage>),
 ) -> Result<End, Ended> {
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    let has_page = status_with_page(exchange, route).is_some();
     // What the values refer to is not kept while the answer is sent.
-    let answer = {
+    let mut answer = {
         let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
         let preflight = route.config.cors.as_ref().filter(|_| cors::is_preflight(exchange));
         match &route.config.action {
@@ -126,6 +135,9 @@ pub(crate) async fn without_server(
             }
         }
     };
+    if has_page {
+        answer = error_pages::of_fixed(client, stream, exchange, (listener, route), (answer, fetched));
+    }
     if !stream.discard_body(client) {
         stream.close_after();
     }

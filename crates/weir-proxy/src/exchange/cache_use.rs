@@ -21,6 +21,8 @@ const ABOUT_VERSIONS: [&str; 4] = ["range", "if-range", "if-none-match", "if-mod
 pub(super) struct CacheUse {
     /// What is one response.
     pub(super) key: Vec<u8>,
+    /// Whether its client has proven who it is: to the route, or by a certificate.
+    pub(super) is_proven: bool,
     /// Why it goes to a server.
     pub(super) forwarded: ForwardReason,
     pub(super) task: CacheTask,

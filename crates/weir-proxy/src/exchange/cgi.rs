@@ -9,11 +9,12 @@ use std::net::IpAddr;
 
 use weir_config::{FastcgiSettings, PathForm};
 use weir_http::fastcgi::Params;
-use weir_http::{FieldName, TargetForm, Version, digits};
+use weir_http::{TargetForm, Version, digits};
 
 use super::client::Client;
 use super::client_end::ClientEnd;
 use super::exchange_state::Exchange;
+use super::forwarded::Arrival;
 use super::plans::Plans;
 use super::script::Script;
 use super::template::TemplateValues;
@@ -171,25 +172,13 @@ fn write_peers(
     {
         params.set_with(b"REMOTE_PORT", |out| digits::decimal(out, peer.port().into()));
     }
-    let trusted = |name| {
-        let field = request.fields().first(name).filter(|_| listener.trusts(client.peer));
-        field.map(|field| field.value.of(text))
-    };
-    let scheme = trusted(FieldName::XForwardedProto);
-    let is_https = scheme.map_or(client.is_tls, |scheme| scheme.eq_ignore_ascii_case(b"https"));
+    let arrival = Arrival::of(client, exchange, listener);
+    let is_https = arrival.is_https(client.is_tls);
     let local = client.known_destination().or_else(|| stream.local_address());
     if let Some(local) = local {
         params.set_with(b"SERVER_ADDR", |out| digits::address(out, IpAddr::to_canonical(&local.ip())));
     }
-    let claimed =
-        trusted(FieldName::XForwardedPort).and_then(|port| std::str::from_utf8(port).ok()?.parse().ok());
-    let usual = if is_https { 443 } else { 80 };
-    let port: u16 = match (claimed, scheme, local) {
-        (Some(claimed), ..) => claimed,
-        // The port of the listener is not the one that the client of the proxy has asked for.
-        (None, Some(_), _) | (None, None, None) => usual,
-        (None, None, Some(local)) => local.port(),
-    };
+    let port = arrival.port_or(local.map(|local| local.port())).unwrap_or(if is_https { 443 } else { 80 });
     params.set_with(b"SERVER_PORT", |out| digits::decimal(out, port.into()));
     match (request.host().of(text), local) {
         ([], Some(local)) => params.set_with(b"SERVER_NAME", |out| digits::address(out, local.ip())),

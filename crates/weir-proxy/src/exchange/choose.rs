@@ -45,6 +45,10 @@ impl RouteRequest for RoutableRequest<'_> {
         self.request.fields().get_by_name(self.text, name).map(|field| field.value.of(self.text))
     }
 
+    fn header_lines(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.request.fields().all_by_name(self.text, name).map(|field| field.value.of(self.text))
+    }
+
     fn source(&self) -> IpAddr {
         self.source
     }
@@ -82,6 +86,10 @@ pub(crate) fn route<'a>(
     if !listener.config.isolated_names.is_empty() {
         check_isolation(stream, exchange, listener)?;
     }
+    // Before anything refuses it: a call is answered as one.
+    if route.config.grpc_web {
+        grpc::web::begin(exchange);
+    }
     if let Some(seconds) = listener.state.maintenance() {
         exchange.retry_after = Some(seconds);
         return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
@@ -95,9 +103,6 @@ pub(crate) fn route<'a>(
     }
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
-    if route.config.grpc_web {
-        grpc::web::begin(exchange);
-    }
     Ok(route)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Plain facts and the wait of one task. How its bytes travel is the matter of its stream. Must not read or write a socket.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use weir_config::ListenerProtocol;
 
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
+use crate::net::idleness::IdleWait;
 use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::state::worker::Worker;
 use crate::state::worker_config::LocalListener;
@@ -40,6 +42,8 @@ pub(crate) struct Client {
     /// The number of the last query that it has answered.
     pub(crate) answered_query: u32,
     pub(crate) opened_at: Instant,
+    /// Whether the connection ends so that another one has its place.
+    pub(crate) gives_place: Cell<bool>,
 }
 
 impl Client {
@@ -61,6 +65,7 @@ impl Client {
             now: self.now,
             requests: self.requests,
             opened_at: self.opened_at,
+            gives_place: Cell::new(false),
         }
     }
 
@@ -82,6 +87,7 @@ impl Client {
             now,
             requests: 0,
             opened_at: now,
+            gives_place: Cell::new(false),
         }
     }
 
@@ -114,5 +120,44 @@ impl Client {
     /// Whether the connection ends after the present exchange in any case: Weir stops or hands over to another node, or the listener is gone.
     pub(crate) fn is_ending(&self) -> bool {
         self.worker.is_ending() || self.listener.ends_at().is_some()
+    }
+
+    /// The same as a response begins; or another connection waits for the place of this one. `is_pipelined` says whether the client has sent
+    /// more by now, which a close would lose.
+    #[inline]
+    pub(crate) fn ends_with_response(&self, is_pipelined: impl FnOnce() -> bool) -> bool {
+        if self.worker.shared.places.ends.do_none_end() {
+            return self.listener.ends_at().is_some();
+        }
+        self.is_ending() || !is_pipelined() && self.give_place()
+    }
+
+    /// Whether the connection is to end for another one that waits for a place.
+    #[cold]
+    pub(crate) fn give_place(&self) -> bool {
+        if !self.gives_place.get() {
+            self.gives_place.set(self.worker.shared.places.claim(self.listener.state.number, clock::now()));
+        }
+        self.gives_place.get()
+    }
+
+    /// Takes note that it does, for another reason than a response.
+    #[cold]
+    pub(crate) fn note_given_place(&self) {
+        if !self.gives_place.replace(true) {
+            self.worker.shared.places.note_leaving();
+        }
+    }
+
+    /// The connection waits for its next request since this moment, or for its first one; whether it is to end, to make room for others.
+    pub(crate) fn begin_idle(&self, since: Instant, is_new: bool) -> bool {
+        self.deadline.begin_idle(IdleWait { since, listener: self.listener.state.number, is_new })
+    }
+
+    /// Counts that it ends so.
+    #[cold]
+    pub(crate) fn note_evicted(&self) {
+        self.note_given_place();
+        self.worker.count_evicted();
     }
 }

@@ -111,7 +111,14 @@ fn decide(
     if outline.status == 304 {
         // It seldom says what type the body has.
         let may_vary = is_of_type.unwrap_or(true) && !is_unchangeable(fields);
-        return CompressionDecision::of(if may_vary { BodyCoding::NotModified } else { BodyCoding::AsItIs });
+        // To a client that gets no coding, the body would have gone as it is, with its own tag (RFC 9110 section 15.4.5).
+        let may_change =
+            || plan.decompress || accepted().preferred(plan.algorithms.iter().copied()).is_some();
+        return CompressionDecision::of(match may_vary {
+            false => BodyCoding::AsItIs,
+            true if may_change() => BodyCoding::NotModified,
+            true => BodyCoding::Varies,
+        });
     }
     let Some(length) = outline.length.filter(|_| has_content(outline.status)) else {
         return CompressionDecision::AS_IT_IS;
@@ -439,6 +446,9 @@ mod tests {
             ),
             (&usual, "gzip", 304, None, "", NotModified, None),
             (&usual, "gzip", 304, None, HTML, NotModified, None),
+            (&usual, "", 304, None, HTML, Varies, None),
+            (&usual, "zstd, gzip;q=0", 304, None, "", Varies, None),
+            (&decoding, "", 304, None, "", NotModified, None),
             (&usual, "gzip", 304, None, "Content-Type: image/png", AsItIs, None),
             (&usual, "gzip", 304, None, "Cache-Control: no-transform", AsItIs, None),
         ] {

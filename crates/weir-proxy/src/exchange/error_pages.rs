@@ -33,6 +33,27 @@ pub(super) fn instead_of_own<'a>(
     Answer { body: body.into(), ..page }
 }
 
+/// A fixed response without a body, with the page of the config for its status: that which was `fetched`, or one of a file.
+#[cold]
+pub(super) fn of_fixed<'a>(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    (listener, route): (&ListenerPlan, &RoutePlan),
+    (answer, fetched): (Answer<'a>, Option<FetchedPage>),
+) -> Answer<'a> {
+    if let Some(fetched) = fetched {
+        return fetched.instead_of(answer);
+    }
+    let format = format_for(exchange);
+    let Some(text) = page_of(&route.config.error_pages, answer.status, format) else { return answer };
+    let values = PageValues { status: answer.status, detail: "", reason: "" };
+    let body = body(client, stream, exchange, (listener, Some(route)), (text, format, values));
+    let has_type = answer.field(b"Content-Type").is_some();
+    let answer = Answer { body: body.into(), ..answer };
+    if has_type { answer } else { answer.with(b"Content-Type", format.content_type().as_bytes()) }
+}
+
 /// The format that the client prefers.
 pub(super) fn format_for(exchange: &Exchange) -> ReplyFormat {
     let accept = exchange.request.fields().first(FieldName::Accept);

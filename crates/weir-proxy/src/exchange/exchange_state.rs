@@ -67,6 +67,8 @@ pub(crate) struct Exchange {
     pub(crate) granted: Option<Box<Granted>>,
     /// That its request will be copied for a mirror.
     pub(crate) mirrored: Option<Box<Mirrored>>,
+    /// The upstream of the request that it is a copy of, for a mirror.
+    pub(crate) copied_from: Option<usize>,
     /// Whether it waits when all servers are full; only requests of Weir's own may not.
     pub(crate) waits_for_slot: bool,
 
@@ -104,6 +106,7 @@ impl Exchange {
             script: None,
             granted: None,
             mirrored: None,
+            copied_from: None,
             waits_for_slot: true,
             waits: Waits::new(),
             record: Record::new(),

@@ -10,6 +10,7 @@ use weir_http::{
 };
 
 use weir_traffic::ServerId;
+use weir_traffic::affinity::cookie_values;
 
 use super::body_coding::BodyCoding;
 use super::client::Client;
@@ -67,6 +68,15 @@ fn copy_fields<W: FieldWriter>(
         // Everything up to the empty line that ends the head.
         out.copy(FieldRun { text, fields: &fields[start..], end: text.len() - b"\r\n".len() });
     }
+}
+
+/// The values of the cookies of a name, in all fields.
+pub(super) fn cookies<'a, 'n>(
+    exchange: &'a Exchange,
+    name: &'n str,
+) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+    let fields = exchange.request.fields().all(FieldName::Cookie);
+    fields.flat_map(|field| cookie_values(field.value.of(&exchange.request_text), name.as_bytes()))
 }
 
 /// The target that the server gets.
@@ -210,16 +220,15 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     if request.max_forwards(text).is_some() {
         drop = drop.with(FieldSet::of(&[FieldName::MaxForwards]));
     }
-    let access = route.config.access.as_deref();
-    if let Some(access) = access {
+    if let Some(access) = route.config.access.as_deref() {
         drop = drop.with(granted::withheld(access));
     }
-    let changes = &route.config.request_headers;
     let others = request.connection().others();
     // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is examined.
     let underscores = !listener.config.lenient.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
-    let stripped = listener.stripped(client.peer);
+    // The same as in trailers.
+    let (stripped, by_route) = (listener.stripped(client.peer), route.stripped.as_deref());
     let call = exchange.grpc.as_ref();
     let cached = exchange.cached.as_deref();
     let also_drop = |field: &Field| {
@@ -229,8 +238,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
             || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
             || stripped.is_some_and(|stripped| stripped.covers(name))
             || call.is_some_and(|call| grpc::fields::replaces_in_request(call, name))
-            || is_changed_away(changes, name)
-            || access.is_some_and(|access| granted::is_given(access, name))
+            || by_route.is_some_and(|stripped| stripped.covers(name))
             || cached.is_some_and(|cached| !cached.passes(name))
     };
     let ask = underscores
@@ -238,19 +246,18 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
         || own_id.is_some()
         || stripped.is_some()
         || call.is_some()
-        || access.is_some()
-        || cached.is_some()
-        || !changes.is_empty();
+        || by_route.is_some()
+        || cached.is_some();
     let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
+    // A route of a mirror has a field of its own, so that this costs others nothing.
+    let copied = by_route.and_then(|_| affinity::of_copied(exchange, plans));
     let filter = Filter {
         drop,
         also_drop: if ask { Some(&also_drop) } else { None },
-        replace: changing.map(|_| FieldName::Cookie),
+        replace: changing.or(copied).map(|_| FieldName::Cookie),
     };
     copy_fields(out, text, request.fields(), &filter, |out, field| {
-        if let Some(affinity) = changing {
-            affinity::write_cookie(out, affinity, text, field);
-        }
+        affinity::write_cookie(out, [copied, changing], text, field);
     });
 }
 

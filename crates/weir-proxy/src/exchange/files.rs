@@ -23,7 +23,7 @@ use crate::relay::file::{BodyPiece, FileBody};
 use crate::relay::memory::MemoryBody;
 use crate::responder::Answer;
 use crate::responder::files::listing;
-use crate::responder::files::path::{FilePath, file_path};
+use crate::responder::files::path::{FilePath, file_path, path_info};
 use crate::responder::files::response::{FileResponse, respond, whole};
 use crate::responder::ranges::RangeBody;
 use crate::state::activity::Activity;
@@ -96,7 +96,7 @@ async fn serve(
                 stream.close_after();
             }
             let sent = match chosen {
-                Chosen::File(file) => send(client, stream, exchange, files, &file).await,
+                Chosen::File(file) => send(client, stream, exchange, (route, files), &file).await,
                 Chosen::Slash => redirect(client, stream, exchange).await,
                 Chosen::Script(_) => return Ok(false),
                 Chosen::Listing(path) => Box::pin(list(client, stream, exchange, files, &path)).await,
@@ -146,7 +146,12 @@ async fn choose(
     let mut not_there = NotThere::Missing;
     for place in 0..files.config.try_files.len() {
         let url_path = render(client, stream, exchange, route, files, place);
-        let Some(path) = file_path(&url_path, files.config.hidden) else { continue };
+        let Some(path) = file_path(&url_path, files.config.hidden) else {
+            match encoded_script(client, stream, exchange, files, &url_path).await? {
+                Some(script) => return Ok(Ok(Chosen::Script(script))),
+                None => continue,
+            }
+        };
         if let Some(script) = script(client, stream, exchange, files, &path).await? {
             return Ok(Ok(Chosen::Script(script)));
         }
@@ -197,6 +202,24 @@ async fn script(
     let Some(len) = scripts.script_len(&path.relative) else { return Ok(None) };
     let found = look_up(client, stream, exchange, files, &path.relative[..len]).await?;
     Ok(matches!(found, Ok(FolderItem::Script)).then(|| Script::in_path(path, len)))
+}
+
+/// The script at the front of a path that can be no file, since what follows the script has encoded slashes.
+#[cold]
+async fn encoded_script(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    files: &Arc<FilesPlan>,
+    url_path: &[u8],
+) -> Result<Option<Script>, Ended> {
+    let split = files.scripts.as_ref().and_then(|scripts| scripts.script_len(url_path));
+    let Some((front, rest)) = split.map(|len| url_path.split_at(len)) else { return Ok(None) };
+    let hidden = files.config.hidden;
+    let Some((path, info)) = file_path(front, hidden).zip(path_info(rest, hidden)) else { return Ok(None) };
+    let found = look_up(client, stream, exchange, files, &path.relative).await?;
+    let is_script = matches!(found, Ok(FolderItem::Script));
+    Ok(is_script.then(|| Script { path: [b"/", &path.relative[..]].concat(), path_info: info }))
 }
 
 /// What answers for a folder: its index file, a redirect that adds the slash, or a list of what is in it.
@@ -315,14 +338,18 @@ async fn send(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    files: &FilesPlan,
+    (route, files): (&RoutePlan, &FilesPlan),
     file: &OpenFile,
 ) -> Result<(), Failure> {
     let has_forms = !files.config.precompressed.is_empty();
     let boundary = client.worker.random();
     let (fields, text) = (exchange.request.fields(), &exchange.request_text[..]);
-    let FileResponse { file, head, body } =
+    let FileResponse { file, mut head, body } =
         respond(exchange.request.method(), file, fields, text, has_forms, boundary);
+    // Not of failures: how long a file may be kept says nothing about them.
+    if !files.config.headers.is_empty() && matches!(head.status, 200 | 206 | 304) {
+        add_headers(client, stream, exchange, (route, files), &mut head);
+    }
     match (body, &file.content) {
         (RangeBody::None, _) => answer::send(client, stream, exchange, &head).await,
         (RangeBody::Whole, Some(content)) => {
@@ -334,6 +361,29 @@ async fn send(
         }
         (RangeBody::Parts(pieces, len), _) => {
             Box::pin(send_file(client, stream, exchange, &head, file, (pieces, len))).await
+        }
+    }
+}
+
+/// Adds the headers that the config gives files, in place of those of the same names.
+#[cold]
+fn add_headers<'a>(
+    client: &Client,
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    (route, files): (&RoutePlan, &'a FilesPlan),
+    head: &mut Answer<'a>,
+) {
+    let listener = client.listener.plan();
+    let values = TemplateValues::of_request(client, stream, exchange, &listener, Some(route));
+    for (name, template) in &files.config.headers {
+        let mut value = Vec::new();
+        if values.write(template, &mut value) {
+            let name = name.as_bytes();
+            head.fields.retain(|(other, _)| {
+                other.eq_ignore_ascii_case(b"vary") || !other.eq_ignore_ascii_case(name)
+            });
+            head.fields.push((name, value.into()));
         }
     }
 }

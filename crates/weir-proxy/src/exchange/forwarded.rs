@@ -6,7 +6,9 @@
 use std::net::IpAddr;
 
 use weir_config::{AcceptFrom, HeaderChanges};
-use weir_http::{FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for};
+use weir_http::{
+    Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for,
+};
 
 use super::client::Client;
 use super::client_end::ClientEnd;
@@ -132,23 +134,82 @@ fn write_x_forwarded(
     trusted: bool,
     changes: &HeaderChanges,
 ) {
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
     if leave(changes, b"X-Forwarded-For") {
         write_forwarded_for(out, client, exchange, trusted);
     }
-    let kept = |name| trusted && request.fields().contains(name);
-    if !kept(FieldName::XForwardedProto) && leave(changes, b"X-Forwarded-Proto") {
+    let arrival = match trusted {
+        false => Arrival { proto: None, host: None, port: None },
+        true => Arrival::claimed(exchange),
+    };
+    if arrival.proto.is_none() && leave(changes, b"X-Forwarded-Proto") {
         out.field(b"X-Forwarded-Proto", if client.is_tls { b"https" } else { b"http" });
     }
-    let host = request.authority().of(text);
-    if !host.is_empty() && !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {
+    let host = exchange.request.authority().of(&exchange.request_text);
+    if !host.is_empty() && arrival.host.is_none() && leave(changes, b"X-Forwarded-Host") {
         out.field(b"X-Forwarded-Host", host);
     }
-    if !kept(FieldName::XForwardedPort)
+    if arrival.port.is_none()
         && leave(changes, b"X-Forwarded-Port")
-        && let Some(port) = client.local_port
+        && let Some(port) = arrival.port_or(client.local_port)
     {
         out.decimal_field(b"X-Forwarded-Port", u64::from(port));
+    }
+}
+
+/// What a trusted proxy says of where the request of its client has arrived: one decision for all fields that tell servers of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival<'a> {
+    proto: Option<&'a [u8]>,
+    host: Option<&'a [u8]>,
+    port: Option<&'a [u8]>,
+}
+
+impl<'a> Arrival<'a> {
+    #[cold]
+    fn claimed(exchange: &'a Exchange) -> Self {
+        let claimed = |name| {
+            let field = exchange.request.fields().first(name)?;
+            Some(field.value.of(&exchange.request_text))
+        };
+        Self {
+            proto: claimed(FieldName::XForwardedProto),
+            host: claimed(FieldName::XForwardedHost),
+            port: claimed(FieldName::XForwardedPort),
+        }
+    }
+
+    /// What the peer says, if it is trusted.
+    pub(super) fn of(client: &Client, exchange: &'a Exchange, listener: &ListenerPlan) -> Self {
+        match listener.trusts(client.peer) {
+            true => Self::claimed(exchange),
+            false => Self { proto: None, host: None, port: None },
+        }
+    }
+
+    /// Whether the client of the proxy has used TLS; `is_tls`: whether the peer has.
+    pub(super) fn is_https(&self, is_tls: bool) -> bool {
+        self.proto.map_or(is_tls, |proto| {
+            proto.eq_ignore_ascii_case(b"https") || proto.eq_ignore_ascii_case(b"wss")
+        })
+    }
+
+    /// The port that the client of the proxy has used, as far as that is said: behind the host, else the usual one of the scheme. Without a word of
+    /// either, `local`, the one that this connection came to: the port of the listener is not the one that the client of the proxy has asked for.
+    #[inline]
+    pub(super) fn port_or(&self, local: Option<u16>) -> Option<u16> {
+        if self.proto.is_none() && self.host.is_none() && self.port.is_none() {
+            local
+        } else {
+            self.claimed_port(local)
+        }
+    }
+
+    #[cold]
+    fn claimed_port(&self, local: Option<u16>) -> Option<u16> {
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+        let behind_host = || Authority::parse(self.host?)?.port;
+        let usual = || Some(if self.is_https(false) { 443 } else { 80 }).filter(|_| self.proto.is_some());
+        self.port.and_then(number).or_else(behind_host).or_else(usual).or(local)
     }
 }
 

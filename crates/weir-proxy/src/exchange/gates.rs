@@ -1,5 +1,7 @@
-//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files, the cache. Here it is decided, too,
-//! whether it is copied for a mirror.
+//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, the lists and limits that need to know
+//! that, files, the cache. Here it is decided, too, whether it is copied for a mirror.
+
+use weir_config::Stage;
 
 use super::client::Client;
 use super::end::End;
@@ -23,13 +25,19 @@ pub(super) async fn pass(
     way: &RoutePlan,
 ) -> Result<Option<End>, Ended> {
     let (_, listener, route) = asked;
+    if let Some(stripped) = listener.stripped_trailers_on(way, client.peer) {
+        stream.strip_trailers(stripped);
+    }
     if let Some(rules) = &route.rules {
-        access::pass(client, stream, exchange, listener, route, rules).await?;
+        access::pass(client, stream, exchange, (listener, route, rules), Stage::Request).await?;
     }
     if let Some(questions) = proof::questions(client, stream, servers, exchange, asked)
         && let Some(end) = questions.await?
     {
         return Ok(Some(end));
+    }
+    if let Some(rules) = route.rules.as_ref().filter(|rules| rules.last > Stage::Request) {
+        Box::pin(access::pass(client, stream, exchange, (listener, route, rules), rules.last)).await?;
     }
     // On the heap, since it is large and most routes have none.
     if route.files.is_some() && Box::pin(files::answer(client, stream, exchange, route)).await? {
@@ -39,6 +47,8 @@ pub(super) async fn pass(
     match &route.cache {
         None => Ok(None),
         // On the heap, since it is large and most routes have none.
-        Some(_) => Box::pin(cache::lookup::pass(client, stream, servers, exchange, (listener, route))).await,
+        Some(_) => {
+            Box::pin(cache::lookup::pass(client, stream, servers, exchange, (listener, route, way))).await
+        }
     }
 }

@@ -20,12 +20,6 @@ pub(crate) struct Granted {
     pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Whether only the server that decides about requests may give fields of this name.
-pub(super) fn is_given(access: &Access, name: &[u8]) -> bool {
-    let mut given = access.forward.iter().flat_map(|forward| &forward.response_headers);
-    given.any(|given| given.as_bytes().eq_ignore_ascii_case(name))
-}
-
 /// Adds the fields that the server that decides about requests has given to this one. What is removed is removed of clients' requests, as on routes
 /// where that server is not asked.
 pub(super) fn write_fields(out: &mut impl FieldWriter, granted: &Granted, changes: &HeaderChanges) {

@@ -103,6 +103,10 @@ pub(crate) struct AskedLimits {
     pub(super) asked: Vec<(usize, u64)>,
     /// The limits whose rest responses tell, and the keys.
     pub(super) told: Vec<(Arc<LimitPlan>, u64)>,
+    /// The limits that its response is sent no faster than, and the keys.
+    pub(super) paced: Vec<(Arc<LimitPlan>, u64)>,
+    /// The keys of the request under one limit, and the places of their texts.
+    pub(super) keys: Vec<(u64, usize)>,
     /// The text of a key.
     pub(super) text: Vec<u8>,
     /// The limit or list that has refused or delayed it.
@@ -127,6 +131,8 @@ impl AskedLimits {
             holds: Vec::new(),
             asked: Vec::new(),
             told: Vec::new(),
+            paced: Vec::new(),
+            keys: Vec::new(),
             text: Vec::new(),
             by: None,
             refusal: None,
@@ -215,6 +221,7 @@ impl AskedLimits {
         self.holds.clear();
         self.asked.clear();
         self.told.clear();
+        self.paced.clear();
         self.text.clear();
         self.text.shrink_to(MEMORY_KEPT_MAX);
         self.tag.clear();

@@ -23,6 +23,7 @@ mod choose;
 pub(crate) mod retry;
 mod access;
 mod limits;
+mod rule_key;
 mod pause;
 mod acme_challenge;
 mod answer;
@@ -159,7 +160,14 @@ fn carry(
             return Ok(end);
         }
         let Some(upstream_index) = chosen else {
-            return answer::without_server(client, stream, exchange, way).await;
+            let fetched = match answer::status_with_page(exchange, way) {
+                Some(status) => {
+                    let of = (way, status);
+                    Box::pin(subrequests::remote_page::of_fixed(client, stream, servers, exchange, of)).await
+                }
+                None => None,
+            };
+            return answer::without_server(client, stream, exchange, (way, fetched)).await;
         };
         let (route, upstream) = (way, &*config.snapshot.upstreams[upstream_index]);
         let plans = Plans { config: &config, listener, route, upstream, upstream_index };

@@ -100,14 +100,10 @@ pub(super) fn begin<T: ServerStream>(
     let server = serving.slot.server;
     affinity::learn(exchange, plans.upstream, server, head, now);
     affinity::count(exchange, plans, server);
-    if has_values(&plans.route.config.response_headers) {
-        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-        let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
-        let status = exchange.record.status;
-        let values = TemplateValues { response: Some((exchange.response.fields(), head)), status, ..values };
-        rendered.render(&plans.route.config.response_headers, |template, out| values.write(template, out));
-        exchange.rendered_headers = rendered;
+    if !plans.route.config.response_headers.is_empty() {
+        prepare_changes(client, stream, exchange, plans, serving);
     }
+    let head = serving.server.head();
     let response = FinalHead {
         status: Status::received(&exchange.response, head),
         content: Content::Body(length, announced_length(exchange, length)),
@@ -118,6 +114,29 @@ pub(super) fn begin<T: ServerStream>(
         fields::write_response(out, client, exchange, plans, server, head);
     });
     serving.server.take_head();
+}
+
+/// Prepares for what the route changes in the fields of the response, in its head and behind its body.
+fn prepare_changes<T: ServerStream>(
+    client: &Client,
+    stream: &impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut RespondingServer<T>,
+) {
+    let changes = &plans.route.config.response_headers;
+    if let Some(stripped) = &plans.route.stripped_from_responses {
+        serving.server.strip_trailers(stripped);
+    }
+    if has_values(changes) {
+        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+        let (head, server) = (serving.server.head(), serving.slot.server);
+        let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
+        let status = exchange.record.status;
+        let values = TemplateValues { response: Some((exchange.response.fields(), head)), status, ..values };
+        rendered.render(changes, |template, out| values.write(template, out));
+        exchange.rendered_headers = rendered;
+    }
 }
 
 /// Accounts for the head of the response.

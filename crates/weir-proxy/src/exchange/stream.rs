@@ -3,6 +3,7 @@
 //! A stream is one request and its response. HTTP/1 has one stream at a time on a connection; the protocol decides what happens to the
 //! connection afterwards. The tests run exchanges over streams in memory.
 
+use std::sync::Arc;
 use std::task::Context;
 
 use weir_http::{FieldWriter, Framing, ResponseHead, Version};
@@ -13,6 +14,7 @@ use super::client_end::ClientEnd;
 use super::exchange_state::{Ended, Exchange};
 use crate::relay::ends::{Sink, Source};
 use crate::state::snapshot::ListenerPlan;
+use crate::state::stripped_fields::StrippedFields;
 
 /// One request and its response.
 pub(crate) trait ClientStream: ClientEnd {
@@ -52,6 +54,9 @@ pub(crate) trait ClientStream: ClientEnd {
 
     /// Refuses a body of more than `bytes_max` bytes as soon as that is known.
     fn limit_body(&mut self, bytes_max: u64);
+
+    /// Trailers that stop here, in place of those that the listener does not let pass.
+    fn strip_trailers(&mut self, _stripped: &Arc<StrippedFields>) {}
 
     /// Drops the received part of the request body; `false` when more of it is still to come.
     fn discard_body(&mut self, client: &Client) -> bool {

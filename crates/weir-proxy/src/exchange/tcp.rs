@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use weir_config::Stage;
 use weir_observe::{Failure, Phase};
 
 use super::attempt;
@@ -91,7 +92,7 @@ async fn carry(
     let route = choose::connection_route(client, exchange, listener)?;
     let (chosen, _) = choose::upstream(client, exchange, listener, route);
     if let Some(rules) = &route.rules {
-        access::pass(client, stream, exchange, listener, route, rules).await?;
+        access::pass(client, stream, exchange, (listener, route, rules), Stage::Request).await?;
     }
     let Some(upstream_index) = chosen else {
         unreachable!("the routes of a TCP listener lead to upstreams");

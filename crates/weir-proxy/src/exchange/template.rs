@@ -5,14 +5,13 @@
 
 use std::net::SocketAddr;
 
-use weir_cache::rules::normalize_authority;
+use weir_cache::rules as cache_rules;
 use weir_config::{Template, TemplatePart, TemplateValue};
-use weir_http::{FieldName, Fields, digits};
+use weir_http::{Field, FieldName, Fields, digits, normalize_authority};
 use weir_observe::access_log::UnixMicros;
 use weir_observe::{AffinityOutcome, CacheResult};
 use weir_traffic::ServerId;
-use weir_traffic::affinity::cookie_value;
-use weir_traffic::route::query_value;
+use weir_traffic::route::{decoded_parameter, query_value, query_values};
 
 use super::client::Client;
 use super::client_end::ClientEnd;
@@ -88,15 +87,22 @@ impl<'a> TemplateValues<'a> {
 
     /// Appends the text of a template; whether it has no values, or one that is not empty.
     pub(super) fn write(&self, template: &Template, out: &mut Vec<u8>) -> bool {
-        self.write_with(template, out, |_, out, start| clean_for_header(&mut out[start..]))
+        self.write_with(template, out, |value, out, start| {
+            self.normalize(value, out, start);
+            clean_for_header(&mut out[start..]);
+        })
     }
 
-    /// The same as the key of a cache, or part of one: hosts are in normal form.
+    /// The same as the key of a cache, or part of one: hosts are in normal form, and every line of a header counts, since the response may hang on any.
     pub(super) fn write_key(&self, template: &Template, out: &mut Vec<u8>) {
         let scheme: &[u8] = if self.client.is_tls { b"https" } else { b"http" };
         self.write_with(template, out, |value, out, start| {
             if matches!(value, TemplateValue::Authority | TemplateValue::Host) {
-                normalize_authority(out, start, scheme);
+                cache_rules::normalize_authority(out, start, scheme);
+            }
+            for nth in 1..self.count(value) {
+                out.extend_from_slice(b", ");
+                self.write_sent(value, nth, out);
             }
             clean_for_header(&mut out[start..]);
         });
@@ -104,7 +110,17 @@ impl<'a> TemplateValues<'a> {
 
     /// The same as part of a URL: what cannot stand in one is percent-encoded.
     pub(super) fn write_url(&self, template: &Template, out: &mut Vec<u8>) {
-        self.write_with(template, out, |_, out, start| clean_for_url(out, start));
+        self.write_with(template, out, |value, out, start| {
+            self.normalize(value, out, start);
+            clean_for_url(out, start);
+        });
+    }
+
+    /// Hosts are the same in every spelling.
+    fn normalize(&self, value: &TemplateValue, out: &mut Vec<u8>, start: usize) {
+        if matches!(value, TemplateValue::Authority | TemplateValue::Host) {
+            normalize_authority(out, start, if self.client.is_tls { 443 } else { 80 });
+        }
     }
 
     fn write_with(
@@ -128,15 +144,65 @@ impl<'a> TemplateValues<'a> {
         has_value
     }
 
+    /// How many values of a placeholder the request has, at least one: one for each line of the header, and each cookie and parameter of its name.
+    pub(super) fn count(&self, value: &TemplateValue) -> usize {
+        let Exchange { request, request_text: text, .. } = self.exchange;
+        let count = match value {
+            TemplateValue::Header(name) => request.fields().all_by_name(text, name).count(),
+            TemplateValue::UserAgent => request.fields().all(FieldName::UserAgent).count(),
+            TemplateValue::Referer => request.fields().all(FieldName::Referer).count(),
+            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).count(),
+            TemplateValue::QueryParameter(name) => query_values(self.query(), name.as_bytes()).count(),
+            _ => 1,
+        };
+        count.max(1)
+    }
+
+    /// Appends one of them in the form in which lists and limits compare it: hosts in lower case, parameters decoded.
+    pub(super) fn write_nth(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        match value {
+            TemplateValue::QueryParameter(name) => {
+                let sent = query_values(self.query(), name.as_bytes()).nth(nth);
+                out.extend_from_slice(&decoded_parameter(sent.unwrap_or_default()));
+            }
+            value => self.write_sent(value, nth, out),
+        }
+        self.normalize(value, out, start);
+        clean_for_header(&mut out[start..]);
+    }
+
+    /// The same as it was sent.
+    fn write_sent(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+        let Exchange { request, request_text: text, .. } = self.exchange;
+        let line = |field: Option<&Field>| field.map_or(&b""[..], |field| field.value.of(text));
+        let sent = match value {
+            TemplateValue::Header(name) => line(request.fields().all_by_name(text, name).nth(nth)),
+            TemplateValue::UserAgent => line(request.fields().all(FieldName::UserAgent).nth(nth)),
+            TemplateValue::Referer => line(request.fields().all(FieldName::Referer).nth(nth)),
+            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).nth(nth).unwrap_or_default(),
+            TemplateValue::QueryParameter(name) => {
+                query_values(self.query(), name.as_bytes()).nth(nth).unwrap_or_default()
+            }
+            value => return self.write_value(value, out),
+        };
+        out.extend_from_slice(sent);
+    }
+
+    fn query(&self) -> &'a [u8] {
+        self.exchange.request.query().map_or(&b""[..], |query| query.of(&self.exchange.request_text))
+    }
+
     /// Appends one value as it is in the exchange.
     pub(super) fn write_one(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let start = out.len();
         self.write_value(value, out);
+        self.normalize(value, out, start);
     }
 
     fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
         let Self { client, exchange, listener, .. } = self;
         let (request, text) = (&exchange.request, &exchange.request_text[..]);
-        let query = || request.query().map_or(&b""[..], |query| query.of(text));
         match value {
             TemplateValue::ClientAddress => {
                 digits::address(out, forwarded::client_address(client, exchange, listener));
@@ -161,7 +227,7 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Query => {
                 if request.query().is_some() {
                     out.push(b'?');
-                    out.extend_from_slice(query());
+                    out.extend_from_slice(self.query());
                 }
             }
             TemplateValue::Version => out.extend_from_slice(request.version().as_str().as_bytes()),
@@ -189,12 +255,10 @@ impl<'a> TemplateValues<'a> {
                 out.extend_from_slice(value.unwrap_or_default());
             }
             TemplateValue::Cookie(name) => {
-                let mut fields = request.fields().all(FieldName::Cookie);
-                let value = fields.find_map(|field| cookie_value(field.value.of(text), name.as_bytes()));
-                out.extend_from_slice(value.unwrap_or_default());
+                out.extend_from_slice(fields::cookies(exchange, name).next().unwrap_or_default());
             }
             TemplateValue::QueryParameter(name) => {
-                out.extend_from_slice(query_value(query(), name.as_bytes()).unwrap_or_default());
+                out.extend_from_slice(query_value(self.query(), name.as_bytes()).unwrap_or_default());
             }
             TemplateValue::MatchGroup(name) => {
                 let path = self.route.map(|route| &route.config.matches.path);

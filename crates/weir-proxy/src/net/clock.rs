@@ -8,6 +8,7 @@ use std::ops::{Add, AddAssign, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+use weir_http::WallTime;
 
 /// A moment of the monotonic clock (CLOCK_MONOTONIC), in nanoseconds, for 584 years from the boot of the machine.
 ///
@@ -17,7 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct Instant(NonZeroU64);
 
 impl Instant {
-    const fn from_nanos(nanos: u64) -> Self {
+    /// The moment with this [`Instant::since_boot_ns`].
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
         match NonZeroU64::new(nanos) {
             Some(nanos) => Self(nanos),
             None => Self(NonZeroU64::MIN),
@@ -137,6 +139,11 @@ fn std_now() -> std::time::Instant {
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub fn unix_now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The same as a moment of the calendar.
+pub fn date() -> WallTime {
+    WallTime::since_1970(unix_now())
 }
 
 /// Whole microseconds of a duration, saturating at about 71 minutes.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::Instant;
+use crate::net::idleness::IdleWait;
 use crate::net::timers::{NEVER, Tick, Timer, Timers};
 
 /// Why every wait is over.
@@ -139,8 +140,8 @@ impl Deadline {
     }
 
     /// The connection waits for its next request on a listener; whether it is to end, to make room for a new connection.
-    pub(crate) fn begin_idle(&self, listener: u16) -> bool {
-        self.timer.is_some_and(|timer| self.timers.begin_idle(timer, listener))
+    pub(crate) fn begin_idle(&self, wait: IdleWait) -> bool {
+        self.timer.is_some_and(|timer| self.timers.begin_idle(timer, wait))
     }
 
     /// Its request has come.

@@ -16,6 +16,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use tokio::task::JoinHandle;
 
 use super::walk;
+pub(crate) use super::walk::LinkRule;
 
 /// `RESOLVE_CACHED` (Linux 5.12): the path is resolved only if nothing has to be read for it.
 const RESOLVE_CACHED: ResolveFlags = ResolveFlags::from_bits_retain(0x20);
@@ -93,7 +94,7 @@ enum ReadMode {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FolderRoot<'a> {
     pub(crate) path: &'a Path,
-    pub(crate) follows_links: bool,
+    pub(crate) links: LinkRule,
 }
 
 impl FolderRoot<'_> {
@@ -102,9 +103,9 @@ impl FolderRoot<'_> {
         let cached = if may_wait == MayWait::Yes { ResolveFlags::empty() } else { RESOLVE_CACHED };
         // Resolved anew each time: the folder itself may be a link that a deployment moves.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = resolve(CWD, self.path, flags, cached, may_wait)?;
+        let root = resolve(CWD, self.path, flags, (cached, LinkRule::Inside), may_wait)?;
         let path = if path.is_empty() { &b"."[..] } else { path };
-        let rules = self.rules() | cached;
+        let rules = (self.rules() | cached, self.links);
         // A FIFO without a writer must not hold the call up, nor a terminal take the process over.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = resolve(root.as_fd(), path, flags, rules, may_wait)?;
@@ -125,15 +126,19 @@ impl FolderRoot<'_> {
     pub(crate) fn is_file(&self, path: &[u8], may_wait: MayWait) -> Result<bool, OpenError> {
         let cached = if may_wait == MayWait::Yes { ResolveFlags::empty() } else { RESOLVE_CACHED };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = resolve(CWD, self.path, flags, cached, may_wait)?;
-        let fd =
-            resolve(root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, self.rules() | cached, may_wait)?;
+        let root = resolve(CWD, self.path, flags, (cached, LinkRule::Inside), may_wait)?;
+        let rules = (self.rules() | cached, self.links);
+        let fd = resolve(root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, rules, may_wait)?;
         let stat = rustix::fs::fstat(&fd).map_err(OpenError::Failed)?;
         Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     }
 
     fn rules(&self) -> ResolveFlags {
-        let links = if self.follows_links { ResolveFlags::empty() } else { ResolveFlags::NO_SYMLINKS };
+        // The kernel follows links to hidden names: where these are not to be followed, it tells that there is one.
+        let links = match self.links {
+            LinkRule::Inside => ResolveFlags::empty(),
+            LinkRule::Never | LinkRule::InsideShown => ResolveFlags::NO_SYMLINKS,
+        };
         ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | links
     }
 }
@@ -142,15 +147,17 @@ fn resolve(
     at: BorrowedFd<'_>,
     path: impl rustix::path::Arg + Copy,
     flags: OFlags,
-    rules: ResolveFlags,
+    (rules, links): (ResolveFlags, LinkRule),
     may_wait: MayWait,
 ) -> Result<OwnedFd, OpenError> {
     for _ in 0..RESOLVE_TRIES {
         match rustix::fs::openat2(at, path, flags, Mode::empty(), rules).or_else(|error| {
             match (error, may_wait) {
-                // The system refuses the call, whatever it is about.
-                (Errno::NOSYS, MayWait::No) => Err(Errno::AGAIN),
-                (Errno::NOSYS, MayWait::Yes) => resolve_by_names(at, path, flags, rules),
+                // The system refuses the call, whatever it is about; or there is a link on the way, that the kernel must not follow alone.
+                (Errno::NOSYS, _) => resolve_by_names(at, path, flags, (rules, links), may_wait),
+                (Errno::LOOP, _) if links == LinkRule::InsideShown => {
+                    resolve_by_names(at, path, flags, (rules, links), may_wait)
+                }
                 _ => Err(error),
             }
         }) {
@@ -182,13 +189,17 @@ fn resolve_by_names(
     at: BorrowedFd<'_>,
     path: impl rustix::path::Arg,
     flags: OFlags,
-    rules: ResolveFlags,
+    (rules, links): (ResolveFlags, LinkRule),
+    may_wait: MayWait,
 ) -> Result<OwnedFd, Errno> {
+    if may_wait == MayWait::No {
+        return Err(Errno::AGAIN);
+    }
     if !rules.contains(ResolveFlags::BENEATH) {
         return rustix::fs::openat(at, path, flags, Mode::empty());
     }
     let path = path.into_c_str()?;
-    walk::open_beneath(at, path.to_bytes(), flags, !rules.contains(ResolveFlags::NO_SYMLINKS))
+    walk::open_beneath(at, path.to_bytes(), flags, links)
 }
 
 impl FileState {
@@ -347,7 +358,7 @@ mod tests {
     use super::*;
 
     fn open(root: &Path, path: &str) -> Result<FolderEntry, OpenError> {
-        FolderRoot { path: root, follows_links: true }.open(path.as_bytes(), MayWait::Yes)
+        FolderRoot { path: root, links: LinkRule::InsideShown }.open(path.as_bytes(), MayWait::Yes)
     }
 
     #[test]
@@ -389,10 +400,49 @@ mod tests {
         ] {
             assert_eq!(open(&root, path).map(|_| ()), Err(OpenError::Missing), "{path}");
         }
-        let strict = FolderRoot { path: &root, follows_links: false };
+        let strict = FolderRoot { path: &root, links: LinkRule::Never };
         assert!(matches!(strict.open(b"inside", MayWait::Yes), Err(OpenError::Missing)));
-        let missing = FolderRoot { path: &place.path().join("none"), follows_links: true };
+        let missing = FolderRoot { path: &place.path().join("none"), links: LinkRule::Inside };
         assert!(matches!(missing.open(b"file", MayWait::Yes), Err(OpenError::Missing)));
+    }
+
+    #[test]
+    fn links_lead_to_nothing_hidden() {
+        let place = tempfile::tempdir().expect("there is room");
+        let root = place.path();
+        for folder in [".git", "sub/.well-known", ".well-known", "..data"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+            std::fs::write(root.join(folder).join("file"), "").unwrap();
+        }
+        std::fs::write(root.join(".env"), "").unwrap();
+        for (link, target) in [
+            ("config", ".git/file"),
+            ("repository", ".git"),
+            ("sub/env", "../.env"),
+            ("twice", "sub/env"),
+            ("other", "sub/.well-known/file"),
+            ("known", ".well-known/file"),
+            ("volume", "..data/file"),
+        ] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        let opens = |links, path: &str| {
+            let opened = FolderRoot { path: root, links }.open(path.as_bytes(), MayWait::Yes);
+            assert_eq!(
+                FolderRoot { path: root, links }.is_file(path.as_bytes(), MayWait::Yes).is_ok(),
+                opened.is_ok(),
+                "{path}"
+            );
+            opened.is_ok()
+        };
+        for path in ["config", "repository/file", "sub/env", "twice", "other", "known", "volume"] {
+            let is_shown = matches!(path, "known" | "volume");
+            let found =
+                [LinkRule::Inside, LinkRule::InsideShown, LinkRule::Never].map(|rule| opens(rule, path));
+            assert_eq!(found, [true, is_shown, false], "{path}");
+        }
+        // What a path names itself is decided where it is read.
+        assert!(opens(LinkRule::InsideShown, ".env"));
     }
 
     #[test]

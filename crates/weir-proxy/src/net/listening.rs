@@ -114,13 +114,23 @@ fn bind_inet(
         None => addr,
     };
     let sockets = bind_beside(listener, addr, only_v6, workers)?;
+    sockets.iter().try_for_each(|socket| listen(socket.as_fd(), listener))?;
     Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
 }
 
-/// Binds `count` sockets to an address where others of this user may be bound. `only_v6` says whether an IPv6 address leaves out IPv4.
+/// Has connections wait on a bound socket; on one where they do already, this changes how many may.
 ///
 /// # Errors
-/// Those of `bind(2)` and `listen(2)`.
+/// Those of `listen(2)`.
+pub fn listen(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
+    Ok(rustix::net::listen(socket, i32::try_from(listener.backlog).unwrap_or(i32::MAX))?)
+}
+
+/// Binds `count` sockets to an address where others of this user may be bound; they get no connection before [`listen`]. `only_v6` says whether
+/// an IPv6 address leaves out IPv4.
+///
+/// # Errors
+/// Those of `bind(2)`.
 pub fn bind_beside(
     listener: &Listener,
     addr: SocketAddr,
@@ -131,7 +141,6 @@ pub fn bind_beside(
         let socket = inet_socket(listener, addr, only_v6)?;
         socket.set_reuse_port(true)?;
         socket.bind(&addr.into())?;
-        socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
         Ok(OwnedFd::from(socket))
     };
     (0..count).map(bind_one).collect()

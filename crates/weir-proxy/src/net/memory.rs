@@ -78,7 +78,7 @@ pub fn give_back_memory_by(give_back: fn()) {
 }
 
 /// Gives back what the calling thread has freed.
-pub(crate) fn give_back() {
+pub fn give_back() {
     if let Some(give_back) = GIVE_BACK.get() {
         give_back();
     }

@@ -16,7 +16,7 @@ use slab::Slab;
 
 use crate::net::alarm::Alarm;
 use crate::net::clock::{self, Instant};
-use crate::net::idleness::{Idleness, Mark, Marked};
+use crate::net::idleness::{Evictable, IdleWait, Idleness, Mark, Marked};
 use crate::net::wheel::{Link, Links, Wheel};
 
 /// A moment as number of ticks.
@@ -129,9 +129,9 @@ impl Timers {
     }
 
     /// The connection behind `timer` waits for its next request; whether it is to end, to make room for a new connection.
-    pub(crate) fn begin_idle(&self, timer: Timer, listener: u16) -> bool {
+    pub(crate) fn begin_idle(&self, timer: Timer, wait: IdleWait) -> bool {
         let State { entries, idleness, .. } = &mut *self.state.borrow_mut();
-        idleness.begin(&mut entries[timer.place()].mark, listener)
+        idleness.begin(&mut entries[timer.place()].mark, wait)
     }
 
     /// Its request has come.
@@ -140,10 +140,16 @@ impl Timers {
         idleness.end(&mut entries[timer.place()].mark);
     }
 
-    /// Has the connection end that waits longest for its next request, of a listener or of all; whether there is one.
-    pub(crate) fn evict_idle(&self, listener: Option<u16>) -> bool {
+    /// Since when the connection that has been idle longest has been so, of a listener or of all.
+    pub(crate) fn longest_idle(&self, listener: Option<u16>) -> Option<Instant> {
         let State { entries, idleness, .. } = &mut *self.state.borrow_mut();
-        let evicted = idleness.evict(entries, listener);
+        idleness.longest(entries, listener)
+    }
+
+    /// Has the connection end that waits longest for its next request, of those that may; whether there is one.
+    pub(crate) fn evict_idle(&self, which: Evictable) -> bool {
+        let State { entries, idleness, .. } = &mut *self.state.borrow_mut();
+        let evicted = idleness.evict(entries, which);
         evicted.inspect(|key| entries[*key].waker.wake_by_ref()).is_some()
     }
 

@@ -1,5 +1,5 @@
-//! Paths below a folder, resolved name by name: for systems that refuse `openat2(2)`, as units of systemd with `RestrictSUIDSGID=` and some
-//! containers do.
+//! Paths below a folder, resolved name by name: for links that must not lead to hidden names, which the kernel does not look at, and for systems that
+//! refuse `openat2(2)`, as units of systemd with `RestrictSUIDSGID=` and some containers do.
 //!
 //! Each name is opened without following a link, in the folder before it. Links are followed here, and `..` goes back to the folder that was
 //! opened before, so that no link and no race leads outside. Several system calls, any of which may wait for a disk.
@@ -13,15 +13,32 @@ use rustix::io::Errno;
 /// Links on one way, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// Opens what is at `path` below `root`, as `openat2(2)` with `RESOLVE_BENEATH` does; without `follows_links` as with `RESOLVE_NO_SYMLINKS`, too.
+/// Which links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkRule {
+    /// None.
+    Never,
+    /// Those that stay in the folder.
+    Inside,
+    /// Of those, the ones whose way has no hidden name.
+    InsideShown,
+}
+
+/// Whether a name on the way of a link is hidden. Those with two dots in front are how volumes of Kubernetes (`..data`) change all their files at once:
+/// no URL names them, and what is in them is what the volume shows.
+fn is_hidden(name: &[u8], depth: usize) -> bool {
+    name.starts_with(b".") && !name.starts_with(b"..") && !(depth == 0 && name == b".well-known")
+}
+
+/// Opens what is at `path` below `root`, as `openat2(2)` with `RESOLVE_BENEATH` does; with `LinkRule::Never` as with `RESOLVE_NO_SYMLINKS`, too.
 ///
 /// # Errors
-/// Those of `openat2(2)`: `XDEV` for a way that leads outside, `LOOP` for a link that is not followed.
+/// Those of `openat2(2)`: `XDEV` for a way that leads outside, `LOOP` for a link that is not followed. `NOENT` for a hidden name behind a link.
 pub(super) fn open_beneath(
     root: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlags,
-    follows_links: bool,
+    rule: LinkRule,
 ) -> Result<OwnedFd, Errno> {
     let mut names = names_of(path)?;
     let mut folders: Vec<OwnedFd> = Vec::new();
@@ -34,6 +51,10 @@ pub(super) fn open_beneath(
                 folders.pop().ok_or(Errno::XDEV)?;
                 continue;
             }
+            // Names of the path itself have been looked at where it was read.
+            _ if links > 0 && rule == LinkRule::InsideShown && is_hidden(&name, folders.len()) => {
+                return Err(Errno::NOENT);
+            }
             _ => {}
         }
         let found = rustix::fs::openat(
@@ -45,7 +66,7 @@ pub(super) fn open_beneath(
         match FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) {
             FileType::Symlink => {
                 links += 1;
-                if !follows_links || links > LINKS_MAX {
+                if rule == LinkRule::Never || links > LINKS_MAX {
                     return Err(Errno::LOOP);
                 }
                 let target = rustix::fs::readlinkat(&found, "", Vec::new())?;
@@ -151,13 +172,14 @@ mod tests {
             "in/../../file",
             "here/here/a/file",
         ];
-        for follows_links in [true, false] {
-            let links = if follows_links { ResolveFlags::empty() } else { ResolveFlags::NO_SYMLINKS };
+        for rule in [LinkRule::Inside, LinkRule::InsideShown, LinkRule::Never] {
+            let links =
+                if rule == LinkRule::Never { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
             for path in paths {
                 let by_kernel =
                     rustix::fs::openat2(&fd, path, FILE, Mode::empty(), ResolveFlags::BENEATH | links);
-                let walked = open_beneath(fd.as_fd(), path.as_bytes(), FILE, follows_links);
-                assert_eq!(inode(walked), inode(by_kernel), "{path}, links followed: {follows_links}");
+                let walked = open_beneath(fd.as_fd(), path.as_bytes(), FILE, rule);
+                assert_eq!(inode(walked), inode(by_kernel), "{path}, {rule:?}");
             }
         }
     }
@@ -172,6 +194,9 @@ mod tests {
         let fd = folder(&root);
         std::fs::rename(root.join("a"), elsewhere.join("a")).unwrap();
         symlink("../elsewhere/a", root.join("a")).unwrap();
-        assert_eq!(inode(open_beneath(fd.as_fd(), b"a/../../secret", FILE, true)), Err(Errno::XDEV));
+        assert_eq!(
+            inode(open_beneath(fd.as_fd(), b"a/../../secret", FILE, LinkRule::Inside)),
+            Err(Errno::XDEV)
+        );
     }
 }

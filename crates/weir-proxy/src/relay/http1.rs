@@ -79,6 +79,11 @@ impl Incoming {
         self.stripped = stripped.map(Arc::clone);
     }
 
+    /// Trailers that are not forwarded, of the body that has begun.
+    pub(crate) fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.stripped = Some(Arc::clone(stripped));
+    }
+
     /// A body that the end of the connection ends comes next.
     pub(crate) fn begin_until_close(&mut self) {
         self.begin(BodyRemainder::UntilClose);

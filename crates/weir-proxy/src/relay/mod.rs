@@ -305,6 +305,9 @@ impl Relay {
 }
 
 #[cfg(test)]
+mod framing_tests;
+
+#[cfg(test)]
 mod tests {
     use std::task::Waker;
 

@@ -12,13 +12,14 @@ use weir_cache::CacheTime;
 use weir_cache::disk::{DiskFolder, DiskLimits};
 use weir_cache::rules::{ClientRules, StatusTtl, StoreRules, normal_key};
 use weir_cache::store::{
-    BodyMemory, EvictionReason, KeptBytes, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits,
-    StoredResponse,
+    BodyMemory, EvictionReason, KeptBytes, KeyPartition, KeySecret, PurgeMode, PurgeScope, Store,
+    StoreLimits, StoredResponse,
 };
-use weir_config::{CacheDisk, CacheStore, RouteCache};
+use weir_config::{CacheDisk, CacheStore, PartitionName, Route};
 use weir_observe::prometheus::{CacheHoldings, DiskHoldings};
 use weir_observe::{CacheShard, PerWorker};
 
+use super::cache_keys::{RequestClass, fields_written_for};
 use crate::net::clock;
 use crate::net::file::DiskWait;
 use crate::net::sys::pages::{PageMemory, Pages};
@@ -348,12 +349,17 @@ fn random() -> [u8; 16] {
 #[derive(Debug)]
 pub(crate) struct RouteCachePlan {
     pub(crate) plan: Arc<CachePlan>,
+    /// What ends its keys, for each target of its split.
+    partitions: Box<[PartitionName]>,
     pub(crate) rules: StoreRules,
     pub(crate) client: ClientRules,
 }
 
 impl RouteCachePlan {
-    pub(super) fn new(config: &RouteCache, plans: &[Arc<CachePlan>]) -> Option<Box<Self>> {
+    /// `written`: fields that the listener writes for each request.
+    pub(super) fn new(route: &Route, plans: &[Arc<CachePlan>], written: &[Box<str>]) -> Option<Box<Self>> {
+        // Without a partition the responses of a route would be for those of all others.
+        let config = route.cache.as_deref().filter(|config| !config.partitions.is_empty())?;
         let plan = plans.iter().find(|plan| plan.config.name == config.store.name)?;
         let ttls = config.ttl.iter().flat_map(|ttl| {
             ttl.status.iter().map(|range| StatusTtl {
@@ -365,6 +371,7 @@ impl RouteCachePlan {
         let obeys = config.obey_clients;
         Some(Box::new(Self {
             plan: Arc::clone(plan),
+            partitions: config.partitions.clone(),
             rules: StoreRules {
                 ttls: ttls.collect(),
                 stale_while_revalidate_ms: config.stale_while_revalidate.map_or(0, millis),
@@ -372,6 +379,7 @@ impl RouteCachePlan {
                 ignores_origin: config.override_ttl,
                 ignores_set_cookie: config.ignore_set_cookie,
                 obeys_request_no_store: obeys,
+                written_fields: written.iter().cloned().chain(fields_written_for(route, config)).collect(),
                 ..StoreRules::default()
             },
             client: ClientRules { no_cache: obeys, ages: obeys },
@@ -380,6 +388,12 @@ impl RouteCachePlan {
 
     pub(crate) fn store(&self) -> &Store {
         &self.plan.state.store
+    }
+
+    /// Makes the text of a key that of requests of this class to this target of the split; `false`: there is no such target.
+    pub(crate) fn end_key(&self, key: &mut Vec<u8>, target: usize, class: RequestClass) -> bool {
+        let name = self.partitions.get(target);
+        name.map(|name| KeyPartition::new(*name, class.number()).end(key)).is_some()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_config::{KeyLimit, RequestFrequency};
+use weir_config::{KeyLimit, RequestFrequency, Stage};
 use weir_observe::{LimitShard, PerWorker};
 use weir_traffic::limit::{
     BandwidthLimit, BucketLevel, ClientKey, ClientLimit, KeyDebt, RateLimit, TopKey, TopKeys,
@@ -35,6 +35,8 @@ pub(crate) struct LimitInUse {
     pub(crate) plan: Arc<LimitPlan>,
     /// Only of requests to the upstream in this place; `None`: of all.
     pub(crate) upstream: Option<usize>,
+    /// The stage at which its key is known.
+    pub(crate) stage: Stage,
 }
 
 /// What a limit keeps over reloads.

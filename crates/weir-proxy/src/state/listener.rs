@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{
-    AccessList, AccessLogFormat, FixedResponse, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse,
-    Listener, ListenerProtocol, Mirror, PathForm, RemotePage, Route, RouteAction, SplitAction, SplitTarget,
-    TokenKeys, UpstreamIndex,
+    Access, AccessList, AccessLogFormat, FixedResponse, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse,
+    Listener, ListenerProtocol, Mirror, PathForm, RemotePage, Route, RouteAction, RuleOrder, SplitAction,
+    SplitTarget, Stage, TokenKeys, UpstreamIndex, WithheldHeaders,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -30,7 +30,7 @@ use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
 use crate::net::tls::client_certificates::{CertificateFields, fields_without};
 use crate::net::tls::server_config::TlsServerConfig;
-use crate::state::stripped_fields::StrippedFields;
+use crate::state::stripped_fields::{self, StrippedFields};
 use crate::state::wait_limits::WaitLimits;
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
@@ -122,10 +122,12 @@ pub struct ListenerPlan {
     pub(crate) pages: Option<PageStore>,
     /// Known request fields that are not copied, from any client.
     pub(crate) request_drop: FieldSet,
-    /// Headers in which some listener of the config forwards client certificates.
-    certificate_headers: Box<[Box<str>]>,
-    /// Fields that only Weir may send to servers.
-    stripped: Option<Arc<StrippedFields>>,
+    /// Headers that only Weir may send to servers, on any listener.
+    withheld: WithheldHeaders,
+    /// Fields that stop here: of trusted proxies, and of other peers.
+    stripped: [Option<Arc<StrippedFields>>; 2],
+    /// The same in trailers.
+    stripped_trailers: [Option<Arc<StrippedFields>>; 2],
     /// The fields for servers about a client without a certificate; `None` where none is requested.
     pub(crate) fields_without_certificate: Option<CertificateFields>,
     /// What Weir calls itself in `Via`.
@@ -144,13 +146,25 @@ pub(super) struct NamedPlans<'a> {
     pub(super) limits: &'a [Arc<LimitPlan>],
     pub(super) caches: &'a [Arc<CachePlan>],
     pub(super) keys: &'a [Arc<FetchedKeys>],
+    /// Fields that the listener writes for each request, in lower case.
+    pub(super) written: &'a [Box<str>],
 }
 
 /// The lists that requests are looked up in, and the limits that they are under.
 #[derive(Debug)]
 pub(crate) struct RequestRules {
-    pub(crate) lists: Vec<Arc<AccessList>>,
+    pub(crate) lists: Box<[ListInUse]>,
     pub(crate) limits: Box<[LimitInUse]>,
+    /// The stage at which the last of them is asked.
+    pub(crate) last: Stage,
+}
+
+/// A list where a listener or a route names it.
+#[derive(Debug)]
+pub(crate) struct ListInUse {
+    pub(crate) list: Arc<AccessList>,
+    /// The stage at which its key is known.
+    pub(crate) stage: Stage,
 }
 
 /// A route, ready for use.
@@ -177,6 +191,13 @@ pub struct RoutePlan {
     pub mirrors: Box<[MirrorPlan]>,
     /// Whether requests are copied, be it those for one target of the split.
     makes_copies: bool,
+    has_gates: bool,
+    /// Fields of requests that it takes out, or puts there itself.
+    pub(crate) stripped: Option<Arc<StrippedFields>>,
+    /// Trailers of requests that stop here: of trusted proxies, and of other peers. `None` where the route adds nothing to what the listener says.
+    stripped_trailers: Option<[Arc<StrippedFields>; 2]>,
+    /// Trailers of responses that stop here.
+    pub(crate) stripped_from_responses: Option<Arc<StrippedFields>>,
     /// Whether a response may be taken in, stored, replaced by a page, or compared with that of a mirror.
     pub(crate) holds_responses: bool,
     /// What each worker counts.
@@ -217,27 +238,32 @@ pub struct MirrorPlan {
 }
 
 impl ListenerPlan {
-    /// `certificate_headers`: headers in which some listener forwards client certificates. `before`: the listener of this name in the config
-    /// of before.
+    /// `withheld`: headers that only Weir may send. `before`: the listener of this name in the config of before.
     ///
     /// # Errors
     /// When TLS cannot be offered, or two routes are tied.
     pub(super) fn new(
         config: &Arc<Listener>,
         inputs: &PlanInputs,
-        certificate_headers: &[Box<str>],
+        withheld: &WithheldHeaders,
         named: NamedPlans<'_>,
         before: Option<&ListenerPlan>,
     ) -> Result<Self, PlanError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
-        let mut stripped = certificate_headers.to_vec();
-        stripped.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
+        let names = stripped_fields::of_listener(config, withheld);
         let tls = server_config(config, inputs, before)?;
         let head = &config.limits;
         let state = before.map(|before| Arc::clone(&before.state));
         let usual_id = FieldName::XRequestId.as_str();
         let id = config.request_id.header.as_deref();
+        let without_certificate = clients.map(|clients| fields_without(&clients.headers));
+        let written = written_fields(config, without_certificate.as_ref());
+        let named = NamedPlans { written: &written, ..named };
         let own_id = id.filter(|name| !name.eq_ignore_ascii_case(usual_id));
+        let stripped_trailers = names.clone().map(|mut names| {
+            names.extend(own_id.map(Box::from));
+            StrippedFields::of_trailers(names, config.lenient.underscore_names).map(Arc::new)
+        });
         let mut replaced = Vec::new();
         if config.forwarded.via {
             replaced.push(FieldName::Via);
@@ -272,7 +298,7 @@ impl ListenerPlan {
                 ConnectionRate::new(rate, before.and_then(|before| before.connection_rate.as_ref()))
             }),
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
-            route_plans: route_plans(config, inputs, named, before),
+            route_plans: route_plans(config, inputs, named, &stripped_trailers, before),
             page_routes: page_routes(config, inputs),
             pages: PageStore::new(config),
             routes: config.route_table()?,
@@ -280,22 +306,23 @@ impl ListenerPlan {
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
             request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
-            stripped: StrippedFields::new(stripped).map(Arc::new),
-            fields_without_certificate: clients.map(|clients| fields_without(&clients.headers)),
+            stripped: names.map(|names| StrippedFields::new(names).map(Arc::new)),
+            stripped_trailers,
+            fields_without_certificate: without_certificate,
             via_name: inputs.via_name.clone(),
             logs_response_fields: logs(config)
                 .any(|format| format.format().response_fields().next().is_some()),
             logs_local: logs(config).any(|format| format.format().shows_local()),
             trusts_no_peer: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
             own_id_header: own_id.map(|name| name.as_bytes().into()),
-            certificate_headers: certificate_headers.into(),
+            withheld: withheld.clone(),
             config: Arc::clone(config),
         })
     }
 
-    /// Whether the plan of this listener in another config, with these certificate headers, would be the same.
-    pub(super) fn is_as(&self, config: &Arc<Listener>, certificate_headers: &[Box<str>]) -> bool {
-        *self.certificate_headers == *certificate_headers && is_same(&self.config, config)
+    /// Whether the plan of this listener in another config, with these headers, would be the same.
+    pub(super) fn is_as(&self, config: &Arc<Listener>, withheld: &WithheldHeaders) -> bool {
+        self.withheld == *withheld && is_same(&self.config, config)
     }
 
     /// The way to the server that has an error page.
@@ -319,9 +346,24 @@ impl ListenerPlan {
         !self.trusts_no_peer && self.config.trusted_proxies.contains(peer.ip())
     }
 
-    /// Fields that this peer may not send. Where Weir requests certificates itself, those of a trusted proxy are stripped too.
+    /// Fields that this peer may not send.
     pub(crate) fn stripped(&self, peer: Peer) -> Option<&Arc<StrippedFields>> {
-        self.stripped.as_ref().filter(|_| self.fields_without_certificate.is_some() || !self.trusts(peer))
+        self.stripped[usize::from(!self.trusts(peer))].as_ref()
+    }
+
+    /// Trailers that this peer may not send, before there is a route.
+    pub(crate) fn stripped_trailers(&self, peer: Peer) -> Option<&Arc<StrippedFields>> {
+        self.stripped_trailers[usize::from(!self.trusts(peer))].as_ref()
+    }
+
+    /// Trailers that this peer may not send to a server on this way; `None`: all those that it may send at all.
+    #[inline]
+    pub(crate) fn stripped_trailers_on<'a>(
+        &self,
+        way: &'a RoutePlan,
+        peer: Peer,
+    ) -> Option<&'a Arc<StrippedFields>> {
+        way.stripped_trailers.as_ref().map(|stripped| &stripped[usize::from(!self.trusts(peer))])
     }
 
     /// The field in which clients get the id of a request, if they do.
@@ -354,10 +396,26 @@ impl ListenerPlan {
     }
 }
 
+/// Fields that servers get with a value for each request, in place of what the client has sent, in lower case.
+fn written_fields(config: &Listener, without_certificate: Option<&CertificateFields>) -> Vec<Box<str>> {
+    let mut names = vec!["traceparent".to_owned()];
+    if config.forwarded.x_forwarded {
+        names.push("x-forwarded-for".to_owned());
+    }
+    if config.forwarded.rfc7239 {
+        names.push("forwarded".to_owned());
+    }
+    names.extend(config.request_id.header.as_ref().map(|name| name.to_ascii_lowercase()));
+    let of_certificate = without_certificate.into_iter().flatten();
+    names.extend(of_certificate.map(|(name, _)| name.to_ascii_lowercase()));
+    names.into_iter().map(String::into_boxed_str).collect()
+}
+
 fn route_plans(
     config: &Listener,
     inputs: &PlanInputs,
     named: NamedPlans<'_>,
+    stripped_trailers: &[Option<Arc<StrippedFields>>; 2],
     before: Option<&ListenerPlan>,
 ) -> Vec<RoutePlan> {
     let before = before.iter().flat_map(|before| &before.route_plans);
@@ -369,7 +427,13 @@ fn route_plans(
         let mirrors = mirrors(route, inputs, copied);
         let plan = RoutePlan::new(route, inputs, named, before);
         let makes_copies = !mirrors.is_empty();
-        RoutePlan { access: access.of(route), auth_route, keys_route, mirrors, makes_copies, ..plan }
+        let stripped_trailers = plan.stripped.as_ref().map(|stripped| {
+            let around = stripped_trailers.each_ref().map(Option::as_deref);
+            around
+                .map(|around| Arc::new(around.map_or_else(|| (**stripped).clone(), |one| one.with(stripped))))
+        });
+        let access = access.of(route);
+        RoutePlan { access, auth_route, keys_route, mirrors, makes_copies, stripped_trailers, ..plan }
     };
     let with_ways = |route: &Arc<Route>| {
         let before = before.get(&*route.name).copied();
@@ -386,8 +450,10 @@ fn route_plans(
                 Box::default()
             };
             whole.makes_copies |= ways.iter().flatten().any(|way| way.makes_copies);
+            whole.has_gates = ways.iter().flatten().any(RoutePlan::has_own_gates);
             whole.split = Some(Box::new(SplitPlan { ways, ..*split }));
         }
+        whole.has_gates |= whole.has_own_gates();
         whole
     };
     config.routes.iter().map(with_ways).collect()
@@ -398,6 +464,8 @@ fn auth_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
     let forward = route.access.as_ref()?.forward.as_ref()?;
     let mut to_server = Route::to_upstream(&route.name, forward.upstream);
     to_server.forward_host = forward.forward_host.clone();
+    // It has fields that only Weir gives, of the request that is asked about.
+    to_server.access = Some(Box::new(Access { basic: None, jwt: None, forward: None }));
     Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
 }
 
@@ -501,12 +569,21 @@ fn request_rules(
     uses: &[LimitUse],
     limits: &[Arc<LimitPlan>],
 ) -> Option<Box<RequestRules>> {
+    if lists.is_empty() && uses.is_empty() {
+        return None;
+    }
+    let order = RuleOrder::new(lists);
     let plan = |one: &LimitUse| {
-        let plan = limits.iter().find(|plan| plan.config.name == one.limit.name)?;
-        Some(LimitInUse { plan: Arc::clone(plan), upstream: one.upstream.map(|upstream| upstream.0) })
+        let plan = Arc::clone(limits.iter().find(|plan| plan.config.name == one.limit.name)?);
+        let stage = order.stage(&one.limit.key);
+        Some(LimitInUse { plan, upstream: one.upstream.map(|upstream| upstream.0), stage })
     };
-    let limits = uses.iter().filter_map(plan).collect();
-    (!lists.is_empty() || !uses.is_empty()).then(|| Box::new(RequestRules { lists: lists.to_vec(), limits }))
+    let limits: Box<[LimitInUse]> = uses.iter().filter_map(plan).collect();
+    let in_use = |list: &Arc<AccessList>| ListInUse { list: Arc::clone(list), stage: order.stage(&list.key) };
+    let lists: Box<[ListInUse]> = lists.iter().map(in_use).collect();
+    let stages = lists.iter().map(|one| one.stage).chain(limits.iter().map(|one| one.stage));
+    let last = stages.max().unwrap_or(Stage::Request);
+    Some(Box::new(RequestRules { lists, limits, last }))
 }
 
 /// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that
@@ -578,10 +655,14 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 }
 
 impl RoutePlan {
-    /// Whether something stands between a request and its server: limits, proofs of who makes it, files, a cache.
+    /// Whether something stands between a request and its server: limits, proofs of who makes it, files, a cache, trailers that stop here.
     #[inline(always)]
     pub(crate) fn has_gates(&self) -> bool {
-        let asks = self.rules.is_some() || self.access.is_some();
+        self.has_gates
+    }
+
+    fn has_own_gates(&self) -> bool {
+        let asks = self.rules.is_some() || self.access.is_some() || self.stripped_trailers.is_some();
         asks || self.files.is_some() || self.makes_copies || self.cache.is_some()
     }
 
@@ -600,13 +681,6 @@ impl RoutePlan {
     pub fn copying(&self) -> impl Iterator<Item = (&RoutePlan, usize)> {
         let ways = self.split.iter().flat_map(|split| &split.ways).flatten();
         std::iter::once((self, 0)).chain(ways.map(|way| (way, self.mirrors.len())))
-    }
-
-    /// The plan for its requests to an upstream.
-    pub(crate) fn way_to(&self, upstream: usize) -> &RoutePlan {
-        let mut ways = self.split.iter().flat_map(|split| &split.ways).flatten();
-        let leads = |way: &&RoutePlan| way.config.action == RouteAction::Upstream(UpstreamIndex(upstream));
-        ways.find(leads).unwrap_or(self)
     }
 
     /// Goes on counting where `before`, the route of this name, left off.
@@ -640,12 +714,16 @@ impl RoutePlan {
             keys_route: None,
             mirrors: Box::default(),
             makes_copies: false,
+            has_gates: false,
+            stripped: StrippedFields::of_requests(config).map(Arc::new),
+            stripped_trailers: None,
+            stripped_from_responses: StrippedFields::of_responses(config).map(Arc::new),
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             files: files.map(Arc::new),
             rewrite: config.rewrite.clone().map(Box::new),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
-            cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),
+            cache: RouteCachePlan::new(config, named.caches, named.written),
             holds_responses: config.buffer_responses.is_some()
                 || !config.mirrors.is_empty()
                 || config.cache.is_some()

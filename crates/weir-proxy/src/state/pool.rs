@@ -203,9 +203,10 @@ impl SharedPool {
         half > 0
     }
 
-    /// Closes connections that are over their time.
-    pub(crate) fn sweep(&self, now: Instant) {
-        self.lock().retain(|parked| parked.usable_until.is_none_or(|until| now < until));
+    /// Closes connections that are over their time, or that were opened at a moment for which `stays` does not hold.
+    pub(crate) fn sweep(&self, now: Instant, stays: impl Fn(Instant) -> bool) {
+        self.lock()
+            .retain(|parked| parked.usable_until.is_none_or(|until| now < until) && stays(parked.opened_at));
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Parked>> {
@@ -267,6 +268,11 @@ impl Pool {
     /// Closes connections that the server closed or that are over their time.
     pub(crate) fn sweep(&mut self, now: Instant) {
         self.kept.retain_mut(|kept| kept.is_usable(now, false));
+    }
+
+    /// Closes connections that were opened at a moment for which `stays` does not hold.
+    pub(crate) fn keep_if(&mut self, stays: impl Fn(Instant) -> bool) {
+        self.kept.retain(|kept| stays(kept.opened_at));
     }
 }
 

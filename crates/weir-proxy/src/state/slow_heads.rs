@@ -23,15 +23,17 @@ const INTERVAL_OF_SEARCH: u32 = 9;
 /// The most that one search ends.
 const ENDED_AT_ONCE: usize = 1_024;
 
-/// Who waits for a place that there is not.
-#[derive(Debug, Clone, Copy)]
+/// Connections that wait for places that there are not.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WaitForRoom {
     /// Since when.
-    pub(crate) since: Instant,
+    pub(crate) since: Option<Instant>,
     /// How many connections.
     pub(crate) waiting: usize,
-    /// How often room was sought in vain before.
+    /// How often room was sought.
     pub(crate) tries: usize,
+    /// How often other workers were asked for a connection that has been idle for longer.
+    pub(crate) asked: usize,
 }
 
 /// The shortage of places for new connections on one worker.

@@ -15,12 +15,13 @@ use weir_observe::prometheus::BucketBounds;
 
 use super::access::{self, FetchedKeys};
 pub use super::cache::{CachePlan, Purge, PurgedPart};
+use super::cache_keys::CachePartitions;
 pub use super::limit::LimitPlan;
 use super::limit_store::{self, LimitStorePlan};
 use super::listener::NamedPlans;
-pub(crate) use super::listener::RequestRules;
 pub(crate) use super::listener::SplitPlan;
 pub use super::listener::head_limits;
+pub(crate) use super::listener::{ListInUse, RequestRules};
 pub use super::listener::{ListenerPlan, ListenerState, MirrorPlan, RoutePlan};
 use super::plan_inputs::{PlanError, PlanInputs, TlsError, is_same};
 use super::shared_list::SharedList;
@@ -59,6 +60,8 @@ pub struct SnapshotParts {
     pub stores: Vec<Arc<LimitStorePlan>>,
     /// The caches, in the order of the config.
     pub caches: Vec<Arc<CachePlan>>,
+    /// By what routes keep their responses in them apart.
+    pub(crate) partitions: CachePartitions,
     /// The keys of tokens that are fetched from servers, in the order in which routes name them.
     pub keys: Vec<Arc<FetchedKeys>>,
     /// What may refuse a request, in words: the limits, then the lists.
@@ -150,18 +153,18 @@ impl Snapshot {
     }
 
     fn make(config: &Config, inputs: &PlanInputs, before: Option<&Self>) -> Result<Self, PlanError> {
-        let certificate_headers = config.client_certificate_headers();
+        let withheld = config.withheld_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let limits = limits(config, inputs, before);
         let caches = caches(config, inputs, before);
         let keys = access::all_of(config, before.map_or(&[], |before| &before.keys));
-        let named = NamedPlans { limits: &limits, caches: &caches, keys: &keys };
+        let named = NamedPlans { limits: &limits, caches: &caches, keys: &keys, written: &[] };
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
-                Some(plan) if plan.is_as(listener, &certificate_headers) => Ok(Arc::clone(plan)),
+                Some(plan) if plan.is_as(listener, &withheld) => Ok(Arc::clone(plan)),
                 known => {
                     let known = known.map(|plan| &**plan);
-                    ListenerPlan::new(listener, inputs, &certificate_headers, named, known).map(Arc::new)
+                    ListenerPlan::new(listener, inputs, &withheld, named, known).map(Arc::new)
                 }
             }
         });
@@ -179,6 +182,7 @@ impl Snapshot {
             listeners: listeners.collect::<Result<_, PlanError>>()?,
             stores: limit_store::plans(&limits, before.map_or(&[], |before| &before.stores)),
             limits,
+            partitions: CachePartitions::new(config),
             caches,
             keys,
             rule_names: rule_names(config),

@@ -19,7 +19,9 @@ use weir_http::{DATE_BYTES, digits, media_type};
 
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
-use crate::net::file::{DiskFile, DiskWait, FileState, FolderEntry, FolderRoot, MayWait, OpenError};
+use crate::net::file::{
+    DiskFile, DiskWait, FileState, FolderEntry, FolderRoot, LinkRule, MayWait, OpenError,
+};
 
 /// The largest file whose content is kept.
 const CONTENT_MAX: u64 = 64 * 1024;
@@ -49,8 +51,8 @@ pub(crate) struct FilesPlan {
 impl FilesPlan {
     pub(crate) fn new(config: &StaticFiles) -> Self {
         let mut hasher = DefaultHasher::new();
-        let StaticFiles { root, precompressed, symlinks, types, default_type, charset, .. } = config;
-        format!("{root:?} {precompressed:?} {symlinks:?} {types:?} {default_type:?} {charset:?}")
+        let StaticFiles { root, precompressed, symlinks, hidden, types, default_type, charset, .. } = config;
+        format!("{root:?} {precompressed:?} {symlinks:?} {hidden} {types:?} {default_type:?} {charset:?}")
             .hash(&mut hasher);
         let mut plan = Self {
             config: config.clone(),
@@ -93,7 +95,12 @@ impl FilesPlan {
     }
 
     fn root(&self) -> FolderRoot<'_> {
-        FolderRoot { path: &self.config.root, follows_links: self.config.symlinks == SymlinkRule::Inside }
+        let links = match self.config.symlinks {
+            SymlinkRule::Inside if self.config.hidden => LinkRule::Inside,
+            SymlinkRule::Inside => LinkRule::InsideShown,
+            SymlinkRule::Never => LinkRule::Never,
+        };
+        FolderRoot { path: &self.config.root, links }
     }
 
     fn key(&self, path: &[u8]) -> Box<[u8]> {
@@ -198,7 +205,9 @@ impl OpenFile {
             etag.extend_from_slice(suffix.as_bytes());
         }
         etag.push(b'"');
-        let modified = u64::try_from(modified / NANOS_PER_SECOND).unwrap_or(0);
+        // A response says of no time in the future that it has changed then (RFC 9110 section 8.8.2.1).
+        let modified =
+            u64::try_from(modified / NANOS_PER_SECOND).unwrap_or(0).min(clock::unix_now().as_secs());
         Self {
             file,
             etag: etag.into(),

@@ -21,6 +21,7 @@ use super::exchange_budget::ExchangeBudget;
 use super::inbox_budget::InboxBudget;
 use super::log_batches::{LogBatches, RouteLogs};
 use super::node_hand_over::NodeHandOver;
+use super::places::LimitReached;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::slow_heads::HeadPressure;
@@ -95,8 +96,6 @@ pub(crate) struct Worker {
     pub(crate) passwords: RefCell<RecentVerdicts>,
     /// Tokens whose signature was verified.
     pub(crate) tokens: RefCell<Verdicts<Rc<SignedToken>>>,
-    /// Heard when a connection ends.
-    pub(crate) room: Notify,
     pub(crate) evictions: EvictionLog,
     /// The same of clients without a whole request head.
     slow_heads_ended: EvictionLog,
@@ -139,12 +138,6 @@ impl EvictionLog {
     }
 }
 
-/// Why there is no room.
-pub(crate) enum LimitReached {
-    Process,
-    Listener,
-}
-
 impl Worker {
     pub(crate) fn new(start: &WorkerSeed<'_>) -> std::io::Result<Self> {
         let process = &start.snapshot.process;
@@ -170,7 +163,6 @@ impl Worker {
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             passwords: RefCell::default(),
             tokens: RefCell::new(Verdicts::new(TOKEN_BYTES_MAX)),
-            room: Notify::new(),
             evictions: EvictionLog::default(),
             slow_heads_ended: EvictionLog::default(),
             head_pressure: HeadPressure::default(),
@@ -234,7 +226,7 @@ impl Worker {
 
     /// Whether connections end with their next response: the process stops, or another node is about to take over.
     pub(crate) fn is_ending(&self) -> bool {
-        self.shared.ending.load(Ordering::Relaxed)
+        self.shared.places.ends.load(Ordering::Relaxed)
     }
 
     /// Whether idle connections are closed, since another node is about to take over or has done so.
@@ -318,7 +310,6 @@ impl Worker {
             self.shard.connections_open.decrement();
         }
         self.forget(self.index, &listener.state);
-        self.room.notify_one();
         if self.is_stopping() {
             self.drained.notify_one();
         }
@@ -407,6 +398,9 @@ impl Worker {
     pub(crate) fn unreserve(&self, listener: &ListenerState) {
         self.shared.connections.release();
         listener.connections.release();
+        if self.shared.places.ends.is_awaited() {
+            self.shared.places.wake(listener.number);
+        }
     }
 
     /// Counts a connection that was idle and ends so that another one has its place.

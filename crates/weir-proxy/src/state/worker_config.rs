@@ -66,6 +66,9 @@ pub(crate) trait StreamPool: Any + Debug {
     /// Closes connections without requests, for want of descriptors; whether there were any.
     fn shed(&self) -> bool;
 
+    /// Has those end behind their last stream that were opened at a moment for which `stays` does not hold.
+    fn keep_if(&self, stays: &dyn Fn(Instant) -> bool);
+
     /// Connections without requests.
     fn idle(&self) -> usize;
 }
@@ -277,12 +280,23 @@ impl WorkerConfig {
     /// Closes idle connections that the server closed or that are over their time.
     pub(crate) fn sweep_pools(&self, now: Instant) {
         for (local, plan) in self.used() {
-            plan.shared_pool.iter().flatten().for_each(|shared| shared.sweep(now));
+            for (place, shared) in plan.shared_pool.iter().enumerate() {
+                let stays = |opened_at| !plan.is_outdated(place, opened_at);
+                shared.iter().for_each(|shared| shared.sweep(now, stays));
+            }
             // One that is closed keeps none, and may share its counters with one of the same name that does.
-            let servers = local.servers.iter().filter_map(OnceCell::get);
-            for server in servers.filter(|server| !server.is_closed()) {
+            let servers =
+                local.servers.iter().enumerate().filter_map(|(at, server)| Some((at, server.get()?)));
+            for (place, server) in servers.filter(|(_, server)| !server.is_closed()) {
                 let mut idle = server.pool.borrow_mut();
                 idle.sweep(now);
+                if plan.outdated_ms(place) > 0 {
+                    let stays = |opened_at| !plan.is_outdated(place, opened_at);
+                    idle.keep_if(stays);
+                    if let Some(streams) = server.streams.get() {
+                        streams.keep_if(&stays);
+                    }
+                }
                 server.count_idle(&idle);
             }
         }
@@ -339,7 +353,7 @@ impl WorkerConfig {
         thorough: bool,
     ) -> Option<Box<ServerConnection>> {
         let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
-        let stays = |taken: &ServerConnection| !plan.has_moved(server, taken.opened_at);
+        let stays = |taken: &ServerConnection| !plan.is_outdated(server, taken.opened_at);
         if let Some(shared) = &plan.shared_pool[server] {
             return std::iter::from_fn(|| shared.take(now, &local.shard)).find(|taken| stays(taken));
         }
@@ -359,7 +373,7 @@ impl WorkerConfig {
         announced: Option<Duration>,
     ) {
         let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
-        if plan.has_moved(server, connection.opened_at) || local.is_closed.get() {
+        if plan.is_outdated(server, connection.opened_at) || local.is_closed.get() {
             return;
         }
         if permit_queue::is_awaited() {

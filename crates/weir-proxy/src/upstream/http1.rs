@@ -21,7 +21,7 @@ use super::stream::{
     Destination, HeadError, KeepAlive, OutgoingFields, RequestLine, ServerStream, Servers, UnreadRequest,
 };
 use super::tunnel::ServerEnd;
-use super::websocket::WebsocketKey;
+use super::websocket::{AskedUpgrade, WebsocketKey};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::connection::Connection;
@@ -31,6 +31,7 @@ use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
 use crate::state::pool::ServerConnection;
+use crate::state::stripped_fields::StrippedFields;
 use crate::state::worker::Worker;
 
 /// Memory that each buffer of a stream keeps for the next; more goes back to the allocator.
@@ -50,8 +51,8 @@ struct Http1ServerStreamState {
     /// Whether the server keeps the connection open after this response, and for how long if it says so.
     keeps_alive: bool,
     announced: KeepAlive,
-    /// The key that the server got for a client that has none: it has to prove that it has understood it.
-    websocket_key: Option<Box<WebsocketKey>>,
+    /// The protocol that it was asked to switch to.
+    asked_upgrade: Option<Box<AskedUpgrade>>,
 }
 
 impl Http1ServerStreamState {
@@ -65,7 +66,7 @@ impl Http1ServerStreamState {
             ended: false,
             keeps_alive: false,
             announced: None,
-            websocket_key: None,
+            asked_upgrade: None,
         }
     }
 
@@ -75,7 +76,7 @@ impl Http1ServerStreamState {
         self.parser.reset();
         self.body.begin_nothing();
         (self.head_len, self.received_any, self.keeps_alive, self.announced) = (0, false, false, None);
-        (self.ended, self.websocket_key) = (false, None);
+        (self.ended, self.asked_upgrade) = (false, None);
     }
 }
 
@@ -143,7 +144,7 @@ impl Servers for Http1Servers {
     ) -> Option<Http1ServerStream> {
         let plan = to.plan();
         let own = pinned.take(to.local(), now, careful);
-        let own = own.filter(|own| !plan.has_moved(to.server, own.opened_at));
+        let own = own.filter(|own| !plan.is_outdated(to.server, own.opened_at));
         let kept = match own {
             None if plan.config.proxy_protocol.is_none() => {
                 to.config.take_pooled(to.upstream, to.server, now, careful)
@@ -250,7 +251,7 @@ impl ServerStream for Http1ServerStream {
             Framing::None => {}
         }
         match head.upgrade {
-            Some(protocol) => self.state.websocket_key = write_upgrade(&mut out, protocol, head.needs_key),
+            Some(protocol) => self.state.asked_upgrade = Some(write_upgrade(&mut out, protocol, head)),
             None => write_connection(&mut out, head, head.close && !self.server.is_private),
         }
         out.lines(b"\r\n");
@@ -347,6 +348,10 @@ impl ServerStream for Http1ServerStream {
         framing
     }
 
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.state.body.strip_trailers(stripped);
+    }
+
     fn is_body_here(&self) -> bool {
         self.state.body.seems_whole(&self.server.connection.received()[self.state.head_len..])
     }
@@ -365,13 +370,9 @@ impl ServerStream for Http1ServerStream {
     }
 
     fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
-        let Some(key) = &self.state.websocket_key else { return Ok(()) };
-        let accept = response.fields().all(FieldName::SecWebsocketAccept);
-        let mut values = accept.map(|field| field.value.of(self.head()));
-        match (values.next(), values.next()) {
-            (Some(value), None) if key.is_accepted_by(value) => Ok(()),
-            _ => Err(Cause::WebsocketAcceptMismatch),
-        }
+        let Some(asked) = &self.state.asked_upgrade else { return Err(Cause::UnexpectedUpgrade) };
+        let values = |name| response.fields().all(name).map(|field| field.value.of(self.head()));
+        asked.check(values(FieldName::Upgrade), values(FieldName::SecWebsocketAccept))
     }
 
     fn into_tunnel(self) -> ServerEnd {
@@ -387,15 +388,17 @@ fn make_room(connection: &mut Connection, limits: &HeadLimits) {
     }
 }
 
-/// Asks for another protocol; the key that this needs.
+/// Asks for another protocol, with a key if that is needed.
 #[cold]
-fn write_upgrade(out: &mut FieldLines, protocol: &[u8], needs_key: bool) -> Option<Box<WebsocketKey>> {
+fn write_upgrade(out: &mut FieldLines, protocol: &[u8], head: &RequestLine<'_>) -> Box<AskedUpgrade> {
     out.field(b"Connection", b"Upgrade");
     out.field(b"Upgrade", protocol);
-    let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
-    let key = (is_websocket && needs_key).then(WebsocketKey::random)?;
+    if !(head.needs_key && AskedUpgrade::is_websocket(protocol)) {
+        return Box::new(AskedUpgrade::new(protocol, head.key));
+    }
+    let key = WebsocketKey::random();
     out.field(b"Sec-WebSocket-Key", key.as_bytes());
-    Some(Box::new(key))
+    Box::new(AskedUpgrade::new(protocol, Some(key.as_bytes())))
 }
 
 fn write_connection(out: &mut FieldLines, head: &RequestLine<'_>, close: bool) {
@@ -520,14 +523,16 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_clients_and_other_protocols_are_left_alone() {
-        for (protocol, needs_key) in [(&b"websocket"[..], false), (b"chat", true)] {
+    fn other_protocols_have_no_keys() {
+        for (protocol, needs_key, expected) in
+            [(&b"websocket"[..], false, Ok(())), (b"chat", true, Err(Cause::UnexpectedUpgrade))]
+        {
             run(async {
                 let (mut stream, mut server) = stream();
                 let head = ask(&mut stream, &mut server, protocol, needs_key);
                 assert_eq!(key_in(&head), None, "{head}");
                 let fields = "Sec-WebSocket-Accept: anything\r\n";
-                assert_eq!(answer(&mut stream, &mut server, fields).await, Ok(()));
+                assert_eq!(answer(&mut stream, &mut server, fields).await, expected);
             });
         }
     }
@@ -539,7 +544,7 @@ mod tests {
             let (mut first, mut server) = stream();
             ask(&mut first, &mut server, b"WebSocket", true);
             servers.drop_stream(first);
-            assert_eq!(servers.free.as_ref().expect("it is kept").websocket_key, None);
+            assert_eq!(servers.free.as_ref().expect("it is kept").asked_upgrade, None);
         });
     }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use weir_http::{ChunkedLimits, Framing, HeadLimits, Method, ResponseHead};
@@ -22,6 +23,7 @@ use crate::net::connection::Connection;
 use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
+use crate::state::stripped_fields::StrippedFields;
 use crate::state::worker::Worker;
 
 /// Streams of every protocol.
@@ -266,6 +268,10 @@ impl ServerStream for PooledStream {
     #[inline(always)]
     fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> Framing {
         of_stream_mut!(self, stream => stream.begin_body(response, method, limits))
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        of_stream_mut!(self, stream => stream.strip_trailers(stripped));
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::state::snapshot::UpstreamPlan;
+use crate::state::stripped_fields::StrippedFields;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 
@@ -156,6 +158,9 @@ pub(crate) trait ServerStream {
 
     /// Prepares for the body of the final response, whose head is complete; how long it is.
     fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> Framing;
+
+    /// Trailers of that body that are not forwarded.
+    fn strip_trailers(&mut self, _stripped: &Arc<StrippedFields>) {}
 
     /// Whether the body seems to be here whole already, behind the head.
     fn is_body_here(&self) -> bool;

@@ -68,7 +68,12 @@ impl WorkerSocket {
 
     /// How many connections wait to be accepted. A Unix socket does not report it.
     pub(crate) fn waiting(&self) -> usize {
-        sys::backlog(self.socket.get_ref().as_fd()).unwrap_or(ACCEPT_BATCH)
+        self.known_waiting().unwrap_or(ACCEPT_BATCH)
+    }
+
+    /// The same where it is reported.
+    pub(crate) fn known_waiting(&self) -> Option<usize> {
+        sys::backlog(self.socket.get_ref().as_fd()).ok()
     }
 
     fn accept(&self, listener: &LocalListener) -> rustix::io::Result<AcceptedConnection> {
@@ -185,9 +190,10 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
                     worker.count_exhausted(&listener, errno);
                     all_taken = false;
                     let since = *exhausted_since.get_or_insert_with(clock::now);
-                    let wait = WaitForRoom { since, waiting: incoming.waiting(), tries: 0 };
+                    let mut wait =
+                        WaitForRoom { since: Some(since), waiting: incoming.waiting(), ..Default::default() };
                     // An idle connection goes for the new one, if there is any.
-                    let is_freed = worker.free_descriptors() | worker.make_room(None, wait);
+                    let is_freed = worker.free_descriptors() | worker.make_room(None, &mut wait);
                     worker.timers.sleep(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
                     break;
                 }

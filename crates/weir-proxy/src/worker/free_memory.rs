@@ -4,6 +4,7 @@
 //! returned to the system. Must not decide whether memory is short.
 
 use super::Acceptor;
+use crate::net::idleness::Evictable;
 use crate::net::memory;
 use crate::state::memory_guard::MemoryOrder;
 
@@ -14,7 +15,7 @@ const SHEDS_MAX: usize = 12;
 pub(super) async fn free(acceptor: &Acceptor, order: MemoryOrder) {
     let worker = &acceptor.worker;
     let mut closed = 0;
-    while closed < order.idle_max && worker.timers.evict_idle(None) {
+    while closed < order.idle_max && worker.timers.evict_idle(Evictable::All) {
         closed += 1;
     }
     if order.closes_idle_servers {

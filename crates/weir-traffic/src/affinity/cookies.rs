@@ -21,7 +21,12 @@ pub(crate) fn cookie_pairs(field: &[u8]) -> impl Iterator<Item = CookiePair<'_>>
 
 /// The value of the first cookie called `name` in the value of a Cookie field.
 pub fn value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    cookie_pairs(field).find(|pair| pair.name == name).map(|pair| pair.value)
+    values(field, name).next()
+}
+
+/// The values of all cookies called `name` in the value of a Cookie field.
+pub fn values<'a, 'n>(field: &'a [u8], name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+    cookie_pairs(field).filter(move |pair| pair.name == name).map(|pair| pair.value)
 }
 
 /// The cookie that the value of a Set-Cookie field sets.

@@ -12,6 +12,7 @@ mod tokens;
 pub use attributes::{CookieAttributes, SameSite};
 pub use learned::LearnedLimits;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::hash::hash_bytes;
@@ -20,7 +21,7 @@ use cookies::{cookie_pairs, set_cookie};
 use learned::LearnedCookies;
 use tokens::Tokens;
 
-pub use cookies::value as cookie_value;
+pub use cookies::{value as cookie_value, values as cookie_values};
 
 /// Divides the token from the value of the application, in a cookie that is marked.
 const MARK: u8 = b'~';
@@ -110,12 +111,12 @@ impl CookieAffinity {
         let own = |field: &'a [u8]| cookie_pairs(field).filter(|pair| pair.name == self.cookie.as_bytes());
         for pair in fields.into_iter().flat_map(own) {
             let server = match &self.mode {
-                CookieModeState::Insert { tokens, .. } => tokens.server(pair.value),
+                CookieModeState::Insert { tokens, .. } => tokens.server(unquoted(pair.value)),
                 CookieModeState::Prefix(tokens) => {
-                    marked(pair.value).and_then(|(token, _)| tokens.server(token))
+                    mark(pair.value).and_then(|mark| tokens.server(&pair.value[mark]))
                 }
                 CookieModeState::Learn(learned) => {
-                    let key = hash_bytes(pair.value);
+                    let key = hash_bytes(unquoted(pair.value));
                     return RequestAffinity { server: learned.lookup(key, now_s), key: Some(key) };
                 }
             };
@@ -136,30 +137,40 @@ impl CookieAffinity {
         matches!(self.mode, CookieModeState::Prefix(_))
     }
 
-    /// Appends a Cookie field's value as the server gets it: without Weir's cookie, without marks. Appends nothing when
-    /// nothing is left.
+    /// Appends a Cookie field's value as the server gets it: without Weir's cookie, without marks, and byte by byte as it came for the rest. Appends
+    /// nothing when nothing is left.
     pub fn write_cookie(&self, out: &mut Vec<u8>, field: &[u8]) {
-        let start = out.len();
-        for pair in cookie_pairs(field) {
-            let mut text = (pair.text, &[][..]);
-            if pair.name == self.cookie.as_bytes() {
-                match &self.mode {
-                    CookieModeState::Insert { .. } => continue,
-                    CookieModeState::Prefix(tokens) => {
-                        if let Some((_, rest)) =
-                            marked(pair.value).filter(|(token, _)| tokens.server(token).is_some())
-                        {
-                            text = (&pair.text[..pair.text.len() - pair.value.len()], rest);
-                        }
-                    }
-                    CookieModeState::Learn(_) => {}
+        let (start, mut is_first, mut removed) = (out.len(), true, false);
+        for piece in field.split(|&byte| byte == b';') {
+            let own = cookie_pairs(piece).find(|pair| pair.name == self.cookie.as_bytes());
+            let mark = match (&self.mode, own) {
+                (CookieModeState::Insert { .. }, Some(_)) => {
+                    removed = true;
+                    continue;
                 }
+                (CookieModeState::Prefix(tokens), Some(pair)) => {
+                    let before = piece.len() - piece.trim_ascii_start().len() + pair.value_at;
+                    let known =
+                        mark(pair.value).filter(|mark| tokens.server(&pair.value[mark.clone()]).is_some());
+                    known.map(|mark| before + mark.start..before + mark.end + 1)
+                }
+                _ => None,
+            };
+            if !is_first {
+                out.push(b';');
             }
-            if out.len() > start {
-                out.extend_from_slice(b"; ");
+            let at = if is_first && removed { piece.len() - piece.trim_ascii_start().len() } else { 0 };
+            match mark {
+                Some(mark) => {
+                    out.extend_from_slice(&piece[at..mark.start]);
+                    out.extend_from_slice(&piece[mark.end..]);
+                }
+                None => out.extend_from_slice(&piece[at..]),
             }
-            out.extend_from_slice(text.0);
-            out.extend_from_slice(text.1);
+            is_first = false;
+        }
+        if removed && out[start..].iter().all(|byte| *byte == b';' || byte.is_ascii_whitespace()) {
+            out.truncate(start);
         }
     }
 
@@ -193,8 +204,8 @@ impl CookieAffinity {
     pub fn learn_set_cookie(&self, field: &[u8], server: ServerId, now_s: u32) {
         let CookieModeState::Learn(learned) = &self.mode else { return };
         let sets = set_cookie(field).filter(|pair| pair.name == self.cookie.as_bytes());
-        if let Some(pair) = sets.filter(|pair| !pair.value.is_empty()) {
-            learned.insert(hash_bytes(pair.value), server, now_s);
+        if let Some(value) = sets.map(|pair| unquoted(pair.value)).filter(|value| !value.is_empty()) {
+            learned.insert(hash_bytes(value), server, now_s);
         }
     }
 
@@ -228,14 +239,16 @@ impl CookieAffinity {
     }
 }
 
-/// The token and the rest of a marked value. A quotation mark that opens the value stays with the rest.
-fn marked(value: &[u8]) -> Option<(&[u8], &[u8])> {
-    let text = value.strip_prefix(b"\"").unwrap_or(value);
-    let at = text.iter().position(|&byte| byte == MARK)?;
-    // A quoted value loses its opening quotation mark with the token; what is left of it is not quoted any more.
-    let rest = &text[at + 1..];
-    let unquoted = if text.len() < value.len() { rest.strip_suffix(b"\"").unwrap_or(rest) } else { rest };
-    Some((&text[..at], unquoted))
+/// Where the token is that Weir has put before a value, which may be quoted; the mark is behind it.
+fn mark(value: &[u8]) -> Option<Range<usize>> {
+    let start = usize::from(value.first() == Some(&b'"'));
+    let len = value[start..].iter().position(|&byte| byte == MARK)?;
+    Some(start..start + len)
+}
+
+/// A value without the quotation marks around it: some clients add them, some leave them out.
+fn unquoted(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
 }
 
 #[cfg(test)]

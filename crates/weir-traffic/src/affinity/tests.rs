@@ -98,7 +98,12 @@ fn servers_do_not_see_the_cookie_of_weir() {
         ("weir=x", ""),
         ("a=b; weir=x; c=d", "a=b; c=d"),
         ("weir=x;a=b", "a=b"),
-        ("a=b;;  c", "a=b; c"),
+        ("a=b;;  c", "a=b;;  c"),
+        (";a=1 ;weir=x; b=\"2;3\" ", ";a=1 ; b=\"2;3\" "),
+        ("weir=x;  a=b;c=d", "a=b;c=d"),
+        ("weir=x; ; weir=y;", ""),
+        ("a=1;weir=x", "a=1"),
+        ("; ;", "; ;"),
         ("weird=1; x=weir=2", "weird=1; x=weir=2"),
     ] {
         assert_eq!(to_server(&cookie_affinity, sent), seen, "{sent}");
@@ -118,7 +123,24 @@ fn a_marked_cookie_reads_to_the_server_as_it_was_given_out() {
     let pair = quoted.strip_suffix("; Path=/").unwrap();
     assert!(pair.starts_with("SID=\"") && pair.ends_with("~abc\""), "{pair}");
     assert_eq!(lookup(&cookie_affinity, &[pair]).server, Some(ServerId(1)));
-    assert_eq!(to_server(&cookie_affinity, pair), "SID=abc");
+    assert_eq!(to_server(&cookie_affinity, pair), "SID=\"abc\"", "as the server has given it out");
+    assert_eq!(to_server(&cookie_affinity, &format!("a=1;;  {pair};b=2")), "a=1;;  SID=\"abc\";b=2");
+}
+
+#[test]
+fn quoted_values_are_read_in_every_mode() {
+    let inserting = insert();
+    let value = token(&inserting, 1);
+    assert_eq!(lookup(&inserting, &[&format!("weir=\"{value}\"")]).server, Some(ServerId(1)));
+    let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
+    let learning = CookieAffinity::learned("SID", limits);
+    learning.learn_set_cookie(b"SID=\"abc\"; HttpOnly", ServerId(1), 0);
+    learning.learn_set_cookie(b"SID=def", ServerId(2), 0);
+    learning.learn_set_cookie(b"SID=\"\"", ServerId(0), 0);
+    for (field, server) in [("SID=abc", 1), ("SID=\"abc\"", 1), ("SID=def", 2), ("SID=\"def\"", 2)] {
+        assert_eq!(lookup(&learning, &[field]).server, Some(ServerId(server)), "{field}");
+    }
+    assert_eq!(lookup(&learning, &["SID=\"\""]).server, None);
 }
 
 #[test]

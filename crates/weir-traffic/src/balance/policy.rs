@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use crate::affinity::cookie_value;
 use crate::hash::{hash_address, hash_bytes};
-use crate::route::{FieldError, FieldMatch, QueryMatch, RouteRequest, ValueMatch, is_token, query_value};
+use crate::route::{
+    FieldError, FieldMatch, QueryMatch, RouteRequest, ValueMatch, decoded_parameter, is_token, query_value,
+};
 
 /// How an upstream chooses among its servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -100,7 +102,10 @@ impl HashKey {
             HashKey::ClientAddress(prefixes) => Some(hash_address(prefixes.network(request.source()))),
             HashKey::Header(name) => request.header(name).map(hash_bytes),
             HashKey::Cookie(name) => cookie_value(request.header("cookie")?, name.as_bytes()).map(hash_bytes),
-            HashKey::Query(name) => query_value(request.query(), name.as_bytes()).map(hash_bytes),
+            HashKey::Query(name) => {
+                let value = query_value(request.query(), name.as_bytes())?;
+                Some(hash_bytes(&decoded_parameter(value)))
+            }
             HashKey::Path => Some(hash_bytes(request.path())),
         }
     }

@@ -6,7 +6,7 @@
 use super::entry::{RouteEntry, RouteRules};
 use super::field::ValueMatch;
 use super::text_map::TextMap;
-use super::{RouteRequest, query_value};
+use super::{RouteRequest, decoded_parameter, query_values};
 
 /// Routes that are tried one after the other without an index.
 const UNINDEXED_MAX: usize = if cfg!(test) { 1 } else { 8 };
@@ -50,14 +50,17 @@ pub(super) enum RequestPart {
 pub(super) fn exact_values<'a>(
     rules: &'a RouteRules,
     entry: &RouteEntry,
-) -> impl Iterator<Item = (RequestPart, &'a str, &'a str)> + use<'a> {
+) -> impl Iterator<Item = (RequestPart, &'a str, &'a [u8])> + use<'a> {
     let rules = rules.of(entry);
-    let headers = rules.headers.iter().map(|rule| (RequestPart::Header, rule.name(), rule.value()));
-    let query = rules.query.iter().map(|rule| (RequestPart::Query, rule.name(), rule.value()));
-    headers.chain(query).filter_map(|(part, name, value)| match value {
-        ValueMatch::Exact(value) => Some((part, name, &**value)),
+    let headers = rules.headers.iter().filter_map(|rule| match rule.value() {
+        ValueMatch::Exact(value) => Some((RequestPart::Header, rule.name(), value.as_bytes())),
         _ => None,
-    })
+    });
+    let query = rules.query.iter().filter_map(|rule| match rule.value() {
+        ValueMatch::Exact(_) => Some((RequestPart::Query, rule.name(), rule.decoded())),
+        _ => None,
+    });
+    headers.chain(query)
 }
 
 impl RouteBucket {
@@ -121,7 +124,7 @@ impl Index {
                 values.find(|(part, name, _)| (*part, *name) == *key).map(|(.., value)| (at, value))
             });
             match found {
-                Some((at, value)) => index.by_value[at].values.entry(value.as_bytes()).push(place),
+                Some((at, value)) => index.by_value[at].values.entry(value).push(place),
                 None => index.rest.push(place),
             }
         }
@@ -136,18 +139,25 @@ impl Index {
         request: &impl RouteRequest,
     ) -> Option<&'a RouteEntry> {
         let mut best: Option<usize> = None;
-        let asking = self.by_value.iter().filter_map(|by_value| {
-            let value = match by_value.part {
-                RequestPart::Header => request.header(&by_value.name),
-                RequestPart::Query => query_value(request.query(), by_value.name.as_bytes()),
-            };
-            by_value.values.get(value?)
-        });
-        for places in asking.chain([&self.rest]) {
+        let mut try_all = |places: &[usize]| {
             let mut earlier =
                 places.iter().copied().take_while(|place| best.is_none_or(|best| *place < best));
             best = earlier.find(|place| entries[*place].matches(rules, request)).or(best);
+        };
+        for ByValue { part, name, values } in &self.by_value {
+            match part {
+                RequestPart::Header => {
+                    let lines = request.header_lines(name).filter_map(|value| values.get(value));
+                    lines.for_each(|places| try_all(places));
+                }
+                RequestPart::Query => {
+                    let sent = query_values(request.query(), name.as_bytes());
+                    let found = sent.filter_map(|value| values.get(&decoded_parameter(value)));
+                    found.for_each(|places| try_all(places));
+                }
+            }
         }
+        try_all(&self.rest);
         best.map(|place| &entries[place])
     }
 }

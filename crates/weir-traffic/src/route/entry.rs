@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use super::specificity::Specificity;
 use super::tie::{self, Tie};
-use super::{FieldMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, query_value};
+use super::{FieldMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, query_values};
 
 /// The routes as they were given.
 #[derive(Debug)]
@@ -77,12 +77,12 @@ impl RouteMatch {
 
 impl FieldMatch {
     pub(super) fn matches(&self, request: &impl RouteRequest) -> bool {
-        self.value().matches(request.header(self.name()))
+        self.value().matches_any(request.header_lines(self.name()))
     }
 }
 
 impl QueryMatch {
     pub(super) fn matches(&self, request: &impl RouteRequest) -> bool {
-        self.value().matches(query_value(request.query(), self.name().as_bytes()))
+        self.matches_values(query_values(request.query(), self.name().as_bytes()))
     }
 }

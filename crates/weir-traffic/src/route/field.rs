@@ -1,24 +1,27 @@
 //! Rules on header fields and query parameters.
 //!
-//! Of several fields (or parameters) with one name the first counts, so that a rule has one answer. Values
-//! are compared as the bytes that were sent.
+//! Of several fields (or parameters) with one name, one is enough that is like the rule: no line hides another. Fields are compared as the bytes
+//! that were sent, parameters as they are once they are decoded.
 
 use std::fmt;
 
 use super::pattern::RouteRegex;
+use super::request::decoded_parameter;
 
-/// A rule on the first header field of a name.
+/// A rule on the header fields of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldMatch {
     name: Box<str>,
     value: ValueMatch,
 }
 
-/// A rule on the first query parameter of a name.
+/// A rule on the query parameters of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryMatch {
     name: Box<str>,
     value: ValueMatch,
+    /// The text of the rule, decoded.
+    decoded: Box<[u8]>,
 }
 
 /// The condition on a value.
@@ -86,7 +89,28 @@ impl QueryMatch {
         if name.is_empty() || name.bytes().any(bad) {
             return Err(FieldError::BadParameterName(name.to_owned()));
         }
-        Ok(QueryMatch { name: name.into(), value })
+        let text = match &value {
+            ValueMatch::Exact(text) | ValueMatch::Prefix(text) => text,
+            ValueMatch::Present | ValueMatch::Absent | ValueMatch::Regex(_) => "",
+        };
+        let decoded = decoded_parameter(text.as_bytes()).into();
+        Ok(QueryMatch { name: name.into(), value, decoded })
+    }
+
+    /// Whether the values of the parameters of its name, as sent, are like this.
+    pub fn matches_values<'a>(&self, mut values: impl Iterator<Item = &'a [u8]>) -> bool {
+        match &self.value {
+            ValueMatch::Absent => values.next().is_none(),
+            ValueMatch::Present => values.next().is_some(),
+            ValueMatch::Exact(_) => values.any(|value| *decoded_parameter(value) == *self.decoded),
+            ValueMatch::Prefix(_) => values.any(|value| decoded_parameter(value).starts_with(&self.decoded)),
+            ValueMatch::Regex(pattern) => values.any(|value| pattern.is_match(&decoded_parameter(value))),
+        }
+    }
+
+    /// The text that a parameter has to be or to begin with, decoded.
+    pub(super) fn decoded(&self) -> &[u8] {
+        &self.decoded
     }
 
     /// The name as clients send it.
@@ -120,6 +144,14 @@ impl ValueMatch {
         RouteRegex::build(text)
             .map(ValueMatch::Regex)
             .map_err(|error| FieldError::BadRegex(error.to_string()))
+    }
+
+    /// Whether one of some values is like this, or there is none as it wants.
+    pub fn matches_any<'a>(&self, mut values: impl Iterator<Item = &'a [u8]>) -> bool {
+        match self {
+            ValueMatch::Absent => values.next().is_none(),
+            rule => values.any(|value| rule.matches(Some(value))),
+        }
     }
 
     /// Whether a value (or its absence) is like this.
@@ -175,6 +207,30 @@ mod tests {
         ] {
             assert_eq!(rule.matches(value.map(str::as_bytes)), expected, "{rule} {value:?}");
         }
+    }
+
+    #[test]
+    fn no_spelling_hides_a_parameter_and_no_line_another() {
+        let query = |value| QueryMatch::new("a", value).unwrap();
+        for (rule, values, expected) in [
+            (query(ValueMatch::exact("1")), &["%31"][..], true),
+            (query(ValueMatch::exact("a%20b")), &["a+b"], true),
+            (query(ValueMatch::exact("a+b")), &["a%2bb"], false),
+            (query(ValueMatch::exact("1")), &["0", "1"], true),
+            (query(ValueMatch::exact("1")), &["0"], false),
+            (query(ValueMatch::prefix("%31")), &["12"], true),
+            (query(ValueMatch::regex("^x$").unwrap()), &["%78"], true),
+            (query(ValueMatch::Present), &[""], true),
+            (query(ValueMatch::Absent), &[""], false),
+            (query(ValueMatch::Absent), &[], true),
+        ] {
+            let found = rule.matches_values(values.iter().map(|value| value.as_bytes()));
+            assert_eq!(found, expected, "{} {values:?}", rule.value());
+        }
+        let lines = || [&b"0"[..], b"1"].into_iter();
+        assert!(ValueMatch::exact("1").matches_any(lines()) && ValueMatch::Present.matches_any(lines()));
+        assert!(!ValueMatch::exact("0, 1").matches_any(lines()) && !ValueMatch::Absent.matches_any(lines()));
+        assert!(ValueMatch::Absent.matches_any(std::iter::empty()));
     }
 
     #[test]

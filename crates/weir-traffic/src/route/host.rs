@@ -79,6 +79,11 @@ impl HostPattern {
         }
     }
 
+    /// Whether it is one host.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.0, HostKind::Exact(_))
+    }
+
     pub(super) fn kind(&self) -> &HostKind {
         &self.0
     }

@@ -13,7 +13,8 @@
 //! Steps 1 to 5 are those of the Kubernetes Gateway API, with regexes where nginx has them: before prefixes.
 //! Two routes that are equal in all seven and that one request could both match are a [`Tie`], a mistake in
 //! the config: order of writing never decides. A route of a less specific host does take a request that none
-//! of the more specific host's routes match.
+//! of the more specific host's routes match. Only a request with several fields or parameters of one name can match two routes that no other
+//! request can: it takes the first.
 
 mod explain;
 mod table;
@@ -39,7 +40,7 @@ pub use field::{FieldError, FieldMatch, QueryMatch, ValueMatch};
 pub use host::{HostError, HostPattern};
 pub use path::{PathError, PathMatch};
 pub use pattern::RouteRegex;
-pub use request::{RouteRequest, query_value};
+pub use request::{RouteRequest, decoded_parameter, query_value, query_values};
 pub use table::RouteTable;
 pub use tie::Tie;
 

@@ -1,8 +1,9 @@
 //! The parts of a request that routing needs, and reading its query.
 //!
-//! Nothing is decoded or normalised here: the path comes in its normal form, so that no other spelling gets round a
-//! rule, and everything else as it will be forwarded.
+//! No other spelling gets round a rule: the path comes in its normal form, hosts are compared without regard to case, and names and values of
+//! parameters as they are once they are decoded ([`query_values`], [`decoded_parameter`]). What is forwarded stays as it came.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// A request as routes see it.
@@ -17,29 +18,92 @@ pub trait RouteRequest {
     fn method(&self) -> &[u8];
     /// The value of the first field called `name`, which is in lower case; without the white space around it.
     fn header(&self, name: &str) -> Option<&[u8]>;
+    /// The values of all fields called `name`, as [`RouteRequest::header`] has the first.
+    fn header_lines(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.header(name).into_iter()
+    }
     /// The address of the client.
     fn source(&self) -> IpAddr;
 }
 
-/// The value of the first parameter called `name` in a query, as sent: not decoded. A parameter without `=`
-/// is empty.
-pub fn query_value<'a>(query: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    if query.is_empty() {
-        return None;
+/// The value of the first parameter called `name` in a query, as sent: not decoded.
+pub fn query_value<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
+    query_values(query, name).next()
+}
+
+/// The values of all parameters called `name` in a query, as sent: not decoded. Names are compared decoded, as servers do: `%61` is `a`. A parameter
+/// without `=` is empty.
+pub fn query_values<'q, 'n>(
+    query: &'q [u8],
+    name: &'n [u8],
+) -> impl Iterator<Item = &'q [u8]> + Clone + use<'q, 'n> {
+    let parameters = query.split(|&byte| byte == b'&').filter(|_| !query.is_empty());
+    parameters.filter_map(move |parameter| {
+        let len = parameter.iter().position(|&byte| byte == b'=').unwrap_or(parameter.len());
+        let value = parameter.get(len + 1..).unwrap_or_default();
+        is_same_text(&parameter[..len], name).then_some(value)
+    })
+}
+
+/// A name or a value of a query as servers get it: percent-encoded bytes and `+` decoded.
+pub fn decoded_parameter(text: &[u8]) -> Cow<'_, [u8]> {
+    match is_encoded(text) {
+        false => Cow::Borrowed(text),
+        true => Cow::Owned(decode(text).collect()),
     }
-    query.split(|&byte| byte == b'&').find_map(|parameter| {
-        let rest = parameter.strip_prefix(name)?;
-        match rest.first() {
-            None => Some(rest),
-            Some(b'=') => Some(&rest[1..]),
-            Some(_) => None,
-        }
+}
+
+/// Whether two texts of a query are the same once they are decoded.
+fn is_same_text(one: &[u8], other: &[u8]) -> bool {
+    one == other || (is_encoded(one) || is_encoded(other)) && decode(one).eq(decode(other))
+}
+
+fn is_encoded(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b'%' | b'+'))
+}
+
+/// The bytes of a text that is decoded once. A percent sign without two digits behind it means itself.
+fn decode(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let digit = |byte: &u8| (*byte as char).to_digit(16);
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (first, after) = rest.split_first()?;
+        rest = after;
+        Some(match (first, after) {
+            (b'+', _) => b' ',
+            (b'%', [high, low, after @ ..]) => match digit(high).zip(digit(low)) {
+                Some((high, low)) => {
+                    rest = after;
+                    (high * 16 + low) as u8
+                }
+                None => b'%',
+            },
+            (byte, _) => *byte,
+        })
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_are_compared_decoded() {
+        for (query, name, values) in [
+            ("%64ebug=%31&debug=0", "debug", &["1", "0"][..]),
+            ("DEBUG=1", "debug", &[]),
+            ("%2564ebug=1", "debug", &[]),
+            ("a+b=1&a%20b=2&a%2Bb=3", "a%20b", &["1", "2"]),
+            ("a%3Db=1", "a%3db", &["1"]),
+            ("a=%2&a=%zz&a=%", "a", &["%2", "%zz", "%"]),
+            ("a=%C3%A9+%2b", "a", &["\u{e9} +"]),
+            ("a=b%3Dc&a%26a=x", "a", &["b=c"]),
+        ] {
+            let found = query_values(query.as_bytes(), name.as_bytes()).map(decoded_parameter);
+            let found: Vec<_> = found.map(|value| String::from_utf8_lossy(&value).into_owned()).collect();
+            assert_eq!(found, values, "{query} {name}");
+        }
+    }
 
     #[test]
     fn the_first_parameter_of_the_name_counts() {

@@ -36,6 +36,9 @@ impl RouteRequest for TestRequest {
     fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers.iter().find(|(one, _)| *one == name).map(|(_, value)| value.as_bytes())
     }
+    fn header_lines(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.headers.iter().filter(move |(one, _)| *one == name).map(|(_, value)| value.as_bytes())
+    }
     fn source(&self) -> IpAddr {
         self.source
     }
@@ -163,6 +166,35 @@ fn prefixes_are_found_among_their_neighbours() {
     ] {
         let found = table.lookup(&get("", path)).map(|route| prefixes[route.index()]);
         assert_eq!(found, expected, "{path}");
+    }
+}
+
+/// With and without an index, which a table of a few routes has in tests.
+#[test]
+fn no_line_and_no_spelling_hides_another() {
+    let debug = RouteMatch { headers: vec![header("x-debug", ValueMatch::exact("1"))], ..any() };
+    let by_query =
+        RouteMatch { query: vec![QueryMatch::new("debug", ValueMatch::exact("1")).unwrap()], ..any() };
+    let others = ["2", "3"].map(|value| RouteMatch {
+        headers: vec![header("x-debug", ValueMatch::exact(value))],
+        query: vec![QueryMatch::new("debug", ValueMatch::exact(value)).unwrap()],
+        ..any()
+    });
+    let asked = |headers, query| TestRequest { headers, query, ..get("a.com", "/") };
+    for routes in
+        [vec![any(), debug.clone(), by_query.clone()], [vec![any(), debug, by_query], others.into()].concat()]
+    {
+        let table = table(&routes).unwrap();
+        for (request, expected) in [
+            (asked(vec![("x-debug", "0"), ("x-debug", "1")], ""), 1),
+            (asked(vec![("x-debug", "1"), ("x-debug", "0")], ""), 1),
+            (asked(vec![("x-debug", "0, 1")], ""), 0),
+            (asked(vec![], "debug=0&debug=1"), 2),
+            (asked(vec![], "%64ebug=%31"), 2),
+            (asked(vec![], "debug=01"), 0),
+        ] {
+            assert_eq!(table.lookup(&request), Some(RouteId(expected)), "{request:?}");
+        }
     }
 }
 
@@ -309,9 +341,9 @@ fn rank(route: &RouteMatch, request: &TestRequest) -> Option<Rank> {
 
     let matches =
         (route.methods.is_empty() || route.methods.iter().any(|method| method.as_str() == request.method))
-            && route.headers.iter().all(|rule| rule.value().matches(request.header(rule.name())))
+            && route.headers.iter().all(|rule| rule.value().matches_any(request.header_lines(rule.name())))
             && route.query.iter().all(|rule| {
-                rule.value().matches(query_value(request.query.as_bytes(), rule.name().as_bytes()))
+                rule.matches_values(query_values(request.query.as_bytes(), rule.name().as_bytes()))
             });
     let containing = route.sources.iter().filter(|net| net.contains(&request.source));
     let source = match containing.map(|net| net.prefix_len() + 1).max() {

@@ -73,7 +73,7 @@ impl<'a> TieSearch<'a> {
         let key = if entries.len() <= PAIRED_MAX { None } else { self.most_distinct(entries, known) };
         let Some(key) = key else { return self.in_all_pairs(entries) };
         let rules = self.rules;
-        let mut groups: HashMap<&str, Vec<&RouteEntry>> = HashMap::new();
+        let mut groups: HashMap<&[u8], Vec<&RouteEntry>> = HashMap::new();
         let mut rest = Vec::new();
         for entry in entries {
             let mut values = exact_values(rules, entry);
@@ -102,7 +102,7 @@ impl<'a> TieSearch<'a> {
     where
         'a: 'e,
     {
-        let mut asked: Vec<(RequestPart, &str, &str)> =
+        let mut asked: Vec<(RequestPart, &str, &[u8])> =
             entries.iter().flat_map(|entry| exact_values(self.rules, entry)).collect();
         asked.sort_unstable();
         asked.dedup();

@@ -262,6 +262,11 @@ impl ServerState {
         false
     }
 
+    /// Takes slots for requests that another process has on the server, whether they are free or not. Each is given back by [`Self::release`].
+    pub fn occupy(&self, count: u32) {
+        self.in_flight.fetch_add(count, Ordering::SeqCst);
+    }
+
     /// Takes a slot only if exactly `observed` are taken, so that a choice made by comparing loads still
     /// holds.
     #[inline]

@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
             Origin::Demo,
         )?;
         let commands = weir_control::CommandSender::disconnected();
-        let proxy = start::proxy(&config, opened, Origin::Demo, commands)?;
+        let mut proxy = start::proxy(&config, opened, Origin::Demo, commands)?;
+        start::accept(&mut proxy, Origin::Demo)?;
         let address = reachable(&proxy)?;
         let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;

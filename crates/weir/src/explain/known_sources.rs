@@ -1,17 +1,18 @@
 //! What is known of the sources that name servers, without asking them: the state file of a Weir that runs or ran.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use weir_config::{Config, Upstream};
+use weir_http::WallTime;
 
 use crate::clock;
 use crate::output::lasting;
 
 /// When each source named its servers last.
 pub(super) struct KnownSources {
-    said_at: HashMap<Box<str>, SystemTime>,
+    said_at: HashMap<Box<str>, WallTime>,
     has_state_file: bool,
     /// Why the state file cannot be read.
     problem: Option<String>,
@@ -31,8 +32,8 @@ impl KnownSources {
     }
 
     fn age(&self, upstream: &Upstream) -> Option<Duration> {
-        let now = UNIX_EPOCH + Duration::from_secs(clock::unix_seconds());
-        self.said_at.get(&upstream.name).map(|at| now.duration_since(*at).unwrap_or_default())
+        let now = clock::date();
+        self.said_at.get(&upstream.name).map(|at| now - *at)
     }
 
     /// What names the servers of an upstream, and how old its word is; nothing where the config names them.

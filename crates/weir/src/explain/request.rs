@@ -119,6 +119,10 @@ impl RouteRequest for ExplainedRequest {
         self.head.fields().get_by_name(&self.text, name).map(|field| field.value.of(&self.text))
     }
 
+    fn header_lines(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.head.fields().all_by_name(&self.text, name).map(|field| field.value.of(&self.text))
+    }
+
     fn source(&self) -> IpAddr {
         self.client
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{AccessList, LimitUse, Mirror};
+use weir_config::{AccessList, LimitUse, Mirror, RouteCache, RuleOrder, Stage, Template};
 use weir_traffic::route::RouteRequest as _;
 
 use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
@@ -24,11 +24,16 @@ fn has_client(list: &AccessList, explanation: &RequestExplanation<'_>) -> Option
 /// A line for each: its label and its text.
 pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, String)> {
     let (lists, limits) = of_request(explanation);
+    let order = RuleOrder::new(lists);
+    let when = |key: &Template| match order.stage(key) {
+        Stage::Request => "",
+        Stage::Identity | Stage::Server | Stage::Response => ", after authentication",
+    };
     let list = |list: &Arc<AccessList>| {
         let what = match has_client(list, explanation) {
             Some(true) => "the client is in it".to_owned(),
             Some(false) => "the client is not in it".to_owned(),
-            None => format!("by {}", list.key),
+            None => format!("by {}{}", list.key, when(&list.key)),
         };
         ("list", format!("{} ({}): {what}", list.name, list.action.name()))
     };
@@ -37,10 +42,18 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let dry = if limit.dry_run { ", as a dry run" } else { "" };
         let shared = limit.shared.as_ref();
         let shared = shared.map_or_else(String::new, |store| format!(", shared in {}", store.name));
-        ("limit", format!("{}: {} by {}{shared}{dry}", limit.name, limit.rule(), limit.key))
+        (
+            "limit",
+            format!("{}: {} by {}{}{shared}{dry}", limit.name, limit.rule(), limit.key, when(&limit.key)),
+        )
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
-    let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));
+    let apart = |cache: &RouteCache| match &cache.share {
+        Some(share) => format!("in common with other routes with `share = \"{share}\"`"),
+        None => "apart from what other listeners, rules and upstreams have".to_owned(),
+    };
+    let cache =
+        cache.map(|cache| ("cache", format!("{}: by {}, {}", cache.store.name, cache.key, apart(cache))));
     let mirror = |mirror: &Mirror, to: &str| {
         let methods: Vec<&str> = mirror.methods.iter().map(|method| method.as_str()).collect();
         ("mirror", format!("{} of the requests{to} with {} are copied", mirror.share, methods.join(", ")))
@@ -77,6 +90,7 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
         object["advice"] = json!(advice);
     }
     if let Some(cache) = explanation.route.and_then(|route| route.cache.as_deref()) {
-        object["cache"] = json!({ "name": cache.store.name, "key": cache.key.to_string() });
+        object["cache"] =
+            json!({ "name": cache.store.name, "key": cache.key.to_string(), "share": cache.share });
     }
 }

@@ -6,7 +6,7 @@ use weir_config::{
     ServerProtocol, Upstream, UpstreamTls, print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
-use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value};
+use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value, query_values};
 
 use super::explanation::{Key, RequestExplanation, UpstreamDestination};
 use super::request::{ExplainedRequest, lossy};
@@ -21,11 +21,11 @@ pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, request: &Ex
         RouteOutcome::Method => format!("is for another method: {}", methods(matches)),
         RouteOutcome::Header(name) => {
             let rule = matches.headers.iter().find(|rule| rule.name() == name);
-            wanted("header", name, rule.map(|rule| rule.value().to_string()), request.header(name))
+            wanted("header", name, rule.map(|rule| rule.value().to_string()), request.header_lines(name))
         }
         RouteOutcome::Query(name) => {
             let rule = matches.query.iter().find(|rule| rule.name() == name);
-            let found = query_value(request.query(), name.as_bytes());
+            let found = query_values(request.query(), name.as_bytes());
             wanted("query parameter", name, rule.map(|rule| rule.value().to_string()), found)
         }
         RouteOutcome::Source => {
@@ -34,8 +34,9 @@ pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, request: &Ex
     }
 }
 
-fn wanted(what: &str, name: &str, rule: Option<String>, found: Option<&[u8]>) -> String {
-    let found = found.map_or("has none".to_owned(), |value| format!("has {:?}", lossy(value)));
+fn wanted<'a>(what: &str, name: &str, rule: Option<String>, found: impl Iterator<Item = &'a [u8]>) -> String {
+    let found: Vec<String> = found.map(|value| format!("{:?}", lossy(value))).collect();
+    let found = if found.is_empty() { "has none".to_owned() } else { format!("has {}", found.join(" and ")) };
     format!("requires {what} {name} {}, and the request {found}", rule.unwrap_or_default())
 }
 

@@ -365,3 +365,32 @@ fn servers_of_a_source_come_from_the_state_file() {
     std::fs::write(&state, stored("consul other").to_string()).unwrap();
     assert!(explained(&key).contains("has none of them yet"));
 }
+
+#[test]
+fn rules_by_user_come_after_authentication() {
+    let config = r#"
+list.team = { action = "deny", key = "{user}", entries = ["ann"] }
+limit.per-user = { rate = "5/s", key = "{user}" }
+limit.per-client = { rate = "9/s" }
+[listener.web]
+address = "127.0.0.1:8080"
+limited_by = ["per-client", "per-user"]
+[[listener.web.route]]
+path = "/"
+upstream = "site"
+lists = "team"
+basic = { users = { ann = "$2y$05$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm" } }
+[upstream.site]
+servers = ["10.0.0.3:80"]
+"#;
+    let config = Config::parse(&config.replace('$', "$$"), "weir.toml").unwrap();
+    let typed = Typed::parse_from(["explain", "weir.toml", "http://plain.test:8080/"]);
+    let explained = explain(&config, &typed.arguments).unwrap();
+    for expected in [
+        "\nlist       team (deny): by {user}, after authentication\n",
+        "\nlimit      per-client: 9/s, burst 9 by {client_address}\n",
+        "\nlimit      per-user: 5/s, burst 5 by {user}, after authentication\n",
+    ] {
+        assert!(explained.contains(expected), "{explained}");
+    }
+}

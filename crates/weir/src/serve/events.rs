@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -29,6 +29,27 @@ pub(crate) enum ServeEvent {
     Routes(RoutesUpdate),
     /// It is time to answer the watchdog of the supervisor.
     Watchdog,
+}
+
+impl ServeEvent {
+    /// Whether the process ends by it.
+    fn ends_process(&self) -> bool {
+        matches!(
+            self,
+            Self::Signal(SIGTERM | SIGINT) | Self::Command(AdminCommand { kind: CommandKind::GiveUp(_), .. })
+        )
+    }
+}
+
+/// How a wait for routes has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AwaitedRoutes {
+    /// Some are in use.
+    Applied,
+    /// There are none yet.
+    NotYet,
+    /// The process is to end.
+    Ended,
 }
 
 /// Everything that comes.
@@ -96,23 +117,26 @@ impl ServeEvents {
         deferred.unwrap_or_else(|| self.inbox.recv().expect("there is always a sender: this one"))
     }
 
-    /// Has `take` take what sources of servers and of routes say, until it has enough or the time is over. Other events come later; a signal ends the wait.
-    pub(crate) fn take_sources(&self, time: Duration, mut take: impl FnMut(CommandKind) -> bool) {
-        let end = crate::clock::now() + time;
-        while let Ok(event) = self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())) {
-            match event {
-                ServeEvent::Command(AdminCommand {
+    /// Has `take` take what sources of servers and of routes say; it gives the time from `began` until when more is worth waiting for. Other events
+    /// come later; a signal that ends the process ends the wait.
+    pub(crate) fn take_sources(
+        &self,
+        began: Instant,
+        mut take: impl FnMut(Option<CommandKind>) -> Option<Duration>,
+    ) {
+        let mut wait = take(None);
+        while let Some(time) = wait {
+            let left = (began + time).saturating_duration_since(crate::clock::now());
+            match self.inbox.recv_timeout(left) {
+                Err(_) => return,
+                Ok(ServeEvent::Command(AdminCommand {
                     kind: kind @ (CommandKind::Servers(..) | CommandKind::Fragments(..)),
                     ..
-                }) => {
-                    if take(kind) {
-                        return;
-                    }
-                }
-                event => {
-                    let is_signal = matches!(event, ServeEvent::Signal(_));
+                })) => wait = take(Some(kind)),
+                Ok(event) => {
+                    let ends = event.ends_process();
                     self.deferred.borrow_mut().push_back(event);
-                    if is_signal {
+                    if ends {
                         return;
                     }
                 }
@@ -127,24 +151,36 @@ impl ServeEvents {
         move |update| sender.send(ServeEvent::Routes(update)).is_ok()
     }
 
-    /// Has `apply` take updates of routes until one is applied; false when a signal or a defect of the process comes first. Other events come later.
-    pub(crate) fn await_routes(&self, mut apply: impl FnMut(RoutesUpdate) -> bool) -> bool {
+    /// Has `apply` take updates of routes until one is applied, for this time if there is one; a signal that ends the process, or a defect of it, ends
+    /// the wait. Other events come later.
+    pub(crate) fn await_routes(
+        &self,
+        time: Option<Duration>,
+        mut apply: impl FnMut(RoutesUpdate) -> bool,
+    ) -> AwaitedRoutes {
+        let end = time.map(|time| crate::clock::now() + time);
         loop {
-            match self.inbox.recv().expect("there is always a sender: this one") {
+            let event = match end {
+                None => self.inbox.recv().expect("there is always a sender: this one"),
+                Some(end) => {
+                    let left = end.saturating_duration_since(crate::clock::now());
+                    match self.inbox.recv_timeout(left) {
+                        Ok(event) => event,
+                        Err(_) => return AwaitedRoutes::NotYet,
+                    }
+                }
+            };
+            match event {
                 ServeEvent::Routes(update) => {
                     if apply(update) {
-                        return true;
+                        return AwaitedRoutes::Applied;
                     }
                 }
                 event => {
-                    let ends = matches!(
-                        event,
-                        ServeEvent::Signal(SIGTERM | SIGINT)
-                            | ServeEvent::Command(AdminCommand { kind: CommandKind::GiveUp(_), .. })
-                    );
+                    let ends = event.ends_process();
                     self.deferred.borrow_mut().push_back(event);
                     if ends {
-                        return false;
+                        return AwaitedRoutes::Ended;
                     }
                 }
             }
@@ -152,7 +188,7 @@ impl ServeEvents {
     }
 
     /// Waits for what comes next, until `end`.
-    pub(crate) fn next_until(&self, end: std::time::Instant) -> Option<ServeEvent> {
+    pub(crate) fn next_until(&self, end: Instant) -> Option<ServeEvent> {
         let deferred = self.deferred.borrow_mut().pop_front();
         deferred.or_else(|| self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())).ok())
     }

@@ -3,6 +3,7 @@
 //! The lines `listening listener=NAME address=ADDRESS` and `ready` on standard error are a promise to scripts: after
 //! `ready`, every address takes connections.
 
+mod first_answers;
 mod reload;
 mod route_fragments;
 mod kubernetes;
@@ -39,11 +40,12 @@ pub(crate) use successor::UPGRADE_TIME_MAX;
 
 use beside::ProcessesBeside;
 use events::{ServeEvent, ServeEvents, ServeSignals};
+use first_answers::{accept, await_sources};
 use kubernetes::KubernetesRoutes;
 use predecessor::Predecessor;
 use route_fragments::RouteFragments;
 use successor::Successor;
-use upgrade::{UPGRADING, Upgrade};
+use upgrade::{UPGRADING, Upgrade, UpgradeOutcome};
 use watch::ConfigWatch;
 
 const EXAMPLES: &str = "\
@@ -58,7 +60,8 @@ const EXIT_CODES: &str = "\
 Signals:
   SIGTERM, SIGINT  fail `/ready`, serve for `process.stop_delay`, then stop accepting and complete running exchanges
                    within `process.stop_grace`; a second signal ends them at once
-  SIGHUP           reload the config without dropping connections; one with errors changes nothing
+  SIGHUP           reload the config without dropping connections; one with errors changes nothing;
+                   reopen the files of the access log in any case
   SIGUSR1          reopen the files of the access log
   SIGUSR2          start the program anew and leave all connections to that process, as `weir upgrade` does
 
@@ -79,9 +82,6 @@ const CLUSTER_UPGRADE: &str = "with `--kubernetes`, replace the pod: a rolling u
 
 /// Exit code for a stop that cut what was still running.
 const CUT: u8 = 3;
-
-/// How long sources of servers have for their first answer before Weir is ready without it.
-const SOURCES_TIME: Duration = Duration::from_secs(5);
 
 /// How long connections are still accepted at least, once another node was told to take over: ten advertisements of VRRP in the examples.
 const TAKEOVER_TIME: Duration = Duration::from_secs(1);
@@ -113,7 +113,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
 
     let mut predecessor = Predecessor::find()?;
     let beside = ProcessesBeside::start();
-    let outcome = read_and_serve(arguments, inherited, beside, &mut predecessor);
+    let outcome = predecessor
+        .as_ref()
+        .map_or_else(|| Ok(Handover::default()), Predecessor::receive)
+        .and_then(|handover| read_and_serve(arguments, (inherited, handover), beside, &mut predecessor));
     if let (Err(error), Some(predecessor)) = (&outcome, &predecessor) {
         predecessor.tell_failed(error);
     }
@@ -122,7 +125,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
 
 fn read_and_serve(
     arguments: &ServeArguments,
-    inherited: InheritedSockets,
+    sockets: (InheritedSockets, Handover),
     beside: ProcessesBeside,
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
@@ -132,20 +135,21 @@ fn read_and_serve(
         let (config, warnings) = routes.read_base(path.as_deref())?;
         note_and_log(&config, &warnings);
         let source = ConfigSource::Kubernetes(Box::new(routes), path);
-        return serve(&config, source, inherited, (&watch, beside), predecessor);
+        return serve(&config, source, sockets, (&watch, beside), predecessor);
     }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments
         .file
         .as_deref()
-        .map(|file| ConfigFile::with_check(file, features::check).restoring(route_fragments::restore));
+        .map(|file| ConfigFile::with_check(file, features::check).restoring(route_fragments::restore))
+        .map(|file| route_fragments::take_over(file, sockets.1.fragments()));
     let (config, warnings) = load(arguments, file.as_mut())?;
     note_and_log(&config, &warnings);
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
     let source = file.map_or(ConfigSource::Arguments, |file| ConfigSource::File(Box::new(file)));
-    serve(&config, source, inherited, (&watch, beside), predecessor)
+    serve(&config, source, sockets, (&watch, beside), predecessor)
 }
 
 /// Shows the warnings of a config, and begins to log as it says.
@@ -191,14 +195,13 @@ fn load(
 fn serve(
     config: &Config,
     mut source: ConfigSource,
-    inherited: InheritedSockets,
+    (inherited, handover): (InheritedSockets, Handover),
     (watch, beside): (&ConfigWatch, ProcessesBeside),
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     let (launcher, watcher) = beside.follow(config)?;
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = source.origin();
-    let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;
     let opened = start::open(config, inherited, handover, origin)?;
     // Not before: until its addresses are bound, the process may be one too many.
     if let Some(watcher) = watcher.as_ref().filter(|_| predecessor.is_none()) {
@@ -217,15 +220,9 @@ fn serve(
         start::tell_listening(&listened);
     }
     let times = StopTimes::of(config);
-    let mut has_routes = true;
-    if let ConfigSource::Kubernetes(routes, _) = &mut source {
-        proxy.set_awaits_routes(true);
-        routes.start(config, &events)?;
-        has_routes = events.await_routes(|update| update(&mut proxy));
-        proxy.set_awaits_routes(!has_routes);
-    }
+    let has_routes = accept(&mut proxy, config, &mut source, &events)?;
     if let Some(predecessor) = predecessor.take() {
-        predecessor.tell_ready(proxy.takeover());
+        predecessor.tell_ready(proxy.takeover(), proxy.slots_to_occupy());
     }
     proxy.write_pid_file();
     if let Some(watcher) = watcher {
@@ -242,28 +239,6 @@ fn serve(
     // What reading the config took.
     allocator::give_back();
     Serving { proxy, source, routes, watch, events, times, upgrade, watchdog }.run()
-}
-
-/// Takes the servers and routes that sources name, so that the first requests find them; a source that does not answer is not waited for longer.
-fn await_sources(proxy: &mut Proxy, source: &mut ConfigSource, events: &ServeEvents) -> RouteFragments {
-    let mut routes = RouteFragments::default();
-    if let ConfigSource::File(file) = source {
-        file.follow(proxy.config_of_file());
-        routes.tell(proxy, file);
-    }
-    if proxy.sources_awaited() > 0 || !routes.heard_all(proxy) {
-        events.take_sources(SOURCES_TIME, |kind| {
-            match (kind, &mut *source) {
-                (CommandKind::Servers(sets, _under_way), _) => proxy.take_server_sets(sets),
-                (CommandKind::Fragments(sets, _under_way), ConfigSource::File(file)) => {
-                    routes.take(sets, proxy, file);
-                }
-                _ => {}
-            }
-            proxy.sources_awaited() == 0 && routes.heard_all(proxy)
-        });
-    }
-    routes
 }
 
 /// The process from `ready` on.
@@ -288,10 +263,12 @@ impl Serving<'_> {
                     tracing::warn!("no upgrade: {CLUSTER_UPGRADE}");
                 }
                 ServeEvent::Signal(SIGUSR2) => {
-                    self.upgrade.begin(&self.proxy, &self.events, "SIGUSR2", None);
+                    self.begin_upgrade("SIGUSR2", None);
                 }
                 ServeEvent::Signal(SIGHUP) => {
                     let _told_by_the_log = self.reload();
+                    // As rotations expect it that were written for other servers.
+                    self.proxy.reopen_logs();
                 }
                 ServeEvent::Signal(_) => break,
                 ServeEvent::Watchdog => self.watchdog.answer(&self.proxy),
@@ -319,7 +296,15 @@ impl Serving<'_> {
         if let ConfigSource::Kubernetes(routes, _) = self.source {
             routes.stop();
         }
-        Ok(stop(self.proxy, self.times, &self.events))
+        Ok(stop(self.proxy, self.times, &self.events, |_| {}))
+    }
+
+    fn begin_upgrade(&mut self, requester: &str, outcome: Option<UpgradeOutcome>) {
+        let fragments = match &self.source {
+            ConfigSource::File(file) => route_fragments::to_hand_over(file, &self.proxy),
+            ConfigSource::Arguments | ConfigSource::Kubernetes(..) => Vec::new(),
+        };
+        self.upgrade.begin((&self.proxy, fragments), &self.events, requester, outcome);
     }
 
     fn is_of_cluster(&self) -> bool {
@@ -353,7 +338,7 @@ impl Serving<'_> {
                 let _gone = outcome.send(Err(CommandRejected::Refused(CLUSTER_UPGRADE.to_owned())));
             }
             CommandKind::Upgrade(outcome) => {
-                self.upgrade.begin(&self.proxy, &self.events, requester, Some(outcome));
+                self.begin_upgrade(requester, Some(outcome));
             }
             // The next process would not know it.
             CommandKind::Change(_, outcome) if self.upgrade.is_running() => {
@@ -412,7 +397,7 @@ impl Serving<'_> {
         self.upgrade.abort();
         self.times.delay = Duration::ZERO;
         self.times.grace = self.times.grace.min(GIVE_UP_GRACE);
-        let _cut = stop(self.proxy, self.times, &self.events);
+        let _cut = stop(self.proxy, self.times, &self.events, |_| {});
         Err(CommandError::Failed { error: anyhow!(why), help: Some(GIVE_UP_HELP.to_owned()) })
     }
 
@@ -420,10 +405,18 @@ impl Serving<'_> {
     fn leave_to(mut self, successor: &Successor) -> ExitCode {
         supervisor::tell_main_process(successor.process);
         self.proxy.leave(successor.takeover.clone());
-        successor.confirm();
+        let mut told = self.proxy.running_requests();
+        successor.confirm(told.clone());
         (self.times.hand_over_delay, self.times.delay) = (None, Duration::ZERO);
         self.times.grace = self.times.grace_of_upgrade;
-        stop(self.proxy, self.times, &self.events)
+        let mut is_there = true;
+        stop(self.proxy, self.times, &self.events, |proxy| {
+            let running = if is_there { proxy.running_requests() } else { Vec::new() };
+            if is_there && running != told {
+                told.clone_from(&running);
+                is_there = successor.tell_running(running);
+            }
+        })
     }
 }
 
@@ -452,9 +445,11 @@ impl StopTimes {
     }
 }
 
-fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
+/// Stops; `look` is called again and again meanwhile.
+fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents, mut look: impl FnMut(&Proxy)) -> ExitCode {
     let mut hurried = false;
     let mut hurry = |proxy: &Proxy| {
+        look(proxy);
         for event in events.pending() {
             match event {
                 ServeEvent::Signal(SIGTERM | SIGINT) => hurried = true,

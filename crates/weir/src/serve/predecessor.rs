@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 
-use weir_control::{Handover, HandoverReceiver, Takeover, UPGRADE_VARIABLE};
+use weir_control::{Handover, HandoverReceiver, OccupiedSlots, Takeover, UPGRADE_VARIABLE};
 
 use crate::error::CommandError;
 
@@ -37,9 +37,26 @@ impl Predecessor {
         })
     }
 
-    /// This process accepts connections; returns when the other one does not any more.
-    pub(crate) fn tell_ready(self, takeover: Takeover) {
-        self.receiver.tell_ready(takeover);
+    /// This process accepts connections; returns when the other one does not any more. Requests that it still has take their `slots` until they end.
+    pub(crate) fn tell_ready(self, takeover: Takeover, slots: Option<OccupiedSlots>) {
+        let running = self.receiver.tell_ready(takeover);
+        let Some(mut slots) = slots else {
+            return self.end();
+        };
+        slots.follow(&running);
+        let follow = move || {
+            while let Some(running) = self.receiver.next_running() {
+                slots.follow(&running);
+            }
+            drop(slots);
+            self.end();
+        };
+        if let Err(error) = std::thread::Builder::new().name("weir-before".into()).spawn(follow) {
+            tracing::warn!(%error, "requests of the process before do not count against `max_requests`");
+        }
+    }
+
+    fn end(&self) {
         // Standard input stays open, and is a socket without another end from now on.
         let _gone = self.stream.shutdown(std::net::Shutdown::Both);
     }

@@ -4,7 +4,7 @@
 //! whatever the config says.
 
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_control::{Proxy, ReloadReport};
+use weir_control::{NewNames, Proxy, ReloadReport};
 
 use super::watch::ConfigWatch;
 use crate::start::{self, Origin};
@@ -49,7 +49,7 @@ pub(crate) fn run(
     };
     warn(&warnings);
     let before = proxy.bound_listeners();
-    match proxy.reload(&config) {
+    match proxy.reload(&config, NewNames::MustResolve) {
         Ok(reloaded) => {
             watch.follow(reading, config.process.reload, &warnings);
             file.follow(proxy.config_of_file());

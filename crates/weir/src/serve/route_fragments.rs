@@ -7,11 +7,11 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use weir_config::{ConfigFile, FragmentReport, FragmentTexts, RouteSource};
-use weir_control::{FragmentSet, Proxy};
+use weir_control::{FragmentSet, HandedFragments, NewNames, Proxy};
+use weir_http::WallTime;
 use weir_observe::overview::{RefusedFragment, RoutesFromOverview};
 
 /// A state file at most: as much as a source may hold, escaped.
@@ -33,16 +33,26 @@ pub(crate) struct RouteFragments {
 
 #[derive(Debug, Default)]
 struct SourceWord {
-    said_at: Option<SystemTime>,
-    lost_at: Option<SystemTime>,
+    said_at: Option<WallTime>,
+    lost_at: Option<WallTime>,
     problem: Option<Box<str>>,
 }
 
 impl RouteFragments {
-    /// Whether every store has said something, be it that it does not answer.
-    pub(crate) fn heard_all(&self, proxy: &Proxy) -> bool {
+    /// The sources of which no route is known: no store has answered, and no process has left any.
+    pub(crate) fn unknown(&self, proxy: &Proxy) -> Vec<Box<str>> {
+        let is_known = |name: &str| {
+            self.said.get(name).is_some_and(|word| word.said_at.is_some())
+                || self.reports.get(name).is_some_and(|report| !report.in_use.is_empty())
+        };
+        let names = proxy.config_of_file().route_sources.into_iter().map(|source| source.name);
+        names.filter(|name| !is_known(name)).collect()
+    }
+
+    /// Whether a store has neither answered nor failed.
+    pub(crate) fn has_unheard(&self, proxy: &Proxy) -> bool {
         let config = proxy.config_of_file();
-        config.route_sources.iter().all(|source| self.said.contains_key(&source.name))
+        config.route_sources.iter().any(|source| !self.said.contains_key(&source.name))
     }
 
     /// Takes in what stores say, goes over to it as far as it fits, and has it shown.
@@ -77,7 +87,7 @@ impl RouteFragments {
                 file.refuse_fragments(&lines);
             }
             Some(Ok(_)) if !file.has_other_fragments() => file.follow(proxy.config_of_file()),
-            Some(Ok(config)) => match proxy.reload(&config) {
+            Some(Ok(config)) => match proxy.reload(&config, NewNames::MayComeLater) {
                 Ok(report) => {
                     file.follow(proxy.config_of_file());
                     tracing::info!(generation = report.generation, "routes from a store are in use");
@@ -117,8 +127,8 @@ impl RouteFragments {
             RoutesFromOverview {
                 name: source.name.to_string(),
                 store: source.store.to_string(),
-                said_at_ms: word.and_then(|word| millis(word.said_at?)),
-                lost_at_ms: word.and_then(|word| millis(word.lost_at?)),
+                said_at_ms: word.and_then(|word| Some(word.said_at?.millis())),
+                lost_at_ms: word.and_then(|word| Some(word.lost_at?.millis())),
                 missing: Vec::new(),
                 problem: word.and_then(|word| word.problem.as_deref().map(str::to_owned)),
                 keys: report
@@ -142,11 +152,6 @@ impl RouteFragments {
             tracing::warn!(source = &*source.name, file = %path.display(), %error, "the routes in use cannot be stored");
         }
     }
-}
-
-/// Milliseconds since 1970.
-fn millis(time: SystemTime) -> Option<u64> {
-    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
 fn refused(key: &str, lines: &[String]) -> RefusedFragment {
@@ -178,6 +183,25 @@ fn log_changes(source: &str, before: &FragmentReport, now: &FragmentReport) {
     for key in before.in_use.keys().filter(|key| !now.in_use.contains_key(*key)) {
         tracing::info!(source, key = &**key, "a fragment is gone");
     }
+}
+
+/// What is in use of the stores, for the process that replaces this one.
+pub(crate) fn to_hand_over(file: &ConfigFile, proxy: &Proxy) -> Vec<HandedFragments> {
+    let config = proxy.config_of_file();
+    let handed = |(name, report): (&str, FragmentReport)| {
+        let source = config.route_sources.iter().find(|source| *source.name == *name)?;
+        let texts = report.in_use.iter().map(|(key, text)| (key.clone(), Box::from(&**text)));
+        Some(HandedFragments { source: name.into(), store: source.store.to_string(), texts: texts.collect() })
+    };
+    file.fragment_reports().filter_map(handed).collect()
+}
+
+/// `file` with what the process before has in use.
+pub(crate) fn take_over(file: ConfigFile, handed: &[HandedFragments]) -> ConfigFile {
+    handed.iter().fold(file, |file, HandedFragments { source, store, texts }| {
+        let texts = texts.iter().map(|(key, text)| (key.clone(), Arc::from(&**text)));
+        file.taking_over(source, store.clone(), texts.collect())
+    })
 }
 
 /// What an earlier process has left of a source.

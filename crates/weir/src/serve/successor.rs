@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_control::{Handover, HandoverError, HandoverGiver, Takeover, UpgradeLauncher};
+use weir_control::{Handover, HandoverError, HandoverGiver, RunningRequests, Takeover, UpgradeLauncher};
 
 /// How long the new process may take until it accepts connections.
 pub(crate) const UPGRADE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -27,9 +27,14 @@ pub(crate) struct Successor {
 
 impl Successor {
     /// Tells it that this process accepts no more. Until then a stop of this process ends it.
-    pub(crate) fn confirm(&self) {
+    pub(crate) fn confirm(&self, running: Vec<RunningRequests>) {
         self.launcher.leave();
-        self.giver.confirm();
+        self.giver.confirm(running);
+    }
+
+    /// Tells it what runs here still; whether it is there.
+    pub(crate) fn tell_running(&self, running: Vec<RunningRequests>) -> bool {
+        self.giver.tell_running(running)
     }
 }
 

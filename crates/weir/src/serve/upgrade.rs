@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use weir_control::{CommandRejected, Proxy, UpgradeLauncher, UpgradeReport};
+use weir_control::{CommandRejected, HandedFragments, Proxy, UpgradeLauncher, UpgradeReport};
 
 use super::events::ServeEvents;
 use super::successor::{self, Successor};
@@ -19,7 +19,8 @@ pub(crate) struct Upgrade {
     outcome: Option<UpgradeOutcome>,
 }
 
-type UpgradeOutcome = oneshot::Sender<Result<UpgradeReport, CommandRejected>>;
+/// Where the outcome goes.
+pub(crate) type UpgradeOutcome = oneshot::Sender<Result<UpgradeReport, CommandRejected>>;
 
 impl Upgrade {
     /// With the launcher of this process.
@@ -31,10 +32,10 @@ impl Upgrade {
         self.is_running
     }
 
-    /// Starts the program anew.
+    /// Starts the program anew; it gets the fragments of stores that are in use.
     pub(crate) fn begin(
         &mut self,
-        proxy: &Proxy,
+        (proxy, fragments): (&Proxy, Vec<HandedFragments>),
         events: &ServeEvents,
         requester: &str,
         outcome: Option<UpgradeOutcome>,
@@ -48,17 +49,23 @@ impl Upgrade {
             return;
         }
         (self.is_running, self.outcome) = (true, outcome);
-        if let Err(error) = self.start(proxy, events) {
+        if let Err(error) = self.start(proxy, fragments, events) {
             self.end(Err(error));
         }
     }
 
-    fn start(&self, proxy: &Proxy, events: &ServeEvents) -> Result<(), String> {
+    fn start(
+        &self,
+        proxy: &Proxy,
+        fragments: Vec<HandedFragments>,
+        events: &ServeEvents,
+    ) -> Result<(), String> {
         if std::process::id() == 1 {
             return Err("this is the first process of its container, which ends with it".to_owned());
         }
         let launcher = self.launcher.as_ref().ok_or("the system has started no process for upgrades")?;
         let handover = proxy.to_hand_over().map_err(|error| error.to_string())?;
+        let handover = handover.with_fragments(fragments);
         successor::begin(launcher, handover, events.upgrade_outcome()).map_err(|error| error.to_string())
     }
 

@@ -40,7 +40,7 @@ struct WatchedFiles {
 /// The identity of files, to detect changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct FileStates {
-    files: BTreeMap<PathBuf, Option<[i64; 5]>>,
+    files: BTreeMap<PathBuf, Option<[i64; 7]>>,
     /// The configs beside included ones: a new one may be included too.
     beside: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
 }
@@ -154,10 +154,12 @@ fn configs_in(folder: &Path) -> BTreeSet<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_config).collect()
 }
 
-fn mark(file: &Path) -> Option<[i64; 5]> {
+fn mark(file: &Path) -> Option<[i64; 7]> {
     let file = std::fs::metadata(file).ok()?;
     let number = |number: u64| number.cast_signed();
-    Some([number(file.dev()), number(file.ino()), number(file.len()), file.mtime(), file.mtime_nsec()])
+    let (dev, ino, len) = (number(file.dev()), number(file.ino()), number(file.len()));
+    // With the last change of owner or mode: a file that could not be read may be readable from then on.
+    Some([dev, ino, len, file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()])
 }
 
 #[cfg(test)]

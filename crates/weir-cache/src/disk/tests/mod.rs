@@ -13,7 +13,8 @@ use super::*;
 use crate::head::{HeadView, StoredHead};
 use crate::rules::{Freshened, Lifetime, LifetimeSource, VaryRule};
 use crate::store::{
-    Found, Join, KeySecret, NewResponse, PurgeMode, PurgeScope, Store, StoreLimits, StoredResponse,
+    Found, Join, KeyPartition, KeySecret, NewResponse, PurgeMode, PurgeScope, Store, StoreLimits,
+    StoredResponse,
 };
 use crate::time::CacheTime;
 

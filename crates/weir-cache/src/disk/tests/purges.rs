@@ -197,3 +197,48 @@ fn more_keys_than_are_noted_during_a_scan_purge_all_that_is_older() {
         assert_eq!(stores.disk.scan(NOW, || true).expect("it is readable").kept, kept);
     }
 }
+
+#[test]
+fn a_purge_of_a_key_reaches_its_files_in_all_partitions() {
+    let key = |text: &str, name: u8| {
+        let mut key = text.as_bytes().to_vec();
+        KeyPartition::new([name; 16], 1).end(&mut key);
+        String::from_utf8(key).expect("it is ASCII")
+    };
+    let keys = [key("a", 1), key("a", 17), key("b", 1)];
+    for mode in [PurgeMode::Soft, PurgeMode::Hard] {
+        for is_scanned in [true, false] {
+            let mut stores = TwoStores::new(LIMITS);
+            keys.iter().for_each(|key| stores.put(key, &[("ETag", "\"1\"")], b"body"));
+            if is_scanned {
+                stores.restart(NOW);
+            } else {
+                stores.disk =
+                    DiskFolder::open(stores.folder.path(), LIMITS, [2; 16]).expect("it is writable");
+            }
+            let count = stores.disk.purge(PurgeScope::Key(b"a"), mode, NOW).expect("it is writable");
+            assert_eq!(count, if is_scanned { 2 } else { 0 });
+            if !is_scanned {
+                stores.disk.scan(NOW, || true).expect("it is readable");
+            }
+            let is_fresh = |key: &String| {
+                stores
+                    .get_for(key, NONE)
+                    .is_some_and(|response| response.header.lifetime.is_fresh(NOW.after(1)))
+            };
+            assert_eq!(keys.each_ref().map(is_fresh), [false, false, true], "{mode:?} {is_scanned}");
+        }
+    }
+}
+
+#[test]
+fn files_of_a_version_without_partitions_are_removed() {
+    let mut stores = TwoStores::new(LIMITS);
+    stores.put("a", &[], b"body");
+    let path = &stores.files()[0];
+    let mut bytes = std::fs::read(path).expect("it is readable");
+    assert_eq!(bytes[8..12], 3_u32.to_le_bytes());
+    bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+    std::fs::write(path, bytes).expect("it is writable");
+    assert_eq!(stores.restart(NOW), ScanReport { kept: 0, removed: 1 });
+}

@@ -6,7 +6,7 @@ use super::*;
 
 fn freshen_with(stored: &str, not_modified: &str) -> FreshenPlan {
     let (request, stored, newer) = (head(""), head(stored), head(not_modified));
-    let request = StoredRequest { method: Method::Get, head: request.view(), sent: NOW };
+    let request = StoredRequest { method: Method::Get, head: request.view(), sent: NOW, is_proven: false };
     plan_freshening(&request, 200, stored.view(), newer.view(), &StoreRules::default(), NOW)
 }
 

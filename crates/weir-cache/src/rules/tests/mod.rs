@@ -33,7 +33,7 @@ fn head(lines: &str) -> StoredHead {
 
 fn plan_with(rules: &StoreRules, request: &str, status: u16, response: &str) -> Result<StorePlan, NotStored> {
     let (request, response) = (head(request), head(response));
-    let request = StoredRequest { method: Method::Get, head: request.view(), sent: NOW };
+    let request = StoredRequest { method: Method::Get, head: request.view(), sent: NOW, is_proven: false };
     plan_storing(&request, status, response.view(), rules, NOW)
 }
 

@@ -144,6 +144,22 @@ fn what_may_not_be_stored_is_refused_with_its_reason() {
         ("", 200, "Cache-Control: max-age=9|Vary: Foo", None),
         ("", 200, "Cache-Control: max-age=9|Vary: Accept-Encoding|Content-Encoding: GZIP", None),
         ("", 200, "Cache-Control: max-age=9|Content-Encoding: deflate", None),
+        ("Accept-Encoding: gzip;q=0", 200, GZIP, Some(NotStored::CodingNotAccepted)),
+        ("Accept-Encoding: identity", 200, GZIP, Some(NotStored::CodingNotAccepted)),
+        ("Accept-Encoding: br, *;q=0", 200, GZIP, Some(NotStored::CodingNotAccepted)),
+        ("Accept-Encoding:", 200, GZIP, Some(NotStored::CodingNotAccepted)),
+        ("Accept-Encoding: br", 200, GZIP_ALONE, Some(NotStored::CodingNotAccepted)),
+        ("Accept-Encoding: br, gzip", 200, "Cache-Control: max-age=9|Content-Encoding: br, gzip", None),
+        (
+            "Accept-Encoding: gzip",
+            200,
+            "Cache-Control: max-age=9|Content-Encoding: br, gzip",
+            Some(NotStored::CodingNotAccepted),
+        ),
+        ("Accept-Encoding: GZIP", 200, GZIP, None),
+        ("Accept-Encoding: *", 200, GZIP, None),
+        ("Accept-Encoding: gzip;q=0", 200, "Cache-Control: max-age=9|Vary: Accept-Encoding", None),
+        ("", 200, GZIP_ALONE, None),
         (
             "",
             200,
@@ -161,11 +177,59 @@ fn what_may_not_be_stored_is_refused_with_its_reason() {
     ] {
         assert_eq!(plan(request, status, response).err(), expected, "{request} {status} {response}");
     }
+    for (fields, expected) in [
+        ("Cache-Control: max-age=9", Some(NotStored::Proven)),
+        ("Cache-Control: max-age=9|ETag: \"a\"", Some(NotStored::Proven)),
+        ("Cache-Control: max-age=9, private", Some(NotStored::Private)),
+        ("Cache-Control: max-age=9, public", None),
+        ("Cache-Control: s-maxage=9", None),
+        ("Cache-Control: max-age=9, must-revalidate", None),
+        ("CDN-Cache-Control: max-age=9", Some(NotStored::Proven)),
+        ("CDN-Cache-Control: max-age=9, public", None),
+    ] {
+        let (request, response) = (head(""), head(fields));
+        let request = StoredRequest { method: Method::Get, head: request.view(), sent: NOW, is_proven: true };
+        let outcome = plan_storing(&request, 200, response.view(), &StoreRules::default(), NOW);
+        assert_eq!(outcome.err(), expected, "{fields}");
+        // Whatever the operator says about times.
+        let ttls = vec![StatusTtl { statuses: 200..=299, ttl_ms: 1_000, overrides: true }];
+        let rules = StoreRules { ttls, ignores_origin: true, ..StoreRules::default() };
+        let outcome = plan_storing(&request, 200, response.view(), &rules, NOW);
+        assert_eq!(outcome.err(), Some(NotStored::Proven), "{fields}");
+    }
     let (request, response) = (head(""), head("Cache-Control: max-age=9"));
     for method in [Method::Head, Method::Post, Method::Other] {
-        let request = StoredRequest { method, head: request.view(), sent: NOW };
+        let request = StoredRequest { method, head: request.view(), sent: NOW, is_proven: false };
         let outcome = plan_storing(&request, 200, response.view(), &StoreRules::default(), NOW);
         assert_eq!(outcome, Err(NotStored::Method));
+    }
+}
+
+const GZIP: &str = "Cache-Control: max-age=9|Vary: Accept-Encoding|Content-Encoding: gzip";
+const GZIP_ALONE: &str = "Cache-Control: max-age=9|Content-Encoding: gzip";
+
+#[test]
+fn a_coded_response_depends_on_what_is_accepted() {
+    for (response, expected) in [
+        (GZIP, true),
+        (GZIP_ALONE, true),
+        ("Cache-Control: max-age=9|Content-Encoding: identity", false),
+        ("Cache-Control: max-age=9|Content-Encoding: aes128gcm", false),
+        ("Cache-Control: max-age=9", false),
+    ] {
+        let plan = plan("Accept-Encoding: gzip", 200, response).expect("it is stored");
+        assert_eq!(plan.vary.names().any(|name| name == "accept-encoding"), expected, "{response}");
+    }
+}
+
+#[test]
+fn what_depends_on_fields_of_weir_is_not_stored() {
+    let rules = StoreRules { written_fields: vec!["x-user".into()], ..StoreRules::default() };
+    for (vary, expected) in
+        [("X-User", Some(NotStored::Vary)), ("x-other, x-USER", Some(NotStored::Vary)), ("X-Other", None)]
+    {
+        let response = format!("Cache-Control: public, max-age=9|Vary: {vary}");
+        assert_eq!(plan_with(&rules, "", 200, &response).err(), expected, "{vary}");
     }
 }
 

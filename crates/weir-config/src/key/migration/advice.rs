@@ -65,12 +65,52 @@ pub(super) const ADVICE: &[Advice] = &[
         &["fastcgi_pass", "php_fastcgi", "fcgi_app", "use_fcgi_app", "fastcgi_keep_conn", "php", "phpfpm"],
         "PHP runs in servers of an upstream with `protocol = \"fastcgi\"`; `fastcgi` of a route says which script",
     ),
+    advice(
+        &["gzip_vary"],
+        "with `compression = true`, `Vary: Accept-Encoding` is set wherever the response depends on it",
+    ),
+    advice(
+        &["gzip_proxied"],
+        "with `compression = true`, responses to requests of other proxies are compressed as any other",
+    ),
+    advice(
+        &["log_not_found"],
+        "files that are not there are requests with status 404 in the `access_log`; Weir's own log does not name them",
+    ),
+    advice(
+        &["proxy_hide_header", "fastcgi_hide_header", "hide_headers"],
+        "headers of responses are removed with `response_headers = { remove = [\"X-Powered-By\"] }` of the route",
+    ),
+    advice(
+        &["satisfy"],
+        "a request has to meet all that its route asks for; for one of two, write two routes, one with `source`",
+    ),
+    advice(
+        &["internal"],
+        "no path is for internal requests alone: pages for failures are `error_pages`, and `respond = { status = 404 }` of a route hides a path",
+    ),
+    advice(
+        &["option", "options"],
+        "there are no options: `option httpchk` of HAProxy is `health` of an upstream, `option httplog` is `access_log`, `option forwardfor` is `forwarded` of a listener",
+    ),
+    advice(
+        &["monitor-uri", "monitor", "health_check_path"],
+        "`/ready` and `/live` are on the listener of `admin`; a route of another listener answers with `respond = { status = 200 }`",
+    ),
+    advice(
+        &["default-server", "server-template"],
+        "what holds for all servers is a key of the upstream: `health`, `pool`, `timeouts`, `tls`, `slow_start`",
+    ),
+    advice(
+        &["fastcgi_read_timeout", "fastcgi_send_timeout"],
+        "write it in the upstream: `timeouts = { response = \"60s\" }` until the response begins, `relay` for its body",
+    ),
     advice(&["directory_listing"], "folders are listed with `listing = true` in `files` of a route"),
     advice(
         &["open_file_cache"],
         "open files are kept by default: `open_file_cache_max` and `open_file_cache_inactive` of `process` say how many and how long, `valid` in `files` of a route when they are looked at again",
     ),
-    advice(&["expires"], "set `Cache-Control` in `response_headers` of the route"),
+    advice(&["expires"], "set `cache-control` in `headers` of `files`, or in `response_headers` of a route"),
     advice(
         &["errorfiles", "errorloc", "http_errors"],
         "pages for failures are `error_pages` of a listener or a route, each with `status` and a file `html` or `json`, or the `upstream` that has them",

@@ -16,14 +16,14 @@ use super::stream::{ProbeStream, read};
 
 /// The records of the request; the server is to close the connection behind its response.
 pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress) -> Box<[u8]> {
-    let (path, query) = probe.path.split_once('?').unwrap_or((&probe.path, ""));
+    let (path, query) = probe.path.exposed().split_once('?').unwrap_or((probe.path.exposed(), ""));
     let mut params = Params::default();
     for (name, value) in [
         ("SCRIPT_FILENAME", path),
         ("SCRIPT_NAME", path),
         ("DOCUMENT_URI", path),
         ("QUERY_STRING", query),
-        ("REQUEST_URI", &probe.path),
+        ("REQUEST_URI", probe.path.exposed()),
         ("REQUEST_METHOD", &probe.method),
         ("CONTENT_TYPE", ""),
         ("CONTENT_LENGTH", ""),

@@ -33,7 +33,7 @@ impl Http2Request {
     pub(super) fn of_http(probe: &HttpProbe, address: &ServerAddress) -> Self {
         Self {
             method: probe.method.clone(),
-            path: probe.path.clone(),
+            path: probe.path.exposed().into(),
             authority: authority(probe.host.as_deref(), address).into(),
             fields: fields(&probe.headers),
             body: Box::default(),

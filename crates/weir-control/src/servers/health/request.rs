@@ -17,7 +17,7 @@ pub(super) const USER_AGENT: &[u8] = concat!("weir-health/", env!("CARGO_PKG_VER
 /// The bytes of the request. Unless the connection is `kept`, it tells the server to close it.
 pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress, kept: ProbeReuse) -> Box<[u8]> {
     let mut out = Vec::with_capacity(256);
-    write::request_line(&mut out, probe.method.as_bytes(), probe.path.as_bytes(), Version::Http11);
+    write::request_line(&mut out, probe.method.as_bytes(), probe.path.exposed().as_bytes(), Version::Http11);
     write::field(&mut out, b"Host", authority(probe.host.as_deref(), address).as_bytes());
     if !probe.headers.iter().any(|(name, _)| &**name == "user-agent") {
         write::field(&mut out, b"User-Agent", USER_AGENT);

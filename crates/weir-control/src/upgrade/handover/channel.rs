@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -24,6 +24,12 @@ const MESSAGE_BYTES_MAX: usize = 256 << 20;
 #[derive(Debug)]
 pub(crate) struct Channel(UnixStream);
 
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Channel {
     /// With a time limit for each message of the other process.
     pub(crate) fn new(stream: UnixStream, patience: Option<Duration>) -> io::Result<Self> {
@@ -41,10 +47,15 @@ impl Channel {
     }
 
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, HandoverError> {
+        self.receive_up_to(MESSAGE_BYTES_MAX)
+    }
+
+    /// The same for messages of so many bytes at most.
+    pub(crate) fn receive_up_to<T: DeserializeOwned>(&self, bytes_max: usize) -> Result<T, HandoverError> {
         let mut len = [0; 4];
         (&self.0).read_exact(&mut len)?;
         let len = u32::from_be_bytes(len) as usize;
-        if len > MESSAGE_BYTES_MAX {
+        if len > bytes_max {
             return Err(HandoverError::Invalid(format!("a message of {len} bytes")));
         }
         let mut text = vec![0; len];

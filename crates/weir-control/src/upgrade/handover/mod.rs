@@ -17,10 +17,12 @@ use serde::{Deserialize, Serialize};
 use weir_config::ListenAddress;
 
 pub(crate) use self::channel::Channel;
-pub(crate) use self::state::{HandedChange, HandedHealth, HandedMode, HandedState};
+pub use self::state::HandedFragments;
+pub(crate) use self::state::{HandedChange, HandedHealth, HandedMode, HandedState, KnownAddresses};
 pub(crate) use self::tables::{
     ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets,
 };
+use super::running_requests::RunningRequests;
 use weir_proxy::net::listening::BoundAddress;
 
 /// Changes when a process cannot understand the offer of an earlier one any more.
@@ -34,6 +36,20 @@ const SOCKETS_MAX: usize = 1 << 20;
 pub struct Handover {
     pub(crate) addresses: Vec<HandedAddress>,
     pub(crate) state: HandedState,
+}
+
+impl Handover {
+    /// The same with fragments of stores.
+    #[must_use]
+    pub fn with_fragments(mut self, fragments: Vec<HandedFragments>) -> Self {
+        self.state.fragments = fragments;
+        self
+    }
+
+    /// Fragments of stores.
+    pub fn fragments(&self) -> &[HandedFragments] {
+        &self.state.fragments
+    }
 }
 
 /// An address where the running process accepts connections.
@@ -116,9 +132,13 @@ enum Reply {
     Failed(String),
 }
 
-/// The last message: the running process accepts no more.
+/// The third message: the running process accepts no more. It is sent again whenever its requests have changed, until it ends.
 #[derive(Debug, Serialize, Deserialize)]
-struct Confirmation {}
+struct Confirmation {
+    /// What runs there still.
+    #[serde(default)]
+    running: Vec<RunningRequests>,
+}
 
 /// The end of the running process.
 #[derive(Debug)]
@@ -168,11 +188,16 @@ impl HandoverGiver {
         }
     }
 
-    /// Tells the new process that it is the only one to be known from now on.
-    pub fn confirm(&self) {
-        if let Err(error) = self.0.send(&Confirmation {}) {
+    /// Tells the new process that it is the only one to be known from now on, and what runs here still.
+    pub fn confirm(&self, running: Vec<RunningRequests>) {
+        if let Err(error) = self.0.send(&Confirmation { running }) {
             tracing::warn!(%error, "the new process ended right after it was ready");
         }
+    }
+
+    /// Tells it what runs here still; whether it is there.
+    pub fn tell_running(&self, running: Vec<RunningRequests>) -> bool {
+        self.0.send(&Confirmation { running }).is_ok()
     }
 }
 
@@ -222,12 +247,21 @@ impl HandoverReceiver {
         Ok(Handover { addresses: handed, state })
     }
 
-    /// Tells the running process that this one accepts connections, and waits until that one does not any more.
-    pub fn tell_ready(&self, taken: Takeover) {
+    /// Tells the running process that this one accepts connections, and waits until that one does not any more; gives what runs there still.
+    pub fn tell_ready(&self, taken: Takeover) -> Vec<RunningRequests> {
         let told = self.0.send(&Reply::Ready(taken));
-        if let Err(error) = told.and_then(|()| self.0.receive::<Confirmation>()) {
-            tracing::warn!(%error, "the process before this one ended without a word");
+        match told.and_then(|()| self.0.receive::<Confirmation>()) {
+            Ok(confirmation) => confirmation.running,
+            Err(error) => {
+                tracing::warn!(%error, "the process before this one ended without a word");
+                Vec::new()
+            }
         }
+    }
+
+    /// Waits until other requests run there; `None`: it has ended.
+    pub fn next_running(&self) -> Option<Vec<RunningRequests>> {
+        self.0.receive::<Confirmation>().ok().map(|confirmation| confirmation.running)
     }
 
     /// Tells the running process that this one does not start.

@@ -2,14 +2,20 @@
 //!
 //! Servers are named as in the config, so that it holds for the next config as far as that has them.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::str::FromStr as _;
 
 use serde::{Deserialize, Serialize};
-use weir_config::{Config, Server, ServerAddress};
+use weir_config::{Config, RouteSource, Server, ServerAddress};
+use weir_discovery::StoredUpstream;
 use weir_traffic::Mode;
 
 use super::tables::HandedTables;
 use crate::commands::ServerChange;
+
+/// The addresses of names.
+pub(crate) type KnownAddresses = BTreeMap<Box<str>, Vec<IpAddr>>;
 
 /// The state of the process before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,11 +38,38 @@ pub(crate) struct HandedState {
     /// Servers that the health checks have found down.
     #[serde(default)]
     pub(crate) health: Vec<HandedHealth>,
+    /// What sources have named, by upstream.
+    #[serde(default)]
+    pub(crate) sources: BTreeMap<Box<str>, StoredUpstream>,
+    /// Addresses of the names of servers.
+    #[serde(default)]
+    pub(crate) names: KnownAddresses,
+    /// Routes of stores.
+    #[serde(default)]
+    pub(crate) fragments: Vec<HandedFragments>,
     /// When the tables were taken, in nanoseconds of the clock of the machine that does not go back.
     #[serde(default)]
     pub(crate) taken_at_ns: u64,
     #[serde(default)]
     pub(crate) tables: HandedTables,
+}
+
+/// The fragments of a config that a store has, as far as they are in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedFragments {
+    /// The name of the source of routes.
+    pub source: Box<str>,
+    /// The store in words: another one has other fragments.
+    pub store: String,
+    /// The texts by their keys.
+    pub texts: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl HandedFragments {
+    /// Whether they are those of this source.
+    pub fn is_of(&self, source: &RouteSource) -> bool {
+        self.source == source.name && self.store == source.store.to_string()
+    }
 }
 
 /// A mode that is not that of the config.

@@ -75,7 +75,7 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
     ),
     IngressAnnotation::translated(
         "ssl-redirect",
-        "whether hosts with a certificate are redirected to https",
+        "whether hosts of `tls` are redirected to https",
         "a route of the listener for port 80 with `redirect`, status 308; paths below `/.well-known/acme-challenge` are served",
         |draft, value| {
             draft.paths.tls_redirect = boolean(value)?;
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
     ),
     IngressAnnotation::translated(
         "force-ssl-redirect",
-        "the same of hosts without a certificate",
+        "the same of all other hosts",
         "as `ssl-redirect`",
         |draft, value| {
             draft.paths.tls_redirect_forced = boolean(value)?;

@@ -95,8 +95,7 @@ fn classify_other_name(name: &[u8]) -> Result<LineName, Rule> {
         }
         has_underscores |= byte == b'_';
     }
-    let known = if has_underscores { FieldName::recognise_underscored(name) } else { FieldName::Other };
-    Ok(LineName::Field(known))
+    Ok(LineName::Field(FieldName::of_other(name, has_underscores)))
 }
 
 fn check_value(name: LineName, value: &[u8]) -> Result<(), Rule> {

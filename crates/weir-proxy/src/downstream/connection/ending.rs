@@ -4,6 +4,7 @@
 //! decide why a connection ends.
 
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Party};
 
@@ -11,7 +12,7 @@ use super::ClientConnection;
 use crate::downstream::http1::AfterStream;
 use crate::exchange::delivery::{self, FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
 use crate::exchange::tunnelled::Tunnelled;
-use crate::net::clock;
+use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;
 use crate::relay::tunnel::end::TunnelEnd as _;
@@ -21,6 +22,10 @@ use crate::state::activity::Activity;
 /// (RFC 9112 section 9.6): until it has ended its direction, is silent for [`LINGER_SILENCE`], or for [`LINGER_TIME`] in all. Many a client
 /// writes all of its body before it reads, so the bound in bytes is what fast networks carry in that time.
 const LINGER_BYTES_MAX: usize = 512 << 20;
+
+/// How long a client may be silent instead of [`LINGER_SILENCE`] while other connections wait for a place: what it was sent takes some
+/// round trips to it.
+const LINGER_SILENCE_AT_LIMIT: Duration = Duration::from_secs(1);
 
 impl ClientConnection {
     /// Ends our direction, within [`FAREWELL_TIME`].
@@ -92,14 +97,17 @@ impl ClientConnection {
         // What comes now is not read, only taken.
         (self.connection.tls, self.connection.input) = (None, None);
         let began = clock::now();
-        self.client.deadline.set(began, Some(LINGER_SILENCE));
-        let mut left = LINGER_BYTES_MAX;
+        let (mut left, mut silent_since) = (LINGER_BYTES_MAX, began);
         std::future::poll_fn(|cx| {
             let limit = if self.client.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
             self.client.deadline.set_ceiling(Some(began + limit));
-            match self.poll_take_in(cx, &mut left) {
+            match self.poll_take_in(cx, &mut left, &mut silent_since) {
                 Poll::Ready(()) => Poll::Ready(()),
                 Poll::Pending => {
+                    let silence = self.silence_max(left);
+                    self.client.deadline.set(silent_since, Some(silence));
+                    // A shortage of places may begin meanwhile.
+                    self.client.deadline.look_again(clock::now() + LINGER_SILENCE_AT_LIMIT);
                     self.client.report_idle(Activity::Ending);
                     self.client.deadline.poll_passed()
                 }
@@ -108,8 +116,24 @@ impl ClientConnection {
         .await;
     }
 
+    /// How long the client may be silent.
+    fn silence_max(&self, bytes_left: usize) -> Duration {
+        if self.client.worker.shared.places.ends.is_awaited() {
+            LINGER_SILENCE_AT_LIMIT
+        } else if bytes_left > 0 {
+            LINGER_SILENCE
+        } else {
+            FAREWELL_TIME
+        }
+    }
+
     /// Takes in what the client sends, up to `left` bytes, and forgets it; ready when there will be no more.
-    fn poll_take_in(&mut self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
+    fn poll_take_in(
+        &mut self,
+        cx: &mut Context<'_>,
+        left: &mut usize,
+        silent_since: &mut Instant,
+    ) -> Poll<()> {
         let mut quantum = Quantum::new();
         while *left > 0 {
             ready!(quantum.poll_left(cx));
@@ -121,8 +145,7 @@ impl ClientConnection {
                 _ => return Poll::Ready(()),
             }
             self.connection.input = None;
-            let wait = if *left > 0 { LINGER_SILENCE } else { FAREWELL_TIME };
-            self.client.deadline.set(clock::now(), Some(wait));
+            *silent_since = clock::now();
         }
         Poll::Pending
     }

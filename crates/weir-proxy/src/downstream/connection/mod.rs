@@ -19,6 +19,7 @@ mod seams;
 #[cfg(test)]
 mod simulation;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -111,6 +112,7 @@ impl ClientConnection {
             now,
             requests: 0,
             opened_at: now,
+            gives_place: Cell::new(false),
         };
         let connection = Connection::new(socket);
         Some(Box::new(Self { client, exchanges, connection, refused: None, counted, looked: false }))
@@ -303,11 +305,12 @@ impl ClientConnection {
                 }
                 Poll::Pending => {
                     self.client.report_idle(Activity::Idle);
-                    if self.client.deadline.begin_idle(self.client.listener.state.number) {
+                    let (since, is_new) = (self.client.now, self.client.requests == 0);
+                    if self.client.begin_idle(since, is_new) {
                         // A request may have come that the event loop has not reported yet.
                         let is_quiet = self.connection.is_quiet(true);
                         if is_quiet {
-                            self.client.worker.count_evicted();
+                            self.client.note_evicted();
                         }
                         self.client.deadline.end_idle();
                         return Poll::Ready(!is_quiet);
@@ -362,6 +365,9 @@ impl Drop for ClientConnection {
             self.count_failure(Failure::weir(Phase::Relay, Cause::WorkerCrashed));
         }
         self.client.worker.connection_list.leave(self.client.answered_query);
+        if self.client.gives_place.get() {
+            self.client.worker.shared.places.leave();
+        }
         let entered = self.client.deadline.leave();
         self.client.worker.leave_connection(entered, &self.client.listener);
     }

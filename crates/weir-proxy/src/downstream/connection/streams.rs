@@ -174,7 +174,7 @@ impl ClientConnection {
     /// Tells the client of the end where there is a reason for it: Weir stops, the listener is gone, or a limit is reached.
     fn say_goodbye(&mut self, http2: &mut Http2Connection, progress: &mut ConnectionProgress, now: Instant) {
         match progress.ending {
-            Ending::None if self.has_to_end(now) => {
+            Ending::None if self.has_to_end(now) || self.gives_place(http2, progress) => {
                 http2.announce_end();
                 progress.ending = Ending::Announced { at: now };
             }
@@ -194,6 +194,20 @@ impl ClientConnection {
         used_up || self.client.is_ending() || self.client.ends_at().is_some_and(|end| end <= now)
     }
 
+    /// Whether its last stream has just ended and another connection waits for its place. While streams run, it stays: the client would need
+    /// another one for its next requests. One that has been idle before goes by its turn among those.
+    #[inline]
+    fn gives_place(&self, http2: &Http2Connection, progress: &ConnectionProgress) -> bool {
+        self.client.worker.shared.places.ends.is_awaited() && self.gives_place_awaited(http2, progress)
+    }
+
+    #[cold]
+    fn gives_place_awaited(&self, http2: &Http2Connection, progress: &ConnectionProgress) -> bool {
+        let standing = http2.standing(&self.connection);
+        let has_ended = standing.streams == 0 && progress.seen != (standing.opened, false);
+        has_ended && standing.opened > 0 && !standing.is_partial && self.client.give_place()
+    }
+
     /// Sets the deadline of the wait and looks whether it has passed.
     fn wait(
         &mut self,
@@ -208,7 +222,7 @@ impl ClientConnection {
         self.client.deadline.set_at(first.map(|(at, _)| at));
         self.release_memory(http2, progress, standing);
         self.client.report_idle(if standing.streams == 0 { Activity::Idle } else { Activity::Streams });
-        if self.is_evicted(standing) {
+        if self.is_evicted(progress.seen_since, standing) {
             // The client has to know that no stream of it was taken. There is no time to wait until it takes that.
             http2.end();
             let _ = http2.poll_send(cx, &mut self.connection);
@@ -301,18 +315,18 @@ impl ClientConnection {
     }
 
     /// Whether the connection is idle and makes room for another one.
-    fn is_evicted(&mut self, standing: &Standing) -> bool {
+    fn is_evicted(&mut self, since: Instant, standing: &Standing) -> bool {
         if standing.streams > 0 {
             self.client.deadline.end_idle();
             return false;
         }
-        if !self.client.deadline.begin_idle(self.client.listener.state.number) {
+        if !self.client.begin_idle(since, standing.opened == 0) {
             return false;
         }
         self.client.deadline.end_idle();
         let is_quiet = self.connection.is_quiet(true);
         if is_quiet {
-            self.client.worker.count_evicted();
+            self.client.note_evicted();
         }
         is_quiet
     }
@@ -322,6 +336,12 @@ impl ClientConnection {
     fn pass(&mut self, http2: &mut Http2Connection, progress: &mut ConnectionProgress, wait: Option<Wait>) {
         if let Some(cause) = self.client.deadline.cut_cause() {
             self.count_failure(Failure::weir(Phase::Request, cause));
+            if cause == Cause::SlowHeadAtLimit {
+                // What it may have sent meanwhile was not taken, and the client gets to know that.
+                http2.end();
+                progress.ending = Ending::Fault { is_flood: false };
+                return;
+            }
             http2.close(Cause::Reset);
             progress.ending = Ending::Gone;
             return;

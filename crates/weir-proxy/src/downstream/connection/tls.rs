@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustls::pki_types::UnixTime;
 use rustls::server::UnbufferedServerConnection;
@@ -179,16 +179,17 @@ fn client_certificate(
     let (Some(clients), Some(chain @ [der, ..])) = (clients, records.peer_certificates()) else {
         return Ok(None);
     };
-    let now = clock::unix_now();
+    let now = clock::date();
     let verifier = server_config.client_verifier();
-    if verifier.is_some_and(|verifier| !verifier.is_valid(chain, UnixTime::since_unix_epoch(now))) {
+    if verifier.is_some_and(|verifier| !verifier.is_valid(chain, UnixTime::since_unix_epoch(now.duration())))
+    {
         return Ok(Some(ClientCertificate::invalid(&clients.headers)));
     }
     let rejected = |cause| TlsRefusal::Failed(Failure::client(Phase::Tls, cause));
     let read = ClientCertificate::read(der, &clients.headers);
     let read = read.ok_or_else(|| rejected(Cause::TlsCertificateRejected))?;
     // In a handshake that resumes an earlier session, no verifier runs.
-    if read.identity.as_ref().is_some_and(|identity| identity.not_after < UNIX_EPOCH + now) {
+    if read.identity.as_ref().is_some_and(|identity| identity.not_after < now) {
         return Err(rejected(Cause::TlsCertificateExpired));
     }
     Ok(Some(read))

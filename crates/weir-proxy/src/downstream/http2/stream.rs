@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Context;
 
 use weir_http::h2::{ErrorCode, HeadWriter};
@@ -20,6 +21,7 @@ use crate::relay::http2::handle::StreamHandle;
 use crate::relay::http2::outgoing::FrameSink;
 use crate::relay::http2::shared::{SharedConnection, StreamShared};
 use crate::state::snapshot::ListenerPlan;
+use crate::state::stripped_fields::StrippedFields;
 
 /// The status that a tunnel begins with.
 const OK: u16 = 200;
@@ -194,7 +196,13 @@ impl ClientStream for Http2Stream {
         };
         self.handle.incoming.is_for_tunnel =
             exchange.request.protocol().is_some() || exchange.request.method() == Method::Connect;
-        self.handle.incoming.stripped = listener.stripped(client.peer).map(std::sync::Arc::clone);
+        // A request without a body has no trailers either.
+        self.handle.incoming.stripped = match exchange.request.body() {
+            Framing::None => None,
+            Framing::Length(_) | Framing::Delimited | Framing::UntilClose => {
+                listener.stripped_trailers(client.peer).cloned()
+            }
+        };
     }
 
     fn body<'a>(&'a mut self, _client: &'a Client) -> Body<'a, ToClients> {
@@ -203,6 +211,10 @@ impl ClientStream for Http2Stream {
 
     fn body_announced(&self) -> Option<u64> {
         self.handle.incoming.announced
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.handle.incoming.stripped = Some(Arc::clone(stripped));
     }
 
     fn limit_body(&mut self, bytes_max: u64) {

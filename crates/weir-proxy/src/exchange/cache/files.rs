@@ -91,7 +91,7 @@ pub(in crate::exchange) async fn forget(
     let mut forgetting = DiskWait::run(move || {
         for key in files {
             // A file that cannot be removed is forgotten all the same.
-            folder.purge(PurgeScope::Key(&key), PurgeMode::Hard, now).ok();
+            folder.purge(PurgeScope::Exact(&key), PurgeMode::Hard, now).ok();
         }
     });
     poll_fn(|cx| {

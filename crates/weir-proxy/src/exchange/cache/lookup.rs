@@ -9,8 +9,8 @@ use weir_cache::directives::RequestDirectives;
 use weir_cache::disk::DiskHit;
 use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
 use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
-use weir_config::RouteCache;
-use weir_http::Method;
+use weir_config::{PathForm, RouteAction, RouteCache, SplitTarget};
+use weir_http::{FieldName, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
 use super::files::{self, Loaded};
@@ -28,6 +28,7 @@ use crate::net::clock;
 use crate::responder::Answer;
 use crate::state::activity::Activity;
 use crate::state::cache::{RouteCachePlan, cache_now};
+use crate::state::cache_keys::{ForwardedProto, RequestClass};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::upstream::stream::Servers;
 
@@ -65,19 +66,26 @@ pub(in crate::exchange) async fn pass(
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
     exchange: &mut Exchange,
-    (listener, route): (&ListenerPlan, &RoutePlan),
+    (listener, route, way): (&ListenerPlan, &RoutePlan, &RoutePlan),
 ) -> Result<Option<End>, Ended> {
     let Some((plan, config)) = route.cache.as_deref().zip(route.config.cache.as_deref()) else {
         return Ok(None);
     };
     let is_exchange = exchange.grpc.is_none() && exchange.request.upgrade().is_none();
-    if !is_exchange || choose::is_preflight(exchange, route) {
+    // What a target of a split answers itself is no response of a server.
+    let Some(target) = target_of(exchange, route, way).filter(|_| is_exchange) else { return Ok(None) };
+    if choose::is_preflight(exchange, route) {
         return Ok(None);
     }
     let mut key = Vec::new();
     let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
     values.write_key(&config.key, &mut key);
-    let bypass = bypass(exchange, config, &values);
+    let class = class_of(client, stream, exchange, listener);
+    if !plan.end_key(&mut key, target, class) {
+        return Ok(None);
+    }
+    let key = Keyed { key, is_proven: class.is_proven };
+    let bypass = bypass(exchange, (config, listener), &values);
     if let Some((reason, task)) = bypass {
         begin(exchange, (key, reason, task), (CacheResult::Bypass, None));
         return Ok(None);
@@ -89,10 +97,11 @@ pub(in crate::exchange) async fn pass(
     let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
     loop {
         let so_far = (waited, is_loaded, loaded.take());
-        match step(exchange, plan, (&key, &directives), config.wait, so_far) {
+        match step(exchange, plan, (&key.key, &directives), config.wait, so_far) {
             CacheStep::Answer(answer) => return answered(client, stream, exchange, answer).await,
             CacheStep::AnswerAndRefresh(answer) => {
-                refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
+                let (target, own) = (route.place_of_target(way), way.cache.as_deref().unwrap_or(plan));
+                refresh::begin(client, stream, servers, exchange, own, (&key, &answer.stored, target));
                 return answered(client, stream, exchange, answer).await;
             }
             CacheStep::Wait(wait) => {
@@ -104,14 +113,14 @@ pub(in crate::exchange) async fn pass(
                     FetchOutcome::NotStored | FetchOutcome::Failed => Waited::InVain,
                 };
                 if let FetchOutcome::Stored(stored) = outcome
-                    && plan.store().is_for(&stored, &plan.store().key(&key), exchange.request_for_cache())
+                    && plan.store().is_for(&stored, &plan.store().key(&key.key), exchange.request_for_cache())
                     && let Ok(CacheStep::Answer(answer)) = of_stored(plan, stored, &directives, waited)
                 {
                     return answered(client, stream, exchange, answer).await;
                 }
             }
             CacheStep::Load(hit, reason, ticket) => {
-                let loading = (&key[..], *hit, ticket);
+                let loading = (&key.key[..], *hit, ticket);
                 is_loaded = true;
                 match files::load(client, stream, exchange, plan, loading).await? {
                     Loaded::Whole(stored) => loaded = Some(stored),
@@ -137,10 +146,50 @@ pub(in crate::exchange) async fn pass(
     }
 }
 
+/// A key, and whether it is that of requests whose clients have proven who they are.
+pub(super) struct Keyed {
+    pub(super) key: Vec<u8>,
+    pub(super) is_proven: bool,
+}
+
+/// The place of the target of the split that the request goes to, 0 without a split; `None` when it goes to no server.
+fn target_of(exchange: &Exchange, route: &RoutePlan, way: &RoutePlan) -> Option<usize> {
+    let upstream = exchange.record.upstream?;
+    let RouteAction::Split(targets) = &route.config.action else { return Some(0) };
+    route.place_of_target(way).or_else(|| {
+        // Targets of one upstream that are as the route is have the same partition.
+        let is_it = |target: &SplitTarget| {
+            !target.is_apart() && target.upstream().is_some_and(|index| index.0 == upstream)
+        };
+        targets.iter().position(is_it)
+    })
+}
+
+/// What the key of a request does not say of it.
+fn class_of(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> RequestClass {
+    let has_certificate = || stream.tls().is_some_and(|tls| tls.client_certificate.is_some());
+    let proto = || exchange.request.fields().first(FieldName::XForwardedProto);
+    let forwarded = match listener.trusts(client.peer) {
+        false => ForwardedProto::Own,
+        true => match proto().map(|field| field.value.of(&exchange.request_text)) {
+            None => ForwardedProto::Unsaid,
+            Some(value) if value.eq_ignore_ascii_case(b"https") => ForwardedProto::Https,
+            Some(value) if value.eq_ignore_ascii_case(b"http") => ForwardedProto::Http,
+            Some(_) => ForwardedProto::Other,
+        },
+    };
+    RequestClass { is_proven: exchange.granted.is_some() || has_certificate(), forwarded }
+}
+
 /// Why a request has nothing to do with what is stored.
 fn bypass(
     exchange: &Exchange,
-    config: &RouteCache,
+    (config, listener): (&RouteCache, &ListenerPlan),
     values: &TemplateValues<'_>,
 ) -> Option<(ForwardReason, CacheTask)> {
     let method = exchange.request.method();
@@ -151,8 +200,13 @@ fn bypass(
     let head = exchange.request_for_cache();
     // Only the server knows the version that these are about (RFC 9111 section 4.3.2).
     let is_for_server = head.contains("if-match") || head.contains("if-unmodified-since");
+    // The server gets the path in a form that the key does not have, and may take it for another.
+    let is_sent_otherwise = listener.config.paths.forward == PathForm::AsReceived
+        && exchange.rewritten.is_empty()
+        && !exchange.request.is_path_normal();
     let mut text = Vec::new();
     let is_bypassed = is_for_server
+        || is_sent_otherwise
         || !exchange.request.body().is_empty()
         || config.bypass.iter().any(|template| {
             text.clear();
@@ -273,11 +327,11 @@ fn of_stored(
 /// The request goes to a server.
 fn begin(
     exchange: &mut Exchange,
-    (key, forwarded, task): (Vec<u8>, ForwardReason, CacheTask),
+    (Keyed { key, is_proven }, forwarded, task): (Keyed, ForwardReason, CacheTask),
     (result, detail): (CacheResult, Option<&'static str>),
 ) {
     exchange.note_cache(result, detail);
-    exchange.cached = Some(Box::new(CacheUse { key, forwarded, task, sent: cache_now() }));
+    exchange.cached = Some(Box::new(CacheUse { key, is_proven, forwarded, task, sent: cache_now() }));
 }
 
 async fn answered(

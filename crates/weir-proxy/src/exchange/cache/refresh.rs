@@ -10,6 +10,7 @@ use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{Field, FieldSet, Method, ResponseHead, TargetForm};
 use weir_observe::Failure;
 
+use super::lookup::Keyed;
 use crate::exchange::cache_use::{CacheTask, CacheUse, is_about_versions};
 use crate::exchange::client::Client;
 use crate::exchange::exchange_state::Exchange;
@@ -29,16 +30,16 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 const UNUSED_BYTES_MAX: usize = 64 * 1024;
 
 /// Asks a server in a task of its own, unless another one does already.
-pub(in crate::exchange) fn begin(
+pub(super) fn begin(
     client: &Client,
     stream: &impl ClientStream,
     servers: &impl Servers,
     exchange: &Exchange,
     plan: &RouteCachePlan,
-    (key, stored): (&[u8], &Arc<StoredResponse>),
+    (key, stored, target): (&Keyed, &Arc<StoredResponse>, Option<usize>),
 ) {
     let store = plan.store();
-    let Some(ticket) = store.try_refresh(&store.key(key), stored) else { return };
+    let Some(ticket) = store.try_refresh(&store.key(&key.key), stored) else { return };
     let Some(inner) = inner_exchange(client, exchange, (key, stored)) else { return };
     let request = StoredHead::copy(exchange.request_for_cache(), |_| true);
     let taker = Refresh {
@@ -46,13 +47,15 @@ pub(in crate::exchange) fn begin(
         rules: plan.rules.clone(),
         worker: client.worker.index,
         request,
+        is_proven: key.is_proven,
         stored: Arc::clone(stored),
         ticket: Some(ticket),
         sent: cache_now(),
         sink: None,
         unused: 0,
     };
-    let request = BackgroundRequest { exchange: inner, way: Way::Own, body: Vec::new(), timeout: TIME_MAX };
+    let way = target.map_or(Way::Route, Way::Target);
+    let request = BackgroundRequest { exchange: inner, way, body: Vec::new(), timeout: TIME_MAX };
     background::begin(client, stream, servers, request, taker);
 }
 
@@ -60,7 +63,7 @@ pub(in crate::exchange) fn begin(
 fn inner_exchange(
     client: &Client,
     exchange: &Exchange,
-    (key, stored): (&[u8], &Arc<StoredResponse>),
+    (key, stored): (&Keyed, &Arc<StoredResponse>),
 ) -> Option<Box<Exchange>> {
     let mut inner = subrequest::of(exchange, exchange.record.upstream?, client);
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
@@ -82,7 +85,8 @@ fn inner_exchange(
     inner.granted = exchange.granted.clone();
     inner.script = exchange.script.clone();
     inner.cached = Some(Box::new(CacheUse {
-        key: key.to_vec(),
+        key: key.key.clone(),
+        is_proven: key.is_proven,
         forwarded: weir_cache::rules::ForwardReason::Stale,
         task: CacheTask::Refresh { ticket: None, stored: Arc::clone(stored), stale_on_error: false },
         sent: cache_now(),
@@ -95,8 +99,9 @@ struct Refresh {
     plan: Arc<CachePlan>,
     rules: StoreRules,
     worker: usize,
-    /// The fields of the client's request.
+    /// The fields of the client's request, and whether the client has proven who it is.
     request: StoredHead,
+    is_proven: bool,
     stored: Arc<StoredResponse>,
     ticket: Option<FetchTicket>,
     sent: CacheTime,
@@ -107,9 +112,14 @@ struct Refresh {
 }
 
 impl Refresh {
+    fn stored_request(&self) -> StoredRequest<'_> {
+        let (head, sent, is_proven) = (self.request.view(), self.sent, self.is_proven);
+        StoredRequest { method: Method::Get, head, sent, is_proven }
+    }
+
     /// The server has another version.
     fn replace(&mut self, ticket: FetchTicket, response: &ResponseHead, head: HeadView<'_>, now: CacheTime) {
-        let request = StoredRequest { method: Method::Get, head: self.request.view(), sent: self.sent };
+        let request = self.stored_request();
         let too_large = response.content_length().is_some_and(|len| len > self.plan.config.response_max);
         let planned = plan_storing(&request, response.status(), head, &self.rules, now);
         let planned = if too_large { Err(NotStored::TooLarge) } else { planned };
@@ -143,8 +153,7 @@ impl ResponseTaker for Refresh {
         let (now, head) = (cache_now(), HeadView { fields: response.fields(), text });
         match response.status() {
             304 => {
-                let request =
-                    StoredRequest { method: Method::Get, head: self.request.view(), sent: self.sent };
+                let request = self.stored_request();
                 let stored = &self.stored;
                 let view = stored.head().view();
                 match plan_freshening(&request, stored.status(), view, head, &self.rules, now) {

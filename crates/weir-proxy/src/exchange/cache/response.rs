@@ -5,7 +5,7 @@ use weir_cache::rules::{
     FreshenPlan, Freshened, NotStored, StorePlan, StoredRequest, invalidated_targets, invalidates,
     is_same_version, normalize_authority, plan_freshening, plan_storing,
 };
-use weir_cache::store::{FetchTicket, NewResponse, StoredResponse};
+use weir_cache::store::{FetchTicket, NewResponse, StoredResponse, key_text};
 use weir_config::RouteCache;
 use weir_http::{FieldName, Method, write_normal_path};
 use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
@@ -332,9 +332,16 @@ fn plan_response(
     if exchange.response.content_length().is_some_and(|len| len > too_large) {
         return Err(NotStored::TooLarge);
     }
-    let request = StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent };
+    let request = stored_request(exchange, sent);
     let head = HeadView { fields: exchange.response.fields(), text };
     plan_storing(&request, exchange.response.status(), head, &plan.rules, cache_now())
+}
+
+/// The request as the rules see it.
+fn stored_request(exchange: &Exchange, sent: weir_cache::CacheTime) -> StoredRequest<'_> {
+    // As long as it is not known, the response is for its client alone.
+    let is_proven = exchange.cached.as_ref().is_none_or(|used| used.is_proven);
+    StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent, is_proven }
 }
 
 /// What a server has confirmed.
@@ -346,7 +353,7 @@ fn freshened(
     stored: Arc<StoredResponse>,
     sent: weir_cache::CacheTime,
 ) -> Option<StoredAnswer> {
-    let request = StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent };
+    let request = stored_request(exchange, sent);
     let newer = HeadView { fields: exchange.response.fields(), text };
     let now = cache_now();
     let (stored, only_sent) =
@@ -423,7 +430,7 @@ fn invalidate<T: ServerStream>(
     if !invalidates(exchange.request.method(), exchange.response.status()) {
         return Vec::new();
     }
-    let mut changed = vec![key.clone()];
+    let mut texts = vec![key_text(key).to_vec()];
     // Under another key than the usual one, what other paths would come to is not known.
     if plans.route.config.cache.as_deref().is_some_and(RouteCache::has_usual_key) {
         let scheme: &[u8] = if client.is_tls { b"https" } else { b"http" };
@@ -436,9 +443,15 @@ fn invalidate<T: ServerStream>(
             normalize_authority(&mut other, scheme.len() + 3, scheme);
             write_normal_path(&mut other, path, plans.listener.head_limits.paths.encoded_slash);
             other.extend_from_slice(query);
-            changed.push(other);
+            texts.push(other);
         });
     }
+    let snapshot = &plans.config.snapshot;
+    let cache = snapshot.caches.iter().position(|one| one.config.name == plan.plan.config.name);
+    // Wherever this listener or this upstream has stored it.
+    let of = (exchange.record.listener(), plans.upstream_index);
+    let keys = texts.iter().flat_map(|text| snapshot.partitions.keys(text, cache.unwrap_or_default(), of));
+    let changed: Vec<Vec<u8>> = keys.collect();
     let (store, now) = (plan.store(), cache_now());
     for key in &changed {
         store.invalidate(&store.key(key), now);

@@ -15,6 +15,7 @@ use weir_observe::{Cause, Failure, Party, Phase};
 use crate::exchange::client::Client;
 use crate::exchange::cors;
 use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::granted::Granted;
 use crate::exchange::plans::Plans;
 use crate::exchange::stream::ClientStream;
 use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
@@ -192,10 +193,12 @@ fn inner_exchange(
     }
     let fields =
         request.fields().iter().filter(goes).map(|field| (field.name.of(text), field.value.of(text)));
-    let told = [(&b"X-Forwarded-Method"[..], request.method_span().of(text)), (b"X-Forwarded-Uri", &uri)];
+    let method = request.method_span().of(text).to_vec();
+    let told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
+    inner.granted = Some(Box::new(Granted { fields: told, ..Granted::default() }));
     let host = request.authority().of(text);
     let composed =
-        inner.request.compose_get(&mut inner.request_text, forward.path.as_bytes(), host, fields.chain(told));
+        inner.request.compose_get(&mut inner.request_text, forward.path.exposed().as_bytes(), host, fields);
     composed.map_err(|rule| Failure::client(Phase::Route, Cause::Rule(rule)))?;
     Ok(inner)
 }

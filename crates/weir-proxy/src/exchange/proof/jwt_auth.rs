@@ -13,11 +13,11 @@ use weir_access::{KeySet, SignedToken, TimeProblem, TokenError};
 use weir_config::{JwtAuth, TokenSource};
 use weir_http::{Field, FieldName};
 use weir_observe::{Cause, Failure, Phase};
-use weir_traffic::affinity::cookie_value;
-use weir_traffic::route::query_value;
+use weir_traffic::route::query_values;
 
 use crate::exchange::client::Client;
 use crate::exchange::exchange_state::{Ended, Exchange};
+use crate::exchange::fields::cookies;
 use crate::exchange::stream::ClientStream;
 use crate::net::clock;
 use crate::state::access::LiveKeys;
@@ -116,29 +116,28 @@ fn over(client: &mut Client) -> Result<(), Failure> {
 fn find<'a>(exchange: &'a Exchange, source: &TokenSource) -> Result<&'a [u8], Cause> {
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let fields = request.fields();
+    let value_of = |field: &Field| field.value.of(text);
     let value = match source {
         TokenSource::Authorization => {
-            let value = only(fields.all(FieldName::Authorization), text)?;
+            let value = only(fields.all(FieldName::Authorization).map(value_of))?;
             let scheme = value.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
             scheme.map(|scheme| value[scheme.len()..].trim_ascii())
         }
-        TokenSource::Header(name) => Some(only(fields.all_by_name(text, name), text)?),
-        TokenSource::Cookie(name) => {
-            let mut cookies = fields.all(FieldName::Cookie);
-            cookies.find_map(|field| cookie_value(field.value.of(text), name.as_bytes()))
-        }
+        TokenSource::Header(name) => Some(only(fields.all_by_name(text, name).map(value_of))?),
+        TokenSource::Cookie(name) => Some(only(cookies(exchange, name))?),
         TokenSource::QueryParameter(name) => {
-            request.query().and_then(|query| query_value(query.of(text), name.as_bytes()))
+            let query = request.query().map_or(&b""[..], |query| query.of(text));
+            Some(only(query_values(query, name.as_bytes()))?)
         }
     };
     value.filter(|value| !value.is_empty()).ok_or(Cause::TokenMissing)
 }
 
-/// The value of the only one of these fields: of several, Weir and the server might not believe the same one.
-fn only<'a, 'f>(mut fields: impl Iterator<Item = &'f Field>, text: &'a [u8]) -> Result<&'a [u8], Cause> {
-    match (fields.next(), fields.next()) {
+/// The only one of these values, be they of fields, cookies or parameters: of several, Weir and the server might not believe the same one.
+fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8], Cause> {
+    match (values.next(), values.next()) {
         (None, _) => Err(Cause::TokenMissing),
-        (Some(field), None) => Ok(field.value.of(text)),
+        (Some(value), None) => Ok(value),
         (Some(_), Some(_)) => Err(Cause::CredentialsMalformed),
     }
 }
@@ -176,8 +175,11 @@ fn check(token: &SignedToken, config: &JwtAuth, now: f64) -> Result<(), Cause> {
             TimeProblem::NotYet => Cause::TokenEarly,
         }
     })?;
-    let is_one_of = |name, wanted: &[Box<str>]| wanted.is_empty() || claims.has_one_of(name, wanted);
-    if !is_one_of("iss", &config.issuers) || !is_one_of("aud", &config.audiences) {
+    // One party has issued it (RFC 7519 section 4.1.1): of a list, others might believe another.
+    let is_issuer = |issuer: &str| config.issuers.iter().any(|one| **one == *issuer);
+    let is_issued = config.issuers.is_empty() || claims.string("iss").is_some_and(is_issuer);
+    let is_for_us = config.audiences.is_empty() || claims.has_one_of("aud", &config.audiences);
+    if !is_issued || !is_for_us {
         return Err(Cause::TokenForOthers);
     }
     let has_claims = config.claims.iter().all(|(name, wanted)| claims.has_one_of(name, wanted));

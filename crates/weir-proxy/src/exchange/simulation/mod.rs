@@ -171,7 +171,7 @@ pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64)
         room_requests: Box::new([]),
         connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
         passwords: Arc::default(),
-        ending: AtomicBool::new(false),
+        places: Default::default(),
         node_hand_over: Default::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
@@ -207,6 +207,7 @@ fn client(worker: &Rc<Worker>, number: usize) -> Client {
         number: number as u64,
         answered_query: worker.connection_list.query_number(),
         opened_at: clock::now(),
+        gives_place: Default::default(),
     }
 }
 

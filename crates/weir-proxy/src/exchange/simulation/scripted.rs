@@ -202,7 +202,7 @@ fn silence_on_both_sides_ends_a_tunnel_in_time() {
 fn a_stop_ends_a_tunnel_properly() {
     let mut rig = Rig::open();
     let shared = &rig.worker.shared;
-    shared.ending.store(true, Ordering::Relaxed);
+    shared.places.ends.store(true, Ordering::Relaxed);
     shared.stopping.store(true, Ordering::Relaxed);
     rig.client.send(b"wakes it");
     rig.settle();

@@ -42,7 +42,9 @@ pub(in crate::exchange) struct BackgroundRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exchange) enum Way {
     /// That of the exchange.
-    Own,
+    Route,
+    /// That of the target of its split in this place.
+    Target(usize),
     /// To the mirror with this place, of the route or of a target of its split.
     Mirror { target: Option<usize>, place: usize },
     /// To the server that has the keys of tokens.
@@ -50,9 +52,10 @@ pub(in crate::exchange) enum Way {
 }
 
 impl Way {
-    fn plan(self, route: &RoutePlan, upstream: Option<usize>) -> Option<&RoutePlan> {
+    fn plan(self, route: &RoutePlan) -> Option<&RoutePlan> {
         match self {
-            Way::Own => Some(upstream.map_or(route, |upstream| route.way_to(upstream))),
+            Way::Route => Some(route),
+            Way::Target(place) => route.target(place),
             Way::Mirror { target, place } => {
                 let way = target.map_or(Some(route), |target| route.target(target))?;
                 way.mirrors.get(place).map(|mirror| &mirror.route)
@@ -113,10 +116,7 @@ async fn run<U: Servers>(
     client.deadline.set_ceiling(Some(client.now + timeout));
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let route = exchange
-        .record
-        .route
-        .and_then(|route| way.plan(&listener.route_plans[route], exchange.record.upstream));
+    let route = exchange.record.route.and_then(|route| way.plan(&listener.route_plans[route]));
     let outcome = match (route, exchange.record.upstream) {
         (Some(route), Some(upstream_index)) => {
             let upstream = &*config.snapshot.upstreams[upstream_index];

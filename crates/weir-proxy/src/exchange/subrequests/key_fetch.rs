@@ -87,7 +87,7 @@ fn request(
     ];
     let conditions = conditions.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let fields = FIELDS.into_iter().chain(conditions);
-    request.compose_get(request_text, settings.path.as_bytes(), ANY_HOST, fields).ok()?;
+    request.compose_get(request_text, settings.path.exposed().as_bytes(), ANY_HOST, fields).ok()?;
     let timeout = settings.timeout;
     Some((client, BackgroundRequest { exchange, way: Way::Keys, body: Vec::new(), timeout }))
 }

@@ -176,6 +176,7 @@ fn send_one(
     let whole = exchange.record.route.and_then(|route| plans.listener.route_plans.get(route));
     let target = whole.and_then(|whole| whole.place_of_target(plans.route));
     let mut copy = copy_of(exchange, settings, client);
+    copy.copied_from = Some(plans.upstream_index);
     // The client of a call gives the copy as long as it gave the call.
     let given = exchange.grpc.and_then(|_| grpc::time_given(exchange));
     let timeout = given.map_or(settings.timeout, |given| given.min(settings.timeout));

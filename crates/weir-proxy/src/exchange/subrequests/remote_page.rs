@@ -81,6 +81,22 @@ pub(in crate::exchange) async fn of_failure(
     Box::pin(fetch(client, stream, servers, exchange, scope, (remote, status))).await
 }
 
+/// The page of a fixed response without a body, where the config has one that is fetched for its status.
+#[cold]
+pub(in crate::exchange) async fn of_fixed(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+    (route, status): (&RoutePlan, u16),
+) -> Option<FetchedPage> {
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    let scope = PageScope { config: &config, listener, route: Some(route) };
+    let remote = scope.remote(status)?;
+    Box::pin(fetch(client, stream, servers, exchange, scope, (remote, status))).await
+}
+
 /// The page: one that was fetched lately, or else is fetched now; `None` when there is none to be had.
 pub(in crate::exchange) async fn fetch(
     client: &mut Client,
@@ -340,7 +356,12 @@ impl ResponseTaker for PageTaker {
             Some((name.as_bytes(), field.value.of(text).to_vec()))
         };
         self.page.fields = KEPT.iter().copied().filter_map(value).collect();
-        let request = StoredRequest { method: Method::Get, head: self.request.view(), sent: self.sent };
+        let request = StoredRequest {
+            method: Method::Get,
+            head: self.request.view(),
+            sent: self.sent,
+            is_proven: false,
+        };
         let head = HeadView { fields: response.fields(), text };
         let planned = plan_storing(&request, response.status(), head, &self.rules, cache_now());
         self.plan = planned.ok().filter(|_| response.status() == 200).map(|plan| {

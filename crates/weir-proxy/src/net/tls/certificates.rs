@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::UNIX_EPOCH;
 
 use arc_swap::ArcSwap;
 use rustls::SignatureScheme;
@@ -182,7 +181,7 @@ impl ByName {
         };
         let certificates = || sources.iter().flat_map(CertificateSource::certificates);
         let default_names = certificates().next().map(|first| first.certificate.names.clone());
-        let now = UNIX_EPOCH + clock::unix_now();
+        let now = clock::date();
         for ListenerCertificate { certificate, ocsp } in certificates() {
             let key = provider.key_provider.load_private_key(certificate.key.clone_key())?;
             let mut certified = CertifiedKey::new(certificate.chain.clone(), key);

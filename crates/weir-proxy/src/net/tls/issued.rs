@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,6 +14,7 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
 use weir_config::{Acme, AcmeIssuer, LoadedCertificate};
+use weir_http::WallTime;
 
 use crate::net::clock::{self, Instant};
 
@@ -25,6 +26,21 @@ const HOST_LEN_MAX: usize = 253;
 
 /// How often the log names a host whose clients are rejected.
 const TOLD_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long a host that a client has asked for, and that has got no certificate, keeps its place among those on demand.
+const REFUSED_KEPT: Duration = Duration::from_secs(60);
+
+/// How long one whose certificate no client asks for keeps its place where another host needs one.
+const UNUSED_KEPT: Duration = Duration::from_secs(3600);
+
+/// What the thread that obtains certificates hears of hosts on demand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostDemand {
+    /// A client asks for it.
+    Wanted(Box<str>),
+    /// Its place is needed for another one.
+    Dropped(Box<str>),
+}
 
 /// Where a host has come to on its way to a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +85,9 @@ pub struct HostStatus {
     /// The authority that was asked last.
     pub ca: Option<Box<str>>,
     /// Until when the certificate is valid.
-    pub not_after: Option<SystemTime>,
+    pub not_after: Option<WallTime>,
     /// When the next attempt is due.
-    pub next_attempt: Option<SystemTime>,
+    pub next_attempt: Option<WallTime>,
     /// Why the last attempt has failed; `None` after one that has not.
     pub last_error: Option<Box<str>>,
     /// Certificates that were obtained since the start.
@@ -80,6 +96,8 @@ pub struct HostStatus {
     pub failed: u64,
     /// When the log has last named clients that were rejected.
     told_at: Option<Instant>,
+    /// Since when it has a place among the hosts on demand; `None` if it is one of the config.
+    on_demand_since: Option<Instant>,
 }
 
 impl HostStatus {
@@ -94,6 +112,7 @@ impl HostStatus {
             obtained: 0,
             failed: 0,
             told_at: None,
+            on_demand_since: None,
         }
     }
 }
@@ -109,6 +128,19 @@ impl Default for HostStatus {
 struct IssuedCertificate {
     loaded: Arc<LoadedCertificate>,
     certified: Arc<CertifiedKey>,
+    /// When a client last asked for a host on demand, in nanoseconds of the clock.
+    asked_at_ns: Arc<AtomicU64>,
+}
+
+impl IssuedCertificate {
+    fn note_asked(&self) {
+        self.asked_at_ns.store(clock::now().since_boot_ns(), Ordering::Relaxed);
+    }
+
+    fn unused_for(&self) -> Duration {
+        let asked_at_ns = self.asked_at_ns.load(Ordering::Relaxed);
+        Duration::from_nanos(clock::now().since_boot_ns().saturating_sub(asked_at_ns))
+    }
 }
 
 /// The certificates of one issuer.
@@ -124,7 +156,7 @@ pub struct IssuedCertificates {
     changed: Notify,
     status: Mutex<BTreeMap<Box<str>, HostStatus>>,
     /// Where hosts go that clients ask for; once there is a thread that obtains certificates.
-    wanted: ArcSwapOption<UnboundedSender<Box<str>>>,
+    wanted: ArcSwapOption<UnboundedSender<HostDemand>>,
 }
 
 impl IssuedCertificates {
@@ -145,8 +177,13 @@ impl IssuedCertificates {
     /// When rustls does not take its key; then nothing changes.
     pub fn install(&self, host: &str, loaded: Arc<LoadedCertificate>) -> Result<(), rustls::Error> {
         let certified = Arc::new(certified(loaded.chain.clone(), loaded.key.clone_key())?);
-        let issued = IssuedCertificate { loaded, certified };
         let mut now = HashMap::clone(&self.now.load());
+        let asked_at_ns = now.get(host).map(|before| Arc::clone(&before.asked_at_ns));
+        let is_new = asked_at_ns.is_none();
+        let issued = IssuedCertificate { loaded, certified, asked_at_ns: asked_at_ns.unwrap_or_default() };
+        if is_new {
+            issued.note_asked();
+        }
         now.insert(host.into(), issued);
         self.now.store(Arc::new(now));
         self.changed.notify_waiters();
@@ -187,7 +224,7 @@ impl IssuedCertificates {
     }
 
     /// Takes the hosts that clients ask for.
-    pub fn set_wanted(&self, wanted: UnboundedSender<Box<str>>) {
+    pub fn set_wanted(&self, wanted: UnboundedSender<HostDemand>) {
         self.wanted.store(Some(Arc::new(wanted)));
     }
 
@@ -195,6 +232,51 @@ impl IssuedCertificates {
     pub fn update(&self, host: &str, change: impl FnOnce(&mut HostStatus)) {
         change(self.lock().entry(host.into()).or_default());
         self.changed.notify_waiters();
+    }
+
+    /// Takes note of which hosts are in the config: all others are there on demand.
+    pub fn note_configured(&self, is_configured: impl Fn(&str) -> bool) {
+        for (host, status) in &mut *self.lock() {
+            status.on_demand_since = match is_configured(host) {
+                true => None,
+                false => status.on_demand_since.or_else(|| Some(clock::now())),
+            };
+        }
+    }
+
+    /// How long no client has asked for a host on demand; `None` without a certificate.
+    pub fn unused_for(&self, host: &str) -> Option<Duration> {
+        self.now.load().get(host).map(IssuedCertificate::unused_for)
+    }
+
+    /// Gives the place of a host on demand to others. Its certificate stays in its file, for the next client that asks.
+    pub fn drop_host(&self, host: &str) {
+        self.drop_from(&mut self.lock(), host);
+    }
+
+    fn drop_from(&self, status: &mut BTreeMap<Box<str>, HostStatus>, host: &str) {
+        status.remove(host);
+        let mut now = HashMap::clone(&self.now.load());
+        if now.remove(host).is_some() {
+            self.now.store(Arc::new(now));
+        }
+        if let Some(wanted) = self.wanted.load().as_ref() {
+            let _ended = wanted.send(HostDemand::Dropped(host.into()));
+        }
+    }
+
+    /// The host on demand that has the least right to its place: one that was refused, or else the one that no client has asked for the longest.
+    fn least_needed(&self, status: &BTreeMap<Box<str>, HostStatus>) -> Option<Box<str>> {
+        let (at, now) = (clock::now(), self.now.load());
+        let on_demand =
+            || status.iter().filter_map(|(host, status)| Some((host, status, status.on_demand_since?)));
+        let refused = on_demand().filter(|(host, status, since)| {
+            status.state == IssuanceState::Failed && !now.contains_key(*host) && at - *since >= REFUSED_KEPT
+        });
+        let unused = on_demand().filter_map(|(host, ..)| Some((host, now.get(host)?.unused_for())));
+        let unused = unused.filter(|(_, unused)| *unused >= UNUSED_KEPT).max_by_key(|(_, unused)| *unused);
+        let refused = refused.min_by_key(|(.., since)| *since).map(|(host, ..)| host.clone());
+        refused.or_else(|| unused.map(|(host, _)| host.clone()))
     }
 
     /// Forgets hosts that are in no config any more.
@@ -284,7 +366,10 @@ impl ListenerIssued {
 
     /// What there is for a name in lower case. A name that may be had on demand is ordered.
     pub(crate) fn look(&self, name: &str) -> NamedCertificate {
-        if self.exact(name).or_else(|| self.wildcard(name)).is_some() {
+        if self.find(name).is_some_and(|issued| {
+            issued.note_asked();
+            true
+        }) {
             return NamedCertificate::There;
         }
         let is_own = |host: &str| self.config.hosts.iter().any(|own| **own == *host);
@@ -297,7 +382,7 @@ impl ListenerIssued {
         } else {
             return NamedCertificate::Unknown;
         };
-        let patience = UNIX_EPOCH + clock::unix_now() + self.config.wait;
+        let patience = clock::date() + self.config.wait;
         let is_coming = |status: &HostStatus| {
             status.state == IssuanceState::Pending || status.next_attempt.is_some_and(|next| next < patience)
         };
@@ -313,14 +398,21 @@ impl ListenerIssued {
         if status.contains_key(name) {
             return true;
         }
-        let own = |host: &str| self.config.hosts.iter().any(|own| **own == *host);
-        let on_demand = status.keys().filter(|host| !own(host)).count();
         let wanted = self.issued.wanted.load();
-        let Some(wanted) = wanted.as_ref().filter(|_| on_demand < self.issued.issuer.on_demand_max) else {
-            return false;
-        };
-        status.insert(name.into(), HostStatus::new());
-        wanted.send(name.into()).is_ok()
+        let Some(wanted) = wanted.as_ref() else { return false };
+        let on_demand = status.values().filter(|status| status.on_demand_since.is_some()).count();
+        if on_demand >= self.issued.issuer.on_demand_max {
+            let Some(other) = self.issued.least_needed(&status) else { return false };
+            self.issued.drop_from(&mut status, &other);
+        }
+        status.insert(name.into(), HostStatus { on_demand_since: Some(clock::now()), ..HostStatus::new() });
+        wanted.send(HostDemand::Wanted(name.into())).is_ok()
+    }
+
+    /// The certificate for a name: its own, or that of the wildcard above it.
+    fn find(&self, name: &str) -> Option<IssuedCertificate> {
+        let now = self.issued.now.load();
+        now.get(name).or_else(|| now.get(&*wildcard_of(name)?)).cloned()
     }
 
     /// Whether the log should name clients that were rejected for want of a certificate for `name`, and why there is none.
@@ -459,5 +551,115 @@ impl Issuers {
         let lookups = self.lookups.load();
         lookups.as_ref()?.send(TokenLookup { token: token.into(), answer }).ok()?;
         Some(answered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+    use weir_config::{CertificateFiles, Config};
+
+    use super::*;
+
+    /// A listener with two places for hosts below `*.shops.test`, beside one of the config; and what the thread hears.
+    fn listener() -> (ListenerIssued, UnboundedReceiver<HostDemand>) {
+        let text = "listener.web = { address = \"127.0.0.1:0\", upstream = \"app\", tls.acme = { hosts = [\"a.example.test\"], \
+                    on_demand = [\"*.shops.test\"], on_demand_max = 2 } }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
+        let config = Config::parse(text, "weir.toml").unwrap();
+        let acme = config.listeners[0].tls.as_ref().unwrap().acme.as_ref().unwrap();
+        let listener = ListenerIssued::new(acme, &Issuers::default());
+        let (wanted, heard) = unbounded_channel();
+        listener.issued.set_wanted(wanted);
+        listener.issued.update("a.example.test", |_| {});
+        (listener, heard)
+    }
+
+    fn certificate() -> Arc<LoadedCertificate> {
+        // A key of Ed25519 (RFC 8410), which is all that is looked at.
+        let mut key = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+        key.extend([7; 32]);
+        Arc::new(LoadedCertificate {
+            files: CertificateFiles { certificate: "a.pem".into(), key: "a.pem".into() },
+            chain: vec![CertificateDer::from(vec![0x30, 0])],
+            key: PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
+            names: Vec::new(),
+            not_before: WallTime::EPOCH,
+            not_after: WallTime::LATEST,
+        })
+    }
+
+    fn at(seconds: u64) {
+        clock::set(Some(Instant::test(Duration::from_secs(seconds))));
+    }
+
+    fn heard(receiver: &mut UnboundedReceiver<HostDemand>) -> Vec<HostDemand> {
+        std::iter::from_fn(|| receiver.try_recv().ok()).collect()
+    }
+
+    #[test]
+    fn refused_names_give_their_places_back() {
+        let (listener, mut receiver) = listener();
+        at(1_000);
+        for name in ["one.shops.test", "two.shops.test"] {
+            assert_eq!(listener.look(name), NamedCertificate::Coming);
+        }
+        let fail = |name: &str| {
+            listener.issued.update(name, |status| {
+                (status.state, status.next_attempt) = (IssuanceState::Failed, Some(WallTime::LATEST));
+            });
+        };
+        ["one.shops.test", "two.shops.test"].into_iter().for_each(fail);
+        heard(&mut receiver);
+        at(1_059);
+        assert_eq!(
+            listener.look("three.shops.test"),
+            NamedCertificate::Unknown,
+            "both have their places for a minute"
+        );
+        at(1_060);
+        assert_eq!(listener.look("three.shops.test"), NamedCertificate::Coming);
+        let [dropped, wanted] = [HostDemand::Dropped, HostDemand::Wanted];
+        assert_eq!(
+            heard(&mut receiver),
+            [dropped("one.shops.test".into()), wanted("three.shops.test".into())],
+            "the one that was there first"
+        );
+        let hosts = listener.issued.hosts();
+        let hosts: Vec<&str> = hosts.iter().map(|(host, _)| &**host).collect();
+        assert_eq!(hosts, ["a.example.test", "three.shops.test", "two.shops.test"]);
+        // An order under way keeps its place, and so does a host of the config that was refused.
+        fail("a.example.test");
+        listener.issued.update("two.shops.test", |status| status.state = IssuanceState::Pending);
+        at(9_000);
+        assert_eq!(listener.look("four.shops.test"), NamedCertificate::Unknown);
+    }
+
+    #[test]
+    fn unused_certificates_give_their_places_back() {
+        let (listener, mut receiver) = listener();
+        at(1_000);
+        for name in ["one.shops.test", "two.shops.test"] {
+            listener.look(name);
+            listener.issued.install(name, certificate()).unwrap();
+        }
+        at(4_000);
+        assert_eq!(listener.look("one.shops.test"), NamedCertificate::There);
+        heard(&mut receiver);
+        at(4_599);
+        assert_eq!(listener.look("three.shops.test"), NamedCertificate::Unknown);
+        at(4_600);
+        assert_eq!(listener.issued.unused_for("one.shops.test"), Some(Duration::from_secs(600)));
+        // A renewal is no use of it.
+        listener.issued.install("two.shops.test", certificate()).unwrap();
+        assert_eq!(listener.look("three.shops.test"), NamedCertificate::Coming);
+        assert_eq!(heard(&mut receiver)[0], HostDemand::Dropped("two.shops.test".into()));
+        assert!(listener.issued.installed("two.shops.test").is_none());
+        assert!(listener.issued.installed("one.shops.test").is_some());
+        // One that the config names now is not on demand any more.
+        listener.issued.note_configured(|host| host != "three.shops.test");
+        at(90_000);
+        assert_eq!(listener.look("four.shops.test"), NamedCertificate::Coming, "there is room");
+        assert!(listener.issued.installed("one.shops.test").is_some());
     }
 }

@@ -3,11 +3,10 @@
 //! By the standard an authority is not an end-entity certificate (RFC 5280 section 4.2.1.9), so that verification fails; OpenSSL takes such a certificate, and people
 //! expect that. It still has to be valid today, and what a list says of it holds.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CertificateError, Error};
 use weir_config::Authorities;
+use weir_http::WallTime;
 
 /// Checks a certificate again that no authority has signed, which `error` reports.
 ///
@@ -23,7 +22,7 @@ pub(super) fn verify(
         return Err(error);
     }
     let Some(validity) = authorities.validity_of(certificate) else { return Err(error) };
-    let now = UNIX_EPOCH + Duration::from_secs(now.as_secs());
+    let now = WallTime::from_seconds(now.as_secs());
     if now < *validity.start() {
         Err(CertificateError::NotValidYet.into())
     } else if now > *validity.end() {

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::task::Waker;
 
 use super::*;
-use crate::net::file::{FolderEntry, FolderRoot, MayWait};
+use crate::net::file::{FolderEntry, FolderRoot, LinkRule, MayWait};
 
 fn opened(folder: &Path, content: &[u8]) -> DiskFile {
     std::fs::write(folder.join("file"), content).expect("the folder takes a file");
-    let root = FolderRoot { path: folder, follows_links: false };
+    let root = FolderRoot { path: folder, links: LinkRule::Never };
     match root.open(b"file", MayWait::Yes) {
         Ok(FolderEntry::File(file)) => file,
         other => panic!("no file: {other:?}"),

@@ -48,6 +48,18 @@ pub(crate) fn file_path(url_path: &[u8], serves_hidden: bool) -> Option<FilePath
     (relative.len() < PATH_MAX).then_some(FilePath { relative, is_folder })
 }
 
+/// What follows a script in a path of a URL, decoded. It names no file, so that encoded slashes may be in it; `None` where a program that takes it for
+/// one would be led astray.
+pub(crate) fn path_info(url_path: &[u8], serves_hidden: bool) -> Option<Vec<u8>> {
+    let mut info = Vec::with_capacity(url_path.len());
+    decode(url_path, &mut info)?;
+    let is_astray = |name: &[u8]| {
+        name == b".." || name.contains(&0) || !serves_hidden && name.starts_with(b".") && name != b"."
+    };
+    let leads_on = !info.split(|byte| *byte == b'/').any(is_astray);
+    leads_on.then_some(info)
+}
+
 /// Appends `segment` decoded; `None` when a percent sign is not followed by two digits.
 fn decode(segment: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let digit = |byte: &u8| (*byte as char).to_digit(16);
@@ -118,6 +130,25 @@ mod tests {
             file_path(b"/%c0%ae%c0%ae%c0%af", false).map(|path| path.relative),
             Some(b"\xc0\xae\xc0\xae\xc0\xaf".to_vec())
         );
+    }
+
+    #[test]
+    fn what_follows_a_script_may_have_encoded_slashes() {
+        for (url, expected) in [
+            ("", Some("")),
+            ("/a%2Fb", Some("/a/b")),
+            ("/a%2fb/%20", Some("/a/b/ ")),
+            ("/a/", Some("/a/")),
+            ("/a%2F%2e%2e%2Fb", None),
+            ("/..", None),
+            ("/%00", None),
+            ("/%2", None),
+        ] {
+            let info = path_info(url.as_bytes(), true);
+            assert_eq!(info.as_deref(), expected.map(str::as_bytes), "{url}");
+        }
+        assert_eq!(path_info(b"/a%2F.git", false), None);
+        assert!(path_info(b"/a%2F.git", true).is_some());
     }
 
     proptest! {

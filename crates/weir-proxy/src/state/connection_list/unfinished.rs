@@ -24,10 +24,12 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// That of a client which waits so; `None`: nothing is unfinished, or not for long.
     pub(crate) fn of(activity: Activity, has_served: bool, since: Instant, now: Instant) -> Option<Self> {
-        let is_unfinished = matches!(
-            activity,
-            Activity::ProxyHeader | Activity::Handshake | Activity::Hello | Activity::Head
-        );
+        let is_unfinished = match activity {
+            Activity::ProxyHeader | Activity::Handshake | Activity::Hello | Activity::Head => true,
+            // Its first request has not begun; behind others, it is idle, and has its own place among those that make room.
+            Activity::Idle => !has_served,
+            _ => false,
+        };
         let is_old = now.saturating_duration_since(since) >= AGE_MIN;
         (is_unfinished && is_old).then_some(Self { has_served, since })
     }
@@ -53,8 +55,9 @@ mod tests {
             assert!(Unfinished::of(activity, false, since, now).is_some(), "{activity:?}");
             assert_eq!(Unfinished::of(activity, false, since + Duration::from_millis(1), now), None, "young");
         }
+        assert!(Unfinished::of(Activity::Idle, false, since, now).is_some(), "the first request");
+        assert_eq!(Unfinished::of(Activity::Idle, true, since, now), None, "between two requests");
         for activity in [
-            Activity::Idle,
             Activity::Streams,
             Activity::Memory,
             Activity::Queue,

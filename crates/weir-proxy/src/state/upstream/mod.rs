@@ -92,8 +92,9 @@ pub struct UpstreamPlan {
 pub struct LiveServer {
     /// Empty until the name is resolved.
     pub endpoints: ArcSwap<Vec<Endpoint>>,
-    /// When an address last went away, by [`UpstreamPlan::millis`]; 0 for never.
-    address_gone_ms: AtomicU64,
+    /// Connections that were opened up to this moment, by [`UpstreamPlan::millis`], are not used again: an address went away, or the files changed by
+    /// which the server was verified. 0 for never.
+    outdated_ms: AtomicU64,
     /// Its slow start, when it has come back.
     pub ramp: Ramp,
     /// When its state last changed, and why.
@@ -104,7 +105,7 @@ impl LiveServer {
     pub(super) fn new(address: &ServerAddress) -> Self {
         Self {
             endpoints: ArcSwap::from_pointee(literal_endpoints(address)),
-            address_gone_ms: AtomicU64::new(0),
+            outdated_ms: AtomicU64::new(0),
             ramp: Ramp::default(),
             last_change: LastChange::default(),
         }
@@ -119,7 +120,7 @@ impl LiveServer {
         let gone = before.iter().any(|endpoint| !endpoints.contains(endpoint));
         self.endpoints.store(Arc::new(endpoints));
         if gone {
-            self.address_gone_ms.store(now_ms, Ordering::Release);
+            self.outdated_ms.store(now_ms, Ordering::Release);
         }
         true
     }
@@ -348,13 +349,27 @@ impl UpstreamPlan {
         self.config.protocol == ServerProtocol::Fastcgi
     }
 
-    /// Whether a connection to a server may lead to an address that is none of its any more.
+    /// Whether a connection to a server may lead to an address that is none of its any more, or to a server that would not be trusted now.
     ///
-    /// Every one that was opened before an address went away, wherever it leads: to open a few anew costs less than to
+    /// Every one that was opened before an address went away or the trust changed, wherever it leads: to open a few anew costs less than to
     /// know of each.
-    pub(crate) fn has_moved(&self, server: usize, opened_at: Instant) -> bool {
-        let gone_ms = self.live[server].address_gone_ms.load(Ordering::Acquire);
-        gone_ms != 0 && self.millis(opened_at) <= gone_ms
+    pub(crate) fn is_outdated(&self, server: usize, opened_at: Instant) -> bool {
+        let until_ms = self.outdated_ms(server);
+        until_ms != 0 && self.millis(opened_at) <= until_ms
+    }
+
+    /// Up to when connections to a server were opened that are not used again; 0: there are none.
+    #[inline]
+    pub(crate) fn outdated_ms(&self, server: usize) -> u64 {
+        self.live[server].outdated_ms.load(Ordering::Acquire)
+    }
+
+    /// The files of TLS have changed: no connection that is open now serves another request.
+    pub fn end_connections(&self, now: Instant) {
+        let now_ms = self.millis(now).max(1);
+        for server in &*self.live {
+            server.outdated_ms.fetch_max(now_ms, Ordering::AcqRel);
+        }
     }
 }
 

@@ -119,7 +119,7 @@ impl Http2Pool {
     fn first_with_room(&self, plan: &Arc<UpstreamPlan>, server: usize) -> Option<Rc<ServerLink>> {
         let links = self.links.borrow();
         let link = links.iter().find(|link| {
-            if plan.has_moved(server, link.opened_at) {
+            if plan.is_outdated(server, link.opened_at) {
                 link.retire();
             }
             link.has_room()
@@ -305,6 +305,12 @@ impl StreamPool for PoolHandle {
         let links = self.0.links.borrow();
         let idle = links.iter().filter(|link| !link.is_retired() && link.is_idle());
         idle.map(|link| link.retire()).filter(|is_news| *is_news).count() > 0
+    }
+
+    fn keep_if(&self, stays: &dyn Fn(Instant) -> bool) {
+        self.0.links.borrow().iter().filter(|link| !stays(link.opened_at)).for_each(|link| {
+            link.retire();
+        });
     }
 
     fn idle(&self) -> usize {

@@ -18,6 +18,7 @@ use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::http2::handle::StreamHandle;
 use crate::relay::http2::inbox::ReceivedHead;
+use crate::state::stripped_fields::StrippedFields;
 use crate::upstream::stream::{HeadError, OutgoingFields, RequestLine, ServerStream, Unprocessed};
 use crate::upstream::tunnel::ServerEnd;
 
@@ -199,6 +200,10 @@ impl ServerStream for Http2ServerStream {
     #[inline]
     fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> Framing {
         response.body(method)
+    }
+
+    fn strip_trailers(&mut self, stripped: &Arc<StrippedFields>) {
+        self.handle.incoming.stripped = Some(Arc::clone(stripped));
     }
 
     fn is_body_here(&self) -> bool {

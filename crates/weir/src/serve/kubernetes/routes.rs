@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use weir_config::{CheckedConfig, Config, Diagnostics};
-use weir_control::{Proxy, ServerChanges};
+use weir_control::{NewNames, Proxy, ServerChanges};
 use weir_kubernetes::{
     ChangeRefusal, ClusterReport, GatewaySettings, IngressSettings, KubernetesChange, KubernetesSource,
     KubernetesUpdate, ObjectKey, SourceSettings, UpdateSender,
@@ -191,7 +191,7 @@ fn shown(report: ClusterReport) -> RoutesFromOverview {
 
 fn apply_config(proxy: &mut Proxy, config: &Config) -> Result<(), ChangeRefusal> {
     let before = proxy.bound_listeners();
-    match proxy.reload(config) {
+    match proxy.reload(config, NewNames::MayComeLater) {
         Ok(reloaded) => {
             for key in &reloaded.needs_restart {
                 tracing::warn!(key, "a change of this key holds only after a restart");

@@ -6,6 +6,7 @@
 mod tests;
 
 use std::io::IsTerminal as _;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,8 @@ use std::time::Duration;
 use anyhow::anyhow;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use super::screen::TopScreen;
@@ -46,9 +49,19 @@ pub(super) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     // From here on a panic gives the terminal back too.
     let mut terminal = ratatui::try_init()?;
     let outcome = show(&mut terminal, TopScreen::new(first, arguments.sort), &next, &ended);
-    ratatui::restore();
-    outcome?;
+    if is_gone(&std::io::stdout()) {
+        // At once: there is nothing left to give back, nor to complain to.
+        std::process::exit(0);
+    }
+    outcome.and(ratatui::try_restore())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the terminal behind a descriptor is closed.
+fn is_gone(terminal: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(terminal, PollFlags::empty())];
+    let polls = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+    polls.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
 /// Polls until the receiver is gone.
@@ -59,6 +72,10 @@ fn keep_looking(
     closed: &Receiver<()>,
 ) {
     while matches!(closed.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
+        if is_gone(&std::io::stdout()) {
+            // The main thread may be in the library, which does not notice.
+            std::process::exit(0);
+        }
         let look = overview(client, PAGES_MAX).map_err(message_of);
         if looks.send(look).is_err() {
             return;
@@ -75,25 +92,45 @@ fn message_of(error: CommandError) -> String {
     }
 }
 
-/// Draws and handles keys until one of them, or a signal, ends it.
+/// Draws and handles keys until one of them, or a signal, ends it, or the terminal is gone.
 fn show(
     terminal: &mut DefaultTerminal,
     mut screen: TopScreen,
     next: &Receiver<Result<Value, String>>,
     ended: &AtomicBool,
 ) -> std::io::Result<()> {
-    while !ended.load(Ordering::Relaxed) {
+    let keys = std::io::stdin();
+    let has_keys = keys.is_terminal();
+    while !ended.load(Ordering::Relaxed) && !is_gone(&std::io::stdout()) {
         next.try_iter().for_each(|look| screen.take(look));
         terminal.draw(|frame| screen.draw(frame))?;
-        if event::poll(KEY_TIME)?
-            && let Event::Key(key) = event::read()?
-            && key.kind != KeyEventKind::Release
-            && !press(&mut screen, key)
-        {
-            break;
+        // Keys are waited for here: the library reads a terminal that is gone again and again.
+        if has_keys && !wait_for_input(&keys)? {
+            continue;
+        }
+        let mut wait = if has_keys { Duration::ZERO } else { KEY_TIME };
+        while event::poll(std::mem::take(&mut wait))? {
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && !press(&mut screen, key)
+            {
+                return Ok(());
+            }
         }
     }
     Ok(())
+}
+
+/// Waits for input; `false` when there is none in time, or never again.
+fn wait_for_input(terminal: &impl AsFd) -> std::io::Result<bool> {
+    let mut polled = [PollFd::new(terminal, PollFlags::IN)];
+    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(KEY_TIME.subsec_nanos()) };
+    match rustix::event::poll(&mut polled, Some(&time)) {
+        // The terminal has another size.
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(polled[0].revents() == PollFlags::IN),
+    }
 }
 
 /// Handles a key; returns whether to continue.

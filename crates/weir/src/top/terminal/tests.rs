@@ -126,3 +126,18 @@ fn tcp_has_connections_and_bytes() {
     assert_eq!(words(&lines[3]), "db 1 of 1 3.0 <1.2M >340B 4 0 0.0");
     assert_eq!(words(&lines[4]), "db-1 up 3.0 <1.2M >340B 4 0.0");
 }
+
+/// A closed terminal reports what the closed other end of a pipe does.
+#[test]
+fn a_terminal_that_is_gone_is_noticed() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    assert!(!is_gone(&writer));
+    drop(reader);
+    assert!(is_gone(&writer));
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    assert!(!wait_for_input(&reader).unwrap(), "nothing comes");
+    std::io::Write::write_all(&mut writer, b"q").unwrap();
+    assert!(wait_for_input(&reader).unwrap());
+    drop(writer);
+    assert!(!wait_for_input(&reader).unwrap(), "it is gone");
+}

@@ -10,3 +10,4 @@ mod hand_over;
 mod fair_turns;
 mod many_clients;
 mod room;
+mod surplus;

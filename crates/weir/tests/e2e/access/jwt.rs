@@ -176,6 +176,11 @@ fn tokens_that_prove_nothing() {
         (issuer.token(&format!("\"nbf\": {LATER}, {claims}")), "token-early"),
         (issuer.token(r#""iss": "https://other.test", "aud": "shop""#), "token-for-others"),
         (issuer.token(r#""iss": "https://id.test", "aud": ["other", "shop2"]"#), "token-for-others"),
+        (
+            issuer.token(r#""iss": ["https://id.test", "https://other.test"], "aud": "shop""#),
+            "token-for-others",
+        ),
+        (issuer.token(r#""iss": ["https://id.test"], "aud": "shop""#), "token-for-others"),
         (issuer.token(r#""iss": "https://id.test""#), "token-for-others"),
     ] {
         let response = fetch(&weir, &bearer(&token));
@@ -245,6 +250,40 @@ fn a_token_in_a_cookie_a_header_or_the_query() {
         assert_eq!(get(&target, &fields).status, 200, "{from}");
         assert_eq!(origin.last_request().field("x-user"), Some("ann"));
         assert_eq!(get("/", &bearer(&token)).reason(), Some("token-missing"), "{from}");
+    }
+}
+
+/// Weir and the server might not believe the same one.
+#[test]
+fn two_tokens_are_none() {
+    let (issuer, other) = (Issuer::new(), Issuer::new());
+    let (good, evil) = (issuer.token(r#""sub": "ann""#), other.token(r#""sub": "root""#));
+    for (from, target, fields) in [
+        ("cookie.t", "/".to_owned(), format!("Cookie: t={good}; t={evil}\r\n")),
+        ("cookie.t", "/".to_owned(), format!("Cookie: t={good}\r\nCookie: t={evil}\r\n")),
+        ("cookie.t", "/".to_owned(), format!("Cookie: t={good}; t=\r\n")),
+        ("query.t", format!("/?t={good}&t={evil}"), String::new()),
+        ("query.t", format!("/?t={good}&%74={evil}"), String::new()),
+        ("header.x-t", "/".to_owned(), format!("X-T: {good}\r\nX-T: {evil}\r\n")),
+    ] {
+        let origin = Origin::serving("fine");
+        let weir = start(&origin, &issuer, &format!("from = \"{from}\""));
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n");
+        let refused = Client::exchange(weir.web(), &head);
+        assert_eq!(
+            (refused.status, refused.reason()),
+            (400, Some("credentials-malformed")),
+            "{from} {fields}"
+        );
+        if from == "cookie.t" {
+            // Crumbs of HTTP/2 (RFC 9113 section 8.2.3).
+            let mut client = Http2Client::connect(weir.web());
+            let crumbs = [format!("t={good}"), format!("t={evil}")];
+            let stream = client.get_with("/", &[("cookie", &crumbs[0]), ("cookie", &crumbs[1])]);
+            assert_eq!(client.response(stream).status, 400);
+            let stream = client.get_with("/", &[("cookie", "a=b"), ("cookie", &crumbs[0])]);
+            assert_eq!(client.response(stream).status, 200);
+        }
     }
 }
 

@@ -4,3 +4,4 @@ mod basic;
 mod jwt;
 mod remote_keys;
 mod forward_auth;
+mod order;

@@ -62,6 +62,18 @@ fn the_cpu_time_of_each_thread_is_drawn_while_requests_go_on() {
     traffic.end();
 }
 
+/// The debug information that names are looked up in is tens of MiB, and of no use afterwards.
+#[test]
+fn a_profile_leaves_no_memory() {
+    let origin = Origin::serving("fine");
+    let weir = start(&origin);
+    let before = weir.resident_bytes();
+    assert_eq!(weir.admin_post("/api/profile/cpu?seconds=1").status, 200);
+    let peak = weir.resident_peak_bytes() - before;
+    assert!(peak > 24 << 20, "names were looked up: {peak}");
+    eventually("the memory is given back", || weir.resident_bytes() < before + (12 << 20));
+}
+
 #[test]
 fn there_is_one_profile_at_a_time_and_requests_go_on() {
     let origin = Origin::serving("hello");

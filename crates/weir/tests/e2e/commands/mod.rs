@@ -7,6 +7,7 @@ mod explain;
 mod demo;
 mod features;
 mod report;
+mod secrets;
 mod generated;
 mod lab;
 

@@ -13,7 +13,7 @@ const SECRET: &str = "hush";
 const HASH: &str = "$2y$05$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm";
 
 /// The files of an archive.
-fn unpack(archive: &Path) -> BTreeMap<String, String> {
+pub(super) fn unpack(archive: &Path) -> BTreeMap<String, String> {
     let folder = temporary_folder();
     let tar = Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(folder.path()).status();
     assert!(tar.expect("every system has tar").success());

@@ -51,6 +51,23 @@ fn fields_that_are_not_stored_reach_the_client_of_the_fetch() {
     }
 }
 
+/// A response to a request with two lines is for no request with one of them.
+#[test]
+fn every_line_of_a_header_is_part_of_a_key() {
+    for key in ["{path} {header.x-tenant}", "{path} {cookie.t}"] {
+        let origin = counting("Cache-Control: max-age=60\r\n");
+        let weir = start(&origin, &format!(", key = \"{key}\""), "");
+        let fields = |tenants: &[&str]| -> String {
+            let line = |tenant: &&str| format!("X-Tenant: {tenant}\r\nCookie: t={tenant}\r\n");
+            tenants.iter().map(line).collect()
+        };
+        assert_eq!(get(&weir, "/", &fields(&["a", "b"])).text(), "1", "{key}");
+        assert_eq!(get(&weir, "/", &fields(&["a"])).text(), "2", "{key}");
+        assert_eq!(get(&weir, "/", &fields(&["b"])).text(), "3", "{key}");
+        assert_eq!(get(&weir, "/", &fields(&["a", "b"])).text(), "1", "{key}");
+    }
+}
+
 fn get_of(weir: &Weir, host: &str) -> String {
     Client::exchange(weir.web(), &format!("GET /o/D HTTP/1.1\r\nHost: {host}\r\n\r\n")).text()
 }

@@ -255,6 +255,13 @@ fn a_client_that_has_the_compressed_page_is_told_so() {
         assert_eq!(response.field("vary"), Some("Accept, Accept-Encoding"));
         assert_eq!((response.field("content-encoding"), response.field("content-length")), (None, None));
     }
+    // The same request without a condition would get the page as it is, with its own tag.
+    for fields in ["", "Accept-Encoding: gzip;q=0\r\n"] {
+        let head = format!("GET /page HTTP/1.1\r\nHost: a.test\r\n{fields}If-None-Match: W/\"v1\"\r\n\r\n");
+        let response = Client::exchange(weir.web(), &head);
+        assert_eq!((response.status, response.field("etag")), (304, Some("\"v1\"")), "{fields}");
+        assert_eq!(response.field("vary"), Some("Accept, Accept-Encoding"));
+    }
 }
 
 #[test]

@@ -46,6 +46,54 @@ fn fields_of_a_trusted_proxy_are_kept_and_extended() {
     assert_eq!(request.field("x-forwarded-port"), Some("443"));
 }
 
+/// Where a trusted proxy says how its client came, the port is that of the same connection.
+#[test]
+fn the_port_is_that_of_the_connection_that_the_other_fields_are_about() {
+    for (fields, port) in [
+        ("X-Forwarded-Proto: https\r\n", Some("443")),
+        ("X-Forwarded-Proto: http\r\n", Some("80")),
+        ("X-Forwarded-Proto: https\r\nX-Forwarded-Host: a.test:8443\r\n", Some("8443")),
+        ("X-Forwarded-Proto: https\r\nX-Forwarded-Port: 444\r\n", Some("444")),
+        ("X-Forwarded-Host: a.test:8443\r\n", Some("8443")),
+        ("X-Forwarded-For: 192.0.2.1\r\n", None),
+    ] {
+        let request = forwarded(TRUST, fields);
+        let is_of_listener =
+            request.field("x-forwarded-port").is_some_and(|port| !["80", "443"].contains(&port));
+        match port {
+            Some(port) => assert_eq!(request.fields().all("x-forwarded-port"), [port], "{fields}"),
+            None => assert!(is_of_listener, "{request:?}"),
+        }
+    }
+}
+
+/// The whole set, whatever its names: from trusted proxies only.
+#[test]
+fn no_field_of_the_set_passes_from_an_untrusted_peer() {
+    let names = [
+        "X-Forwarded-Prefix",
+        "X-Forwarded-Ssl",
+        "X-Forwarded-Scheme",
+        "X-Forwarded-Server",
+        "X-Forwarded-Uri",
+        "X-Forwarded-Method",
+        "X-Forwarded-User",
+        "X-Forwarded-Preferred-Username",
+        "X-Forwarded-Client-Cert",
+        "X_Forwarded_Prefix",
+    ];
+    let fields: String = names.iter().map(|name| format!("{name}: forged\r\n")).collect();
+    for (settings, passes) in [("", false), (TRUST, true)] {
+        let request = forwarded(settings, &fields);
+        for name in names {
+            let passes = passes && !name.contains('_');
+            assert_eq!(request.field(name).is_some(), passes, "{name}");
+        }
+    }
+    let kept = forwarded("listener.web.request_headers.set.x-forwarded-prefix = \"/app\"", &fields);
+    assert_eq!(kept.fields().all("x-forwarded-prefix"), ["/app"]);
+}
+
 #[test]
 fn fields_of_an_untrusted_peer_are_replaced() {
     let request = forwarded(

@@ -160,6 +160,18 @@ fn failures_of_weir_are_statuses() {
     assert_eq!(content_type(response.fields()), Some("application/grpc-web+proto"));
 }
 
+/// A call that is refused before a server is chosen is one, too.
+#[test]
+fn a_call_that_is_too_large_has_a_status() {
+    let origin = answering();
+    let weir = start_with(&[origin.named("a")], ", grpc_web = true, limits.body_size = \"4B\"", "");
+    for content_type in ["application/grpc-web+proto", "application/grpc-web-text"] {
+        let response = call(&mut Client::connect(weir.web()), content_type, "", QUESTION);
+        assert_eq!((response.status, response.field("grpc-status")), (200, Some("8")), "{content_type}");
+        assert_eq!(response.field("content-type"), Some(content_type));
+    }
+}
+
 /// The text is decoded anew for each attempt.
 #[test]
 fn a_call_in_text_goes_again() {

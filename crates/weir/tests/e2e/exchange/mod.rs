@@ -4,6 +4,7 @@
 //! How a protocol frames all this belongs to `http1`, a server that misbehaves to `resilience`.
 
 mod forwarded_fields;
+mod stripped_trailers;
 mod large_bodies;
 mod grpc;
 mod grpc_web;
@@ -15,6 +16,7 @@ mod cache_disk;
 mod cache_ranges;
 mod cache_broken_off;
 mod cache_rules;
+mod cache_partitions;
 mod cache_sources;
 mod cache;
 mod early_response;

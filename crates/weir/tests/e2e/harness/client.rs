@@ -62,14 +62,14 @@ impl Client {
     pub(crate) fn connect(address: impl Into<Address>) -> Client {
         let address = address.into();
         match Stream::connect(&address) {
-            Ok(stream) => Client { wire: Wire::new(stream) },
+            Ok(stream) => Client { wire: Wire::of_client(stream) },
             Err(error) => panic!("cannot connect to {address:?}: {error}"),
         }
     }
 
     /// Takes over a stream that is ready.
     pub(crate) fn on(stream: Stream) -> Client {
-        Client { wire: Wire::new(stream) }
+        Client { wire: Wire::of_client(stream) }
     }
 
     /// The TLS of a connection that has it.
@@ -88,20 +88,20 @@ impl Client {
     /// Takes over a connected socket.
     pub(crate) fn over(tcp: TcpStream) -> Client {
         let stream = Stream::Tcp(tcp).guarded().expect("a connected socket takes its options");
-        Client { wire: Wire::new(stream) }
+        Client { wire: Wire::of_client(stream) }
     }
 
     /// Connects to `to` from the local address `from`.
     pub(crate) fn connect_from(from: &str, to: SocketAddr) -> Client {
         let from: IpAddr = from.parse().expect("the test gives an IP address");
         let stream = Stream::connect_from(from, to, 0).expect("the listener accepts connections");
-        Client { wire: Wire::new(stream) }
+        Client { wire: Wire::of_client(stream) }
     }
 
     /// Connects with a small receive buffer, so that a reader that stops is felt at once.
     pub(crate) fn connect_narrow(to: SocketAddr) -> Client {
         let stream = Stream::connect_from([127, 0, 0, 1].into(), to, 4096).expect("the listener accepts");
-        Client { wire: Wire::new(stream) }
+        Client { wire: Wire::of_client(stream) }
     }
 
     /// Connects, sends a request without body and reads the response; the connection ends here.
@@ -247,6 +247,22 @@ impl Client {
     /// A second handle of the same connection, so that one thread may send while another reads.
     pub(crate) fn duplicate(&self) -> Client {
         let stream = self.wire.stream().duplicate().expect("the process may open one more file");
-        Client { wire: Wire::new(stream) }
+        self.exempt("each handle has a part of the bytes");
+        let other = Client { wire: Wire::of_client(stream) };
+        other.exempt("each handle has a part of the bytes");
+        other
+    }
+
+    /// Leaves what Weir writes on this connection unjudged, for this reason: it is no HTTP, or the test wants it to be broken.
+    pub(crate) fn exempt(&self, reason: &'static str) {
+        self.wire.exempt(reason);
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.wire.judge();
+        }
     }
 }

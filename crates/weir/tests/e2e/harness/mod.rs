@@ -12,6 +12,7 @@ pub(crate) mod ocsp;
 pub(crate) mod key_log;
 pub(crate) mod client_hello;
 pub(crate) mod message;
+mod record;
 pub(crate) mod wire;
 pub(crate) mod client;
 pub(crate) mod http2;

@@ -312,8 +312,11 @@ fn spawn_script(shared: &Arc<Shared>, stream: Stream, script: Arc<Script>) {
     });
     let shared = Arc::clone(shared);
     let run = move || {
-        let mut conn = Connection { index, wire: Wire::new(stream), shared: Arc::clone(&shared) };
-        let outcome = catch_unwind(AssertUnwindSafe(|| script(&mut conn)));
+        let mut conn = Connection { index, wire: Wire::of_server(stream), shared: Arc::clone(&shared) };
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            script(&mut conn);
+            conn.wire.judge();
+        }));
         shared.change(|record| {
             record.open[index] = None;
             if let Err(panic) = outcome {

@@ -108,6 +108,11 @@ impl CertificateAuthority {
         write(folder, stem, &self.issuer.pem(), &self.issuer.key().serialize_pem());
     }
 
+    /// What signs its certificates.
+    pub(crate) fn issuer(&self) -> &CertifiedIssuer<'static, KeyPair> {
+        &self.issuer
+    }
+
     /// The certificate of the authority itself.
     pub(crate) fn pem(&self) -> String {
         self.issuer.pem()

@@ -18,6 +18,15 @@ pub(crate) struct BackgroundTraffic {
 impl BackgroundTraffic {
     /// Starts them all; they ask for `/work`.
     pub(crate) fn start(web: SocketAddr) -> BackgroundTraffic {
+        Self::with(web, false)
+    }
+
+    /// The same; a connection may end with a response, as in an upgrade.
+    pub(crate) fn through_upgrades(web: SocketAddr) -> BackgroundTraffic {
+        Self::with(web, true)
+    }
+
+    fn with(web: SocketAddr, may_close: bool) -> BackgroundTraffic {
         let (stop, done) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let client = |keeps: bool| {
             let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
@@ -29,7 +38,10 @@ impl BackgroundTraffic {
                     }
                     let response = client.fetch("/work");
                     assert_eq!(response.status, 200, "{response:?}");
-                    assert!(!response.closes(), "the connection goes on: {response:?}");
+                    assert!(may_close || !response.closes(), "the connection goes on: {response:?}");
+                    if response.closes() {
+                        client = Client::connect(web);
+                    }
                     done.fetch_add(1, Ordering::SeqCst);
                 }
             })

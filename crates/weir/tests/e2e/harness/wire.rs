@@ -5,6 +5,7 @@
 use std::io::{ErrorKind, Read, Write};
 
 use super::message::{Fields, Framing, Head, latin1};
+use super::record::{Record, Side};
 use super::stream::Stream;
 use super::watchdog::WATCHDOG;
 
@@ -53,12 +54,35 @@ pub(crate) struct Wire {
     stream: Stream,
     received: Vec<u8>,
     consumed: usize,
+    record: Record,
 }
 
 impl Wire {
-    /// Wraps a connected stream.
-    pub(crate) fn new(stream: Stream) -> Wire {
-        Wire { stream, received: Vec::new(), consumed: 0 }
+    /// A client's end of a connected stream.
+    pub(super) fn of_client(stream: Stream) -> Wire {
+        Wire { stream, received: Vec::new(), consumed: 0, record: Record::new(Side::Client) }
+    }
+
+    /// A server's end.
+    pub(super) fn of_server(stream: Stream) -> Wire {
+        Wire { stream, received: Vec::new(), consumed: 0, record: Record::new(Side::Server) }
+    }
+
+    /// Leaves what Weir writes here unjudged, for this reason.
+    pub(super) fn exempt(&self, reason: &'static str) {
+        self.record.exempt(reason);
+    }
+
+    /// Takes note that the response on this stream has no body.
+    pub(super) fn note_head(&mut self, stream: u32) {
+        self.record.heads.insert(stream);
+    }
+
+    /// Panics when what Weir wrote so far is no sequence of messages.
+    pub(super) fn judge(&self) {
+        if let Some(fault) = self.record.fault(&self.received) {
+            panic!("{fault}");
+        }
     }
 
     /// The socket itself.
@@ -83,6 +107,7 @@ impl Wire {
 
     /// Writes all of `bytes`; an error says that the peer is gone.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
+        self.record.note_sent(bytes);
         self.stream.write_all(bytes).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => End::Silence,
             ErrorKind::BrokenPipe => End::Closed,
@@ -118,6 +143,7 @@ impl Wire {
 
     /// Reads and forgets up to `len` body bytes, without keeping them: for bodies larger than memory should hold.
     pub(crate) fn skim(&mut self, buf: &mut [u8]) -> Result<usize, End> {
+        self.record.exempt("what is skimmed is not kept");
         let pending = self.pending().len().min(buf.len());
         if pending > 0 {
             buf[..pending].copy_from_slice(&self.received[self.consumed..][..pending]);

@@ -1,7 +1,7 @@
 //! WebSocket tunnels: bytes both ways untouched, in any size, and an end on one side is an end on the other.
 
 use crate::harness::scripts::{mirror, send_and_take};
-use crate::harness::websocket::{SWITCH, open_tunnel, switching};
+use crate::harness::websocket::{HANDSHAKE, SWITCH, open_tunnel, switching};
 use crate::harness::{Client, End, Gate, Origin, Weir};
 
 #[test]
@@ -122,6 +122,36 @@ fn many_tunnels_at_a_time() {
         for (n, client) in clients.iter_mut().enumerate() {
             assert_eq!(client.take(4), format!("{:04}", n * 10 + round).as_bytes());
         }
+    }
+}
+
+/// A server that has not understood the request gets no tunnel: what the client sends would be requests to it.
+#[test]
+fn a_switch_to_something_else_opens_no_tunnel() {
+    for (fields, reason) in [
+        (
+            "Connection: Upgrade\r\nUpgrade: chat\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+            "response-unexpected-upgrade",
+        ),
+        (
+            "Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+            "response-unexpected-upgrade",
+        ),
+        (
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n",
+            "response-websocket-accept-mismatch",
+        ),
+        ("Connection: Upgrade\r\nUpgrade: websocket\r\n", "response-websocket-accept-mismatch"),
+    ] {
+        let origin = Origin::start(move |conn| {
+            conn.request()?;
+            conn.send(format!("HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n"))?;
+            conn.wait_for_end();
+            Some(())
+        });
+        let weir = Weir::proxying(&origin);
+        let response = Client::exchange(weir.web(), HANDSHAKE);
+        assert_eq!((response.status, response.reason()), (502, Some(reason)), "{fields}");
     }
 }
 

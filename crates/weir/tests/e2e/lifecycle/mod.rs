@@ -5,6 +5,7 @@ mod descriptors;
 mod reload;
 mod graceful_stop;
 mod upgrade;
+mod launcher;
 mod upgrade_tables;
 mod privileges;
 mod sandbox;

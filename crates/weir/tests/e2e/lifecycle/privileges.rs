@@ -6,6 +6,8 @@ use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rcgen::PKCS_ECDSA_P256_SHA256;
 use rustix::process::{Signal, geteuid};
@@ -255,26 +257,82 @@ fn a_pid_file_of_a_process_that_runs_is_not_taken() {
     let serve = || run(&["serve", path.to_str().unwrap()]);
     let own = std::process::id();
     std::fs::write(&file, format!("{own}\n")).unwrap();
+    let held = std::fs::File::open(&file).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let done = serve();
     assert_eq!(done.code, Some(1), "{done:?}");
     for expected in [&format!("is that of process {own} (`"), "which runs", "change `process.pid_file`"] {
         assert!(done.stderr.contains(expected), "{expected:?} is missing in:\n{}", done.stderr);
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{own}\n"));
+    drop(held);
     std::fs::write(&file, "notes of mine").unwrap();
     let done = serve();
     assert!(done.code == Some(1) && done.stderr.contains("something else in it"), "{done:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "notes of mine");
-    // That of a process that has ended without removing it is taken over.
-    let mut ended = Command::new("true").spawn().expect("every system has it");
-    std::fs::write(&file, format!("{}\n", ended.id())).unwrap();
-    ended.wait().unwrap();
+    // A start that fails leaves what is there.
+    let (ours, taken) = (format!("{own}\n"), TcpListener::bind("127.0.0.1:0").unwrap());
+    std::fs::write(&file, &ours).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    std::fs::write(&path, text.replace("127.0.0.1:0", &address)).unwrap();
+    let done = serve();
+    assert!(done.code == Some(1) && done.stderr.contains(&address), "{done:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), ours);
+    // That of a process that has ended without removing it is taken over, whichever process has its number now.
     let mut weir = Weir::start_in(folder, &text);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{}\n", weir.id()));
-    // While it is not ready, a start that fails leaves nothing.
+    let names = || std::fs::read_dir(weir.folder()).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(
+        !names().any(|name| name.to_string_lossy().starts_with("weir.pid.")),
+        "nothing is left beside it"
+    );
     weir.signal(Signal::INT);
     assert_eq!(weir.wait_for_exit().code(), Some(0));
     assert!(!file.exists());
+}
+
+/// A reader of the file finds the process that serves, at every moment of every upgrade, also of one that fails.
+#[test]
+fn an_upgrade_replaces_the_number_in_the_pid_file_at_once() {
+    let origin = Origin::serving("app");
+    let accounts: &[&str] = if is_root() { &["", "user = \"nobody\", group = \"65534\", "] } else { &[""] };
+    for account in accounts {
+        let text = config(&origin, &format!("{account}pid_file = \"weir.pid\""));
+        let mut weir = Weir::start_in(open_folder(), &text);
+        let file = weir.folder().join("weir.pid");
+        let mut processes = vec![weir.serving_pid().to_string()];
+        let ended = Arc::new(AtomicBool::new(false));
+        let reading = {
+            let (file, ended) = (file.clone(), Arc::clone(&ended));
+            std::thread::spawn(move || {
+                let mut seen = Vec::new();
+                while !ended.load(Ordering::SeqCst) {
+                    let text = std::fs::read_to_string(&file).expect("it is there all the while");
+                    seen.push(text.trim().to_owned());
+                    seen.dedup();
+                }
+                seen
+            })
+        };
+        for _ in 0..3 {
+            weir.write_config(&text.replace("upstream = \"app\"", "upstream = \"none\""));
+            let socket = format!("unix:{}", weir.folder().join("admin.sock").display());
+            let refused = run(&["upgrade", "--admin", &socket]);
+            assert_eq!(refused.code, Some(1), "{refused:?}");
+            weir.write_config(&text);
+            weir.upgrade();
+            processes.push(weir.serving_pid().to_string());
+            let now = processes.last().expect("there are some").clone();
+            eventually("the new process is in the file", || {
+                std::fs::read_to_string(&file).is_ok_and(|text| text == format!("{now}\n"))
+            });
+        }
+        ended.store(true, Ordering::SeqCst);
+        let seen = reading.join().expect("every read has found it");
+        assert_eq!(seen, processes, "one number after the other, and never none");
+        eventually("the first process has ended", || !weir.runs());
+        assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), processes.last().expect("there are some"));
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::version::{TLS12, TLS13};
 
 use crate::harness::metrics::of_server;
+use crate::harness::origin::ok;
 use crate::harness::scripts::{FailureSwitch, numbered};
 use crate::harness::tls::{WEB_TLS, connect};
 use crate::harness::{CertificateAuthority, Client, Gate, Origin, Weir, config_with, entries, eventually};
@@ -39,6 +40,45 @@ fn a_key_that_has_used_its_limit_gets_no_more_of_the_next_process() {
     assert_eq!(get(&weir, "X-User: ann\r\n").status, 429);
     assert_eq!(get(&weir, "X-User: eve\r\n").status, 200);
     assert_eq!(weir.admin_json("/api/limits")[0]["keys"], 3, "none of them is forgotten");
+}
+
+/// The process before has both slots of the server: a request to the new process waits until one of them is free.
+#[test]
+fn requests_of_the_process_before_count_against_max_requests() {
+    let (first, second) = (Gate::new(), Gate::new());
+    let gates = [first.clone(), second.clone()];
+    let origin = Origin::start(move |conn| {
+        loop {
+            match conn.request()?.target() {
+                "/first" => gates[0].wait("the test lets the first request go on"),
+                "/second" => gates[1].wait("the test lets the second request go on"),
+                _ => {}
+            }
+            conn.send(ok("app"))?;
+        }
+    });
+    let text = config_with(&[origin.named("a")], "upstream.app.max_requests = 2");
+    let mut weir = Weir::start(&text);
+    let mut clients = ["/first", "/second"].map(|target| {
+        let mut client = Client::connect(weir.web());
+        client.send_get(target);
+        client
+    });
+    origin.wait_for_requests(2);
+    weir.upgrade();
+    let in_flight = |weir: &Weir| weir.metrics().sum("weir_server_attempts_open", &[&of_server("a")]);
+    eventually("both take a slot of the new process", || in_flight(&weir) == 2.0);
+    let mut third = Client::connect(weir.web());
+    third.send_get("/third");
+    eventually("it waits", || weir.queue_length() == 1);
+    assert_eq!(origin.requests().len(), 2);
+    first.open();
+    assert_eq!(clients[0].response().status, 200);
+    assert_eq!(third.response().status, 200, "the slot is free");
+    second.open();
+    assert_eq!(clients[1].response().status, 200);
+    eventually("none is taken any more", || in_flight(&weir) == 0.0);
+    assert_eq!(Client::get(weir.web(), "/").status, 200);
 }
 
 #[test]

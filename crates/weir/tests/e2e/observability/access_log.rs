@@ -349,21 +349,27 @@ fn many_lines_stay_whole() {
     assert!(lines.iter().all(|line| line.ends_with(&end)));
 }
 
+/// On the signal for that, and on the one for a reload, also of a config with errors.
 #[test]
-fn the_file_is_opened_again_on_sigusr1() {
-    let origin = Origin::serving("fine");
-    let weir = logging(&origin, "{target}");
-    let path = weir.folder().join("access.log");
-    let moved = weir.folder().join("access.log.1");
-    let ask = |target: &str| assert_eq!(Client::get(weir.web(), target).status, 200);
-    ask("/before");
-    assert_eq!(lines(&path, 1), ["/before"]);
-    fs::rename(&path, &moved).expect("the test owns the file");
-    weir.signal(Signal::USR1);
-    eventually("the file is there again", || path.exists());
-    ask("/after");
-    assert_eq!(lines(&path, 1), ["/after"]);
-    assert_eq!(lines(&moved, 1), ["/before"]);
+fn the_file_is_opened_again_on_sigusr1_and_sighup() {
+    for signal in [Signal::USR1, Signal::HUP] {
+        let origin = Origin::serving("fine");
+        let weir = logging(&origin, "{target}");
+        let path = weir.folder().join("access.log");
+        let moved = weir.folder().join("access.log.1");
+        let ask = |target: &str| assert_eq!(Client::get(weir.web(), target).status, 200);
+        ask("/before");
+        assert_eq!(lines(&path, 1), ["/before"]);
+        if signal == Signal::HUP {
+            weir.write_config("no config");
+        }
+        fs::rename(&path, &moved).expect("the test owns the file");
+        weir.signal(signal);
+        eventually("the file is there again", || path.exists());
+        ask("/after");
+        assert_eq!(lines(&path, 1), ["/after"]);
+        assert_eq!(lines(&moved, 1), ["/before"]);
+    }
 }
 
 #[test]

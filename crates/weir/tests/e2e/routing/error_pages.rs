@@ -74,6 +74,35 @@ fn failures_of_weir_have_the_page_of_their_route() {
     assert_eq!(client.fetch("/b").text(), format!("of the listener: {reason}"));
 }
 
+/// A fixed response that has a body is what it is; one without has the page for its status.
+#[test]
+fn fixed_responses_without_a_body_have_the_page_of_their_route() {
+    let origin = Origin::serving("fine");
+    let weir = start(
+        &origin,
+        "listener.web.error_pages = [{ status = \"400-599\", html = \"listener.html\", json = \"page.json\" }]
+         listener.web.route = [
+            { path = \"/gone\", respond = { status = 410, headers = { x-own = \"1\" } } },
+            { path = \"/body\", respond = { status = 503, body = \"own\" } },
+            { path = \"/fine\", respond = { status = 204 } },
+            { path = \"/split\", split = [{ respond = 503, weight = 1 }] },
+         ]",
+    );
+    let gone = fetch(&weir, "/gone", "Accept: text/html\r\n");
+    assert_eq!(
+        (gone.status, gone.text().as_str(), gone.field("x-own")),
+        (410, "of the listener: ", Some("1"))
+    );
+    assert_eq!(gone.field("content-type"), Some("text/html; charset=utf-8"));
+    let gone = fetch(&weir, "/gone", "Accept: application/json\r\n");
+    assert!(gone.text().starts_with("{\"code\":410"), "{}", gone.text());
+    assert_eq!(fetch(&weir, "/body", "").text(), "own");
+    assert_eq!((fetch(&weir, "/fine", "").status, fetch(&weir, "/fine", "").text()), (204, String::new()));
+    assert_eq!(fetch(&weir, "/split", "").text(), "of the listener: ");
+    let head = Client::exchange(weir.web(), "HEAD /gone HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!((head.status, head.field("content-length")), (410, Some("17")));
+}
+
 /// The page and its headers say which server has failed, and what the path has matched.
 #[test]
 fn a_page_names_the_server_and_groups_of_the_path() {

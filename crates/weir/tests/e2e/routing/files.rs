@@ -458,3 +458,70 @@ fn as_many_files_stay_open_as_the_config_says() {
         eventually("the others are closed", || weir.open_files_below(&folder) == expected);
     }
 }
+
+/// What is said of files holds for files: no failure is kept for as long, and nothing that the upstream answers.
+#[test]
+fn headers_of_files_are_of_files_alone() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send("HTTP/1.1 503 Oh\r\nCache-Control: no-store\r\nContent-Length: 0\r\n\r\n")?;
+        }
+    });
+    let headers = "headers = { cache-control = \"max-age=31536000\", x-path = \"{path}\" }";
+    let shown = |weir: &Weir, target: &str, fields: &str| {
+        let response = fetch(weir, "GET", target, fields);
+        let field = |name: &str| response.field(name).unwrap_or("-").to_owned();
+        (response.status, field("cache-control"), field("x-path"))
+    };
+    let with = |status: u16, path: &str| (status, "max-age=31536000".to_owned(), path.to_owned());
+    let weir = start(headers);
+    assert_eq!(shown(&weir, "/digits", ""), with(200, "/digits"));
+    assert_eq!(shown(&weir, "/digits", "Range: bytes=1-2\r\n"), with(206, "/digits"));
+    assert_eq!(shown(&weir, "/digits", "If-None-Match: *\r\n"), with(304, "/digits"));
+    for (target, fields, status) in [
+        ("/none", "", 404),
+        ("/sub", "", 301),
+        ("/digits", "Range: bytes=99-\r\n", 416),
+        ("/digits", "If-Match: \"x\"\r\n", 412),
+    ] {
+        let (seen, cache_control, path) = shown(&weir, target, fields);
+        assert_eq!((seen, path.as_str()), (status, "-"), "{target}");
+        assert!(!cache_control.contains("31536000"), "{target}: {cache_control}");
+    }
+    let settings = format!(
+        "listener.web.route = [{{ path = \"/\", upstream = \"app\", files = {{ root = \"site\", {headers} }} }}]\n"
+    );
+    let weir = Weir::start_in(site(), &config_with(&[origin.entry()], &settings));
+    assert_eq!(shown(&weir, "/digits", ""), with(200, "/digits"));
+    assert_eq!(shown(&weir, "/none", ""), (503, "no-store".to_owned(), "-".to_owned()));
+}
+
+#[test]
+fn a_range_of_an_empty_file_is_the_whole() {
+    let weir = start("");
+    for range in ["bytes=0-", "bytes=-5", "bytes=7-9"] {
+        let response = fetch(&weir, "GET", "/empty", &format!("Range: {range}\r\n"));
+        assert_eq!((response.status, response.field("content-length")), (200, Some("0")), "{range}");
+        assert_eq!(response.field("content-range"), None);
+    }
+}
+
+#[test]
+fn no_file_was_changed_in_the_future() {
+    let weir = start("");
+    let path = root(&weir).join("tomorrow");
+    fs::write(&path, "text").expect("the folder takes a file");
+    let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    let file = fs::File::options().write(true).open(&path).expect("it is there");
+    file.set_modified(ahead).expect("the time of a file can be set");
+    let response = fetch(&weir, "GET", "/tomorrow", "");
+    let seconds = |name: &str| {
+        let value = response.field(name).expect("there is a date");
+        weir_http::parse_date(value.as_bytes()).expect("it is a date")
+    };
+    assert!(seconds("last-modified") <= seconds("date"), "{:?}", response.field("last-modified"));
+    let etag = response.field("etag").expect("there is a tag").to_owned();
+    let again = fetch(&weir, "GET", "/tomorrow", &format!("If-None-Match: {etag}\r\n"));
+    assert_eq!(again.status, 304);
+}

@@ -354,3 +354,35 @@ fn several_mirrors_each_get_their_copies() {
     assert_eq!(mirrors[1].targets(), ["/second"]);
     assert_eq!(mirrors[2].requests().len(), 0);
 }
+
+/// A client cannot pass its request off as a copy, and the mirror does not get what binds a client to a server of the route.
+#[test]
+fn marks_and_affinity_cookies_are_not_of_clients() {
+    let (origin, mirror) = (Origin::serving("real"), Origin::serving("copied"));
+    let keys = "mark_header = \"x-copy\"";
+    let weir = Weir::start(&format!(
+        "{}\n[upstream.app.affinity]\ncookie = \"srv\"\n",
+        config(&origin, &mirror.entry(), keys)
+    ));
+    let cookie = Client::get(weir.web(), "/").field("set-cookie").expect("it binds the client").to_owned();
+    let pair = cookie.split(';').next().expect("it has a pair");
+    let mut client = Http2Client::connect(weir.web());
+    let cookies = format!("a=b; {pair}; c=d");
+    let fields = [("cookie", &*cookies), ("x-copy", "1"), ("x_copy", "1")];
+    let stream = client.get_with("/bound", &fields);
+    assert_eq!(client.response(stream).text(), "real");
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    assert_eq!(send(&weir, &format!("GET /bound HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n")).text(), "real");
+    let bound =
+        |of: &Origin| of.requests().into_iter().filter(|one| one.target() == "/bound").collect::<Vec<_>>();
+    eventually("both are copied", || bound(&mirror).len() == 2);
+    for (requests, marks) in [(bound(&origin), vec![]), (bound(&mirror), vec!["1"])] {
+        for request in requests {
+            assert_eq!(
+                (request.field("cookie"), request.fields().all("x-copy")),
+                (Some("a=b; c=d"), marks.clone())
+            );
+            assert_eq!(request.fields().all("x_copy"), [""; 0]);
+        }
+    }
+}

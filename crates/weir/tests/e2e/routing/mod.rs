@@ -8,6 +8,7 @@ mod placeholders;
 mod cors;
 mod access_lists;
 mod normal_paths;
+mod spellings;
 mod files;
 mod files_by_curl;
 mod error_pages;

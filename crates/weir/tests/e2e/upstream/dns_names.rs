@@ -3,7 +3,7 @@
 use std::net::{IpAddr, TcpListener};
 
 use crate::harness::origin::ok;
-use crate::harness::{Client, DnsAnswer, NameServer, Origin, Weir, eventually};
+use crate::harness::{BackgroundTraffic, Client, DnsAnswer, NameServer, Origin, Weir, eventually};
 
 fn config(listen: &str, server: &str) -> String {
     format!(
@@ -177,4 +177,36 @@ fn both_families_are_used() {
     assert_eq!(ask(&mut client), "six");
     drop(six);
     eventually("IPv4 takes over", || ask(&mut client) == "four");
+}
+
+/// A reload to a name that leads nowhere changes nothing, and says so; a name that works is taken, and so is one that other servers have already.
+#[test]
+fn a_reload_to_a_name_that_does_not_resolve_changes_nothing() {
+    let Some([listener]) = same_port(["127.0.0.1"]) else { return };
+    let origin = serving(listener, "app");
+    let port = origin.address().port();
+    let names = NameServer::start(&["127.0.0.1"]);
+    let text = |server: &str| {
+        format!("{}{}dns.timeout = \"300ms\"\n", config("127.0.0.1:0", server), names.setting())
+    };
+    let weir = Weir::start(&text(&format!("app.test:{port}")));
+    let clients = BackgroundTraffic::start(weir.web());
+    for failure in [DnsAnswer::NoSuchName, DnsAnswer::ServerFailure, DnsAnswer::Silence] {
+        names.answer(failure);
+        weir.reload_in_vain(&text(&format!("lost.test:{port}")));
+        clients.goes_on();
+    }
+    let refusal = format!("the name of the server `lost.test:{port}` of upstream `app` cannot be resolved");
+    weir.line(&["ERROR", &refusal, "no record"]);
+    weir.line(&["ERROR", &refusal, "maintenance"]);
+    // Silence is none of these: a name that is known is not new.
+    weir.reload(
+        &text(&format!("app.test:{port}"))
+            .replace("upstream.app", "upstream.other")
+            .replace("upstream = \"app\"", "upstream = \"other\""),
+    );
+    clients.goes_on();
+    names.move_to(&["127.0.0.1"]);
+    weir.reload(&text(&format!("found.test:{port}")));
+    clients.end();
 }

@@ -11,6 +11,8 @@ mod queue_order;
 mod drain;
 mod dns_names;
 mod source_outage;
+mod first_requests;
+mod handed_over_servers;
 pub(crate) mod source_panics;
 mod discovery;
 mod control_plane;

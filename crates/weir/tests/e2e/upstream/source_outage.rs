@@ -11,6 +11,8 @@ use crate::harness::{BackgroundTraffic, Client, DnsAnswer, NameServer, Origin, W
 
 struct Registry {
     is_away: bool,
+    /// Whether it takes questions and answers none.
+    is_silent: bool,
     index: u64,
     server: SocketAddr,
 }
@@ -23,7 +25,10 @@ pub(super) struct ScriptedConsul {
 
 impl ScriptedConsul {
     pub(super) fn start(server: SocketAddr) -> Self {
-        let registry = Arc::new((Mutex::new(Registry { is_away: false, index: 1, server }), Condvar::new()));
+        let registry = Arc::new((
+            Mutex::new(Registry { is_away: false, is_silent: false, index: 1, server }),
+            Condvar::new(),
+        ));
         let shared = Arc::clone(&registry);
         let origin = Origin::start(move |conn| {
             loop {
@@ -31,7 +36,9 @@ impl ScriptedConsul {
                 let index = request.target().split_once("index=").map_or("0", |(_, rest)| rest);
                 let seen: u64 = index.split('&').next()?.parse().ok()?;
                 let registry = shared.0.lock().expect("no script panics");
-                let waits = |registry: &mut Registry| !registry.is_away && registry.index == seen;
+                let waits = |registry: &mut Registry| {
+                    !registry.is_away && (registry.is_silent || registry.index == seen)
+                };
                 let registry = shared.1.wait_while(registry, waits).expect("no script panics");
                 if registry.is_away {
                     return None;
@@ -56,6 +63,29 @@ impl ScriptedConsul {
     /// Names another server.
     pub(super) fn name(&self, server: SocketAddr) {
         self.change(|registry| (registry.index, registry.server) = (registry.index + 1, server));
+    }
+
+    /// Answers nothing from now on.
+    pub(super) fn fall_silent(&self) {
+        self.change(|registry| registry.is_silent = true);
+    }
+
+    /// Answers again, and names this server.
+    pub(super) fn speak(&self, server: SocketAddr) {
+        self.change(|registry| {
+            (registry.is_silent, registry.is_away) = (false, false);
+            (registry.index, registry.server) = (registry.index + 1, server);
+        });
+    }
+
+    /// Ends every connection, and those that come.
+    pub(super) fn go_away(&self) {
+        self.change(|registry| registry.is_away = true);
+    }
+
+    /// Waits until it was asked so often.
+    pub(super) fn wait_for_questions(&self, count: usize) {
+        eventually("the registry is asked", || self.origin.requests().len() >= count);
     }
 
     fn change(&self, change: impl FnOnce(&mut Registry)) {

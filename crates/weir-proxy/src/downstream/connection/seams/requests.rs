@@ -56,7 +56,13 @@ impl Case {
         let has_trailers = self.shape.has_trailers() && self.is_known && self.client == Speech::Http1;
         // A server of HTTP/1 answers behind the last byte: a request of HTTP/2 that ends later is not known to be whole, and is not copied.
         let ends_late = self.shape.ends_alone() && self.is_known && self.client == Speech::Http2;
-        let is_copied = self.reader != Reader::Mirror || self.server != server::Speech::Length || !ends_late;
+        let is_copied = match self.server {
+            _ if self.reader != Reader::Mirror => true,
+            server::Speech::Length => !ends_late,
+            // Of a large body to FastCGI, not all is kept.
+            server::Speech::Fastcgi => self.shape.len() < 100_000,
+            _ => true,
+        };
         is_possible && !has_trailers && is_copied
     }
 

@@ -131,7 +131,7 @@ impl Http2Client {
     /// Takes over a stream that is ready.
     pub(crate) fn on(stream: Stream, scheme: &'static str) -> Http2Client {
         Http2Client {
-            wire: Wire::new(stream),
+            wire: Wire::of_client(stream),
             hpack: Hpack::default(),
             scheme,
             next: 1,
@@ -186,7 +186,7 @@ impl Http2Client {
     /// Sends bytes in a thread of its own, as far as Weir takes them, so that this one can read; without TLS only.
     pub(crate) fn flood(&self, bytes: Vec<u8>) -> JoinHandle<Result<(), End>> {
         let stream = self.wire.stream().duplicate().expect("the process may open one more file");
-        thread::spawn(move || Wire::new(stream).send(&bytes))
+        thread::spawn(move || Wire::of_client(stream).send(&bytes))
     }
 
     /// Ends the direction towards Weir.
@@ -225,6 +225,10 @@ impl Http2Client {
         ends_stream: bool,
     ) -> (u32, Vec<u8>) {
         let stream = self.next_stream();
+        let is_head = |(name, value): &(N, V)| name.as_ref() == b":method" && value.as_ref() == b"HEAD";
+        if fields.iter().any(is_head) {
+            self.wire.note_head(stream);
+        }
         let block = self.block(fields);
         let flags = frame::END_HEADERS | if ends_stream { frame::END_STREAM } else { 0 };
         (stream, frame::frame(frame::HEADERS, flags, stream, &block))
@@ -454,5 +458,13 @@ impl Http2Client {
             .collect();
         let last = &self.frames[self.frames.len().saturating_sub(5)..];
         format!("GOAWAY {:?}; last streams {streams:#?}; last frames {last:?}", self.goaways)
+    }
+}
+
+impl Drop for Http2Client {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.wire.judge();
+        }
     }
 }

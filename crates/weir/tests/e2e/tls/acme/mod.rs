@@ -1,14 +1,18 @@
 //! Certificates by ACME, from Pebble: the test authority of Let's Encrypt, with its faults turned on.
 //!
 //! Weir is started first, since Pebble has to know its ports: until Pebble is there, the authority cannot be reached. Pebble is a program
-//! in Go, which `cargo xtask setup` installs where there is Go; without it these tests report that they were left out.
+//! in Go, which `cargo xtask setup` installs where there is Go; without it these tests report that they were left out. Authorities that misbehave
+//! are `scripted`, in this process.
 
 mod accounts;
 mod delegation;
 mod dns_update;
+mod hostile_authority;
 mod issuance;
+mod on_demand;
 mod limits;
 mod renewal;
+mod scripted;
 mod waiting;
 
 use std::net::{SocketAddr, TcpStream};

@@ -378,3 +378,29 @@ fn curl_and_openssl_show_their_certificates() {
     );
     assert!(out.contains("Verify return code: 0 (ok)"), "{out}");
 }
+
+/// What a server answers to a client with a certificate is for that client, unless it says otherwise; what others fetch is not for such clients.
+#[test]
+fn a_cache_keeps_what_is_for_clients_with_certificates() {
+    const CACHED: &str = "cache.pages = { memory = \"4MiB\", response_max = \"1MiB\" }\n\
+                          listener.web.route = [{ path = \"/\", upstream = \"app\", cache = \"pages\" }]";
+    for (fields, texts) in [
+        ("Cache-Control: max-age=600\r\n", ["1", "2", "3", "3", "4"]),
+        ("Cache-Control: public, max-age=600\r\n", ["1", "1", "2", "2", "1"]),
+    ] {
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        let origin = Origin::start(move |conn| {
+            loop {
+                conn.request()?;
+                let number = (count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1).to_string();
+                let length = number.len();
+                conn.send(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {length}\r\n\r\n{number}"))?;
+            }
+        });
+        let site = Site::start(&origin, &format!("{OPTIONAL}\n{CACHED}"));
+        let (ann, bob) = (site.clients.certify("ann", |_| {}), site.clients.certify("bob", |_| {}));
+        let clients = [Some(&ann), Some(&bob), None, None, Some(&ann)];
+        let seen = clients.map(|shown| site.get(site.client(&BOTH, shown)).expect("it is accepted").text());
+        assert_eq!(seen, texts, "{fields}");
+    }
+}

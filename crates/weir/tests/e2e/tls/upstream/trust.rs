@@ -3,6 +3,7 @@
 use rustls::version::{TLS12, TLS13};
 
 use super::{folder, start, start_for, telling};
+use crate::harness::http2::server::Http2Server;
 use crate::harness::origin::ok;
 use crate::harness::tls::{ECDSA, server_of};
 use crate::harness::{CertificateAuthority, Client, Origin, Weir, eventually, temporary_folder};
@@ -129,9 +130,9 @@ fn a_server_with_a_revoked_certificate_gets_no_request() {
     std::fs::write(folder.path().join("ca.pem"), trusted).expect("a file");
     std::fs::write(folder.path().join("revoked.pem"), authority.revoking(&[], 4000)).expect("a file");
     let tls = "ca = \"ca.pem\", crl = \"revoked.pem\", server_name = \"app.test\", reload = \"100ms\", session_reuse = false";
-    let settings = "upstream.app.pool.idle_max = 0";
-    let weir = start(folder, &origin.entry(), tls, settings);
+    let weir = start(folder, &origin.entry(), tls, "");
     assert_eq!(Client::get(weir.web(), "/").status, 200);
+    // The connection that is kept was verified before the server was revoked.
     for (list, reason) in [
         (authority.revoking(&[&certificate], 4000), "connect-tls-certificate-revoked"),
         (authority.revoking(&[], 2002), "connect-tls-revocation-unknown"),
@@ -140,6 +141,38 @@ fn a_server_with_a_revoked_certificate_gets_no_request() {
         eventually(reason, || Client::get(weir.web(), "/").reason() == Some(reason));
     }
     weir.line(&["revoked.pem", "a list of revoked certificates is outdated"]);
+}
+
+/// Also those of HTTP/2, and those that no request asks for: they end with the requests that they carry.
+#[test]
+fn connections_that_were_verified_before_the_files_changed_end() {
+    for protocol in ["http1", "h2"] {
+        let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
+        let mut config = authority.server(&["app.test"]);
+        config.alpn_protocols = if protocol == "h2" { vec![b"h2".to_vec()] } else { Vec::new() };
+        let origin = match protocol {
+            "h2" => Origin::start_tls(config, |conn| {
+                let mut server = Http2Server::accept(conn, &[])?;
+                loop {
+                    let asked = server.request()?;
+                    server.respond(asked.stream, "200", b"fine")?;
+                }
+            }),
+            _ => telling(config),
+        };
+        let tls = "ca = \"ca.pem\", server_name = \"app.test\", reload = \"100ms\", session_reuse = false";
+        let settings = format!("upstream.app.protocol = \"{protocol}\"");
+        let weir = start(folder(&authority), &origin.entry(), tls, &settings);
+        assert_eq!(Client::get(weir.web(), "/").status, 200);
+        let open = || weir.metrics().sum("weir_server_connections_open", &[]);
+        assert!(open() > 0.0, "it is kept");
+        std::fs::write(weir.folder().join("ca.pem"), other.pem()).expect("a file");
+        eventually("no connection is left", || open() == 0.0);
+        let refused = Client::get(weir.web(), "/");
+        assert_eq!(refused.reason(), Some("connect-tls-certificate-rejected"), "{refused:?}");
+        std::fs::write(weir.folder().join("ca.pem"), authority.pem()).expect("a file");
+        eventually("it is trusted again", || Client::get(weir.web(), "/").status == 200);
+    }
 }
 
 #[test]

@@ -88,6 +88,24 @@ fn without_a_front_controller_only_what_exists_is_run() {
 }
 
 #[test]
+fn what_follows_a_script_may_have_encoded_slashes() {
+    check(
+        "files = { root = \"site\", try_files = [\"{path}\", \"/index.php{path}\"] }",
+        &[
+            ("GET", "/a/b", Ok("/index.php /a/b ")),
+            ("GET", "/a%2Fb/c?d", Ok("/index.php /a/b/c d")),
+            ("GET", "/about.php/a%2Fb", Ok("/about.php /a/b ")),
+            ("GET", "/none.php/a%2Fb", Ok("/index.php /none.php/a/b ")),
+            ("GET", "/style.css", Err((200, "p {}"))),
+            ("GET", "/style.css%2Fx", Ok("/index.php /style.css/x ")),
+            ("GET", "/a%2F..%2Fb", Err((404, ""))),
+            ("GET", "/a%2F%00", Err((404, ""))),
+            ("GET", "/upload%2Fimage.jpg", Ok("/index.php /upload/image.jpg ")),
+        ],
+    );
+}
+
+#[test]
 fn one_script_may_take_everything_else() {
     check(
         "fastcgi = { root = \"site\", script = \"/index.php\" }",

@@ -1,5 +1,7 @@
 //! Advice about a config that is sound: what an operator may want to set, and why. It is no diagnostic: nothing is wrong.
 
+mod caches;
+
 use std::sync::Arc;
 
 use crate::config::{Config, Listener, ListenerProtocol, Route, Upstream};
@@ -24,12 +26,9 @@ pub struct ConfigAdvice {
 
 /// All advice about a config.
 pub fn advice(config: &Config) -> Vec<ConfigAdvice> {
-    config
-        .upstreams
-        .iter()
-        .enumerate()
-        .filter_map(|(index, upstream)| of_uploads(config, index, upstream))
-        .collect()
+    let uploads = config.upstreams.iter().enumerate();
+    let uploads = uploads.filter_map(|(index, upstream)| of_uploads(config, index, upstream));
+    uploads.chain(caches::advice(config)).collect()
 }
 
 /// What to consider about uploads by this route, in one sentence; `None` when there is nothing.

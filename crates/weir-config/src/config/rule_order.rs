@@ -1,0 +1,62 @@
+//! When the lists and limits of a route are asked: each at the first stage at which all placeholders of its key are known.
+//!
+//! The data path makes its plans by this, `weir check` its errors and `weir explain` its sentences. Must not know what a list or a limit does.
+
+use std::sync::Arc;
+
+use super::list::{AccessList, ListAction};
+use crate::value::{Stage, Template, TemplateValue};
+
+/// The stages of the lists and limits of one route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleOrder {
+    /// The stage from which `{tag}` is known.
+    tag: Stage,
+}
+
+impl RuleOrder {
+    /// That of a route with these lists.
+    pub fn new(lists: &[Arc<AccessList>]) -> Self {
+        let tagging = lists.iter().filter(|list| list.action == ListAction::Tag);
+        let stages = tagging.flat_map(|list| list.key.values()).map(TemplateValue::stage);
+        Self { tag: stages.max().unwrap_or(Stage::Request) }
+    }
+
+    /// The stage at which a list or a limit with this key is asked.
+    pub fn stage(&self, key: &Template) -> Stage {
+        let stages = key.values().map(|value| match value {
+            TemplateValue::Tag => self.tag,
+            value => value.stage(),
+        });
+        stages.max().unwrap_or(Stage::Request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, RuleOrder, Stage};
+
+    #[test]
+    fn a_rule_is_asked_as_soon_as_its_key_is_known() {
+        let text = "list.team = { action = \"tag\", key = \"{user}\", entries = [\"ann x\"] }\n\
+             list.net = { action = \"tag\", entries = [\"10.0.0.0/8 y\"] }\n\
+             [listener.web]\naddress = \":0\"\n\
+             [[listener.web.route]]\npath = \"/\"\nupstream = \"app\"\n\
+             basic = { users = { ann = \"$$2y$$05$$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm\" } }\nlists = [\"team\", \"net\"]\n\
+             [upstream.app]\nservers = [\"a:80\"]\n";
+        let config = Config::parse(text, "weir.toml").expect("a good config");
+        let (team, net) = (&config.lists[..1], &config.lists[1..]);
+        for (key, by_net, by_team) in [
+            ("{client_address}", Stage::Request, Stage::Request),
+            ("all", Stage::Request, Stage::Request),
+            ("{host} {header.x-key} {cookie.a} {query.a} {match.a}", Stage::Request, Stage::Request),
+            ("{client_address} {user}", Stage::Identity, Stage::Identity),
+            ("{jwt.sub}", Stage::Identity, Stage::Identity),
+            ("{tag}", Stage::Request, Stage::Identity),
+        ] {
+            let key = key.parse().expect("it is a template");
+            let stages = [net, team].map(|lists| RuleOrder::new(lists).stage(&key));
+            assert_eq!(stages, [by_net, by_team], "{key}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Files that are read whole, up to a size: a path may lead to a device that never ends.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// The largest file of a config: many times what a hundred thousand routes take.
+pub(crate) const CONFIG_BYTES_MAX: u64 = 64 << 20;
+
+/// The same of what is no regular file: a pipe, or a device that never ends.
+const STREAM_BYTES_MAX: u64 = 8 << 20;
+
+/// The text of a file of at most `bytes_max` bytes, a whole number of MiB.
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    let data = file.metadata()?;
+    let bytes_max = if data.is_file() { bytes_max } else { bytes_max.min(STREAM_BYTES_MAX) };
+    if data.len() > bytes_max {
+        return Err(too_large(bytes_max));
+    }
+    let read = file.take(bytes_max + 1).read_to_string(&mut text)?;
+    if read as u64 > bytes_max { Err(too_large(bytes_max)) } else { Ok(text) }
+}
+
+fn too_large(bytes_max: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", bytes_max >> 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_read_up_to_the_bound() {
+        let error = read_text(Path::new("/dev/zero"), 1 << 20).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::FileTooLarge, "it is larger than 1 MiB")
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, "a = 1").unwrap();
+        assert_eq!(read_text(&file, 1 << 20).unwrap(), "a = 1");
+        File::options().write(true).open(&file).unwrap().set_len((1 << 20) + 1).unwrap();
+        assert!(read_text(&file, 1 << 20).is_err());
+    }
+}

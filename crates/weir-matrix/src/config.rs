@@ -1,0 +1,187 @@
+//! A case as a `weir.toml`, and the files beside it: certificates, keys of tokens, an error page.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Context as _;
+use aws_lc_rs::hmac;
+use data_encoding::{BASE64, BASE64URL_NOPAD};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use crate::array::{Case, Client, Event, Feature, Server};
+
+/// The host of all requests, and the name in the certificate of the listener.
+pub(crate) const HOST: &str = "a.test";
+/// The name in the certificate of the servers.
+pub(crate) const SERVER_NAME: &str = "server.test";
+/// The client that headers of the PROXY protocol name.
+pub(crate) const NAMED_CLIENT: &str = "192.0.2.7";
+/// What the page in place of Weir's own says.
+pub(crate) const ERROR_PAGE: &str = "our own page";
+
+/// `{SHA}` of `s3cret`, quick to verify.
+const PASSWORD_HASH: &str = "{SHA}/vNB+F2HQ559kaLUZbmHHvZrXpg=";
+const PASSWORD: &str = "s3cret";
+const TOKEN_SECRET: &[u8] = b"a secret of sixty-four bytes, which is enough for HMAC of SHA-256";
+
+/// Addresses of the servers of a case.
+pub(crate) struct Addresses {
+    /// The two servers of the upstream.
+    pub(crate) app: [SocketAddr; 2],
+    /// The server of copies.
+    pub(crate) copies: SocketAddr,
+    /// The server of `forward_auth`.
+    pub(crate) judge: SocketAddr,
+}
+
+/// The config.
+pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
+    let mut text = String::from("process.workers = 2\n");
+    let mut line = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
+    if case.has(Feature::Cache) {
+        line("cache.store = { memory = \"8MiB\", response_max = \"256KiB\" }");
+    }
+    if case.has(Feature::Limits) {
+        line("limit.all = { rate = \"100000/s\", concurrent = 1000, bandwidth = \"200MB/s\" }");
+    }
+    if case.event == Event::LimitReached {
+        line("limit.counted = { key = \"{header.x-counted}\", rate = \"1/h\" }");
+    }
+    if case.has(Feature::Lists) {
+        line("list.known = { action = \"tag\", entries = [\"127.0.0.0/8 near\", \"192.0.2.0/24 far\"] }");
+        line("list.bad = { action = \"deny\", key = \"{header.x-bad}\", entries = [\"yes\"] }");
+    }
+    line("\n[listener.web]\naddress = \"127.0.0.1:0\"");
+    match case.client {
+        Client::H2 => line("tls.certificates = [{ certificate = \"web.pem\", key = \"web.key\" }]"),
+        Client::H2c => line("http2.prior_knowledge = \"allowed\""),
+        Client::Proxy => line("proxy_protocol.from = [\"127.0.0.0/8\"]"),
+        Client::Http1 | Client::Pipelined | Client::GrpcWeb => {}
+    }
+    text.push_str(&route(case));
+    text.push_str(&upstreams(case, addresses));
+    text
+}
+
+fn route(case: &Case) -> String {
+    let mut text = String::from("\n[[listener.web.route]]\nname = \"all\"\nupstream = \"app\"\n");
+    let limits: Vec<&str> =
+        [(case.has(Feature::Limits), "\"all\""), (case.event == Event::LimitReached, "\"counted\"")]
+            .into_iter()
+            .filter_map(|(is_on, name)| is_on.then_some(name))
+            .collect();
+    if !limits.is_empty() {
+        writeln!(text, "limited_by = [{}]", limits.join(", ")).expect("a string takes it");
+    }
+    let lines = [
+        (case.client == Client::GrpcWeb, "grpc_web = true"),
+        (
+            case.server == Server::Fastcgi,
+            "fastcgi = { root = \"/srv\", script = \"/index.php\", check_script = false }",
+        ),
+        (case.has(Feature::Cache), "cache = \"store\""),
+        (case.has(Feature::Compression), "compression = { algorithms = [\"gzip\"], min_length = \"16B\" }"),
+        (case.has(Feature::BufferRequests), "buffer_requests = { memory = \"16KiB\", file = \"64KiB\" }"),
+        (case.has(Feature::BufferResponses), "buffer_responses = { memory = \"16KiB\", file = \"64KiB\" }"),
+        (case.has(Feature::Mirror), "mirror = { upstream = \"copies\" }"),
+        (case.has(Feature::Lists), "lists = [\"known\", \"bad\"]"),
+        (
+            case.has(Feature::ForwardAuth),
+            "forward_auth = { upstream = \"judge\", path = \"/verify\", response_headers = [\"remote-user\"] }",
+        ),
+        (
+            case.has(Feature::Jwt),
+            "jwt = { keys_file = \"jwks.json\", algorithms = [\"HS256\"], from = \"header.x-token\" }",
+        ),
+        (
+            case.has(Feature::ErrorPages),
+            "error_pages = [{ status = \"500-599\", html = \"page.html\", json = \"page.html\", of_servers = true }]",
+        ),
+        (
+            case.has(Feature::HeaderRules),
+            "request_headers = { remove = [\"x-secret\"], set = { x-rule = \"1\" } }\n\
+             response_headers = { remove = [\"x-secret\"], set = { x-rule = \"1\" } }",
+        ),
+    ];
+    for (_, line) in lines.iter().filter(|(is_on, _)| *is_on) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    if case.has(Feature::Basic) {
+        writeln!(text, "basic = {{ users = {{ alice = \"{PASSWORD_HASH}\", bob = \"{PASSWORD_HASH}\" }} }}")
+            .expect("a string takes it");
+    }
+    text
+}
+
+fn upstreams(case: &Case, addresses: &Addresses) -> String {
+    let [a, b] = addresses.app;
+    let protocol = match case.server {
+        Server::Length | Server::Chunked | Server::Close => "http1",
+        Server::H2 => "h2",
+        Server::H2c => "h2c",
+        Server::Fastcgi => "fastcgi",
+    };
+    let mut text = format!(
+        "\n[upstream.app]\nprotocol = \"{protocol}\"\nbalance = \"consistent-hash\"\nhash_key = \"path\"\ntimeouts.response = \"10s\"\n\
+         servers = [{{ name = \"a\", address = \"{a}\" }}, {{ name = \"b\", address = \"{b}\" }}]\n"
+    );
+    if case.has(Feature::Tls) {
+        writeln!(text, "tls = {{ ca = \"ca.pem\", server_name = \"{SERVER_NAME}\" }}")
+            .expect("a string takes it");
+    }
+    text.push_str(if case.has(Feature::Retries) {
+        "retry = { attempts_max = 3, budget_per_second = 1000 }\n"
+    } else {
+        "retry = { attempts_max = 1 }\n"
+    });
+    if case.has(Feature::Affinity) {
+        text.push_str("affinity = {}\n");
+    }
+    if case.has(Feature::Mirror) {
+        writeln!(text, "\n[upstream.copies]\nservers = [\"{}\"]", addresses.copies)
+            .expect("a string takes it");
+    }
+    if case.has(Feature::ForwardAuth) {
+        writeln!(text, "\n[upstream.judge]\nservers = [\"{}\"]", addresses.judge).expect("a string takes it");
+    }
+    text
+}
+
+/// `Authorization` of a user, for `basic`.
+pub(crate) fn basic_credentials(user: &str) -> String {
+    format!("Basic {}", BASE64.encode(format!("{user}:{PASSWORD}").as_bytes()))
+}
+
+/// A token of a user, for `jwt`; it is valid until the year 2100.
+pub(crate) fn token(user: &str) -> String {
+    let claims = format!("{{\"exp\": 4102444800, \"sub\": \"{user}\"}}");
+    let header = BASE64URL_NOPAD.encode(br#"{"alg": "HS256"}"#);
+    let signed = format!("{header}.{}", BASE64URL_NOPAD.encode(claims.as_bytes()));
+    let key = hmac::Key::new(hmac::HMAC_SHA256, TOKEN_SECRET);
+    format!("{signed}.{}", BASE64URL_NOPAD.encode(hmac::sign(&key, signed.as_bytes()).as_ref()))
+}
+
+/// Writes what configs name into `folder`.
+pub(crate) fn write_files(folder: &Path) -> anyhow::Result<()> {
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))
+    };
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+    write("ca.pem", &authority.pem())?;
+    for (stem, name) in [("web", HOST), ("server", SERVER_NAME)] {
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &authority)?;
+        write(&format!("{stem}.pem"), &certificate.pem())?;
+        write(&format!("{stem}.key"), &key.serialize_pem())?;
+    }
+    let secret = BASE64URL_NOPAD.encode(TOKEN_SECRET);
+    write("jwks.json", &format!("{{\"keys\": [{{\"kty\": \"oct\", \"k\": \"{secret}\"}}]}}"))?;
+    write("page.html", ERROR_PAGE)
+}

@@ -1,0 +1,206 @@
+//! What clients got: responses one behind the other, each its own, as its server sent it and no server's but one that may be shared.
+
+use std::collections::BTreeSet;
+
+use weir_wire::http2::{self, FRAME_MAX, Sender};
+use weir_wire::{Fields, http1};
+
+use super::allowed::Allowed;
+use super::{Broken, Finding, content, ending};
+use crate::array::{Body, Case, Feature, Method};
+use crate::exchange::{
+    Exchange, REMOVED, SAME_TARGET, SAME_TARGET_AGAIN, TRAILER, TRIED, exchanges, may_be_shared,
+};
+use crate::peer::{Asked, Record, Speaks};
+
+/// What a client got for a request.
+struct Got {
+    status: u16,
+    fields: Fields,
+    body: Vec<u8>,
+    trailers: Fields,
+    is_complete: bool,
+}
+
+/// Judges all connections of clients.
+pub(super) fn judge<'a>(case: &Case, records: impl Iterator<Item = &'a Record>) -> Vec<Finding> {
+    let exchanges = exchanges(case);
+    let mut findings = Vec::new();
+    for record in records {
+        let (got, fault) = match record.speaks {
+            Speaks::Http2 => of_http2(record),
+            Speaks::Http1 | Speaks::Fastcgi => of_http1(record),
+        };
+        findings.extend(fault.map(|fault| Finding::new(Broken::Wire, format!("to a client: {fault}"))));
+        for (asked, got) in record.asked.iter().zip(&got) {
+            let Some(exchange) = exchanges.iter().find(|exchange| exchange.id == asked.id) else { continue };
+            let judged = one(case, &exchanges, exchange, got.as_ref());
+            findings.extend(judged.err().map(|Finding { broken, what }| {
+                Finding::new(broken, format!("response to `{}`: {what}", exchange.id))
+            }));
+        }
+    }
+    findings
+}
+
+fn of_http1(record: &Record) -> (Vec<Option<Got>>, Option<String>) {
+    let methods: Vec<&str> = record.asked.iter().map(|asked| asked.method.text()).collect();
+    let reading = http1::responses(&record.received(), &methods, ending(record));
+    let mut finals = reading.messages.into_iter().filter(|message| !message.is_interim());
+    let got = record.asked.iter().map(|_| {
+        finals.next().map(|message| Got {
+            status: message.status(),
+            fields: message.fields,
+            body: message.body,
+            trailers: message.trailers,
+            is_complete: message.is_complete,
+        })
+    });
+    (got.collect(), reading.fault.map(|fault| fault.to_string()))
+}
+
+fn of_http2(record: &Record) -> (Vec<Option<Got>>, Option<String>) {
+    let is_head = |asked: &&Asked| asked.method == Method::Head;
+    let heads: BTreeSet<u32> = record.asked.iter().filter(is_head).map(|asked| asked.stream).collect();
+    let mut reading = http2::read(&record.received(), Sender::Server, &heads, FRAME_MAX);
+    let got = record.asked.iter().map(|asked| {
+        let stream = reading.streams.remove(&asked.stream).filter(|stream| stream.status() != 0)?;
+        Some(Got {
+            status: stream.status(),
+            fields: stream.head,
+            body: stream.body,
+            trailers: stream.trailers.unwrap_or_default(),
+            is_complete: stream.has_ended,
+        })
+    });
+    let got: Vec<Option<Got>> = got.collect();
+    let strange =
+        reading.streams.keys().find(|stream| !record.asked.iter().any(|asked| asked.stream == **stream));
+    let strange = strange.map(|stream| format!("stream {stream}, which no client has opened"));
+    (got, reading.fault.map(|fault| fault.to_string()).or(strange))
+}
+
+fn one(case: &Case, all: &[Exchange], exchange: &Exchange, got: Option<&Got>) -> Result<(), Finding> {
+    let allowed = Allowed::of(case, exchange);
+    let Some(got) = got else {
+        return if allowed.nothing { Ok(()) } else { Err(Finding::new(Broken::Outcome, "there is none")) };
+    };
+    let Some(echo) = got.fields.first("x-echo") else { return own(&allowed, exchange, got) };
+    let is_same_target = [SAME_TARGET, SAME_TARGET_AGAIN].contains(&exchange.id);
+    let shared = all.iter().find(|other| other.id == echo && other.id == TRIED);
+    let meant = match shared {
+        _ if echo == exchange.id => exchange,
+        Some(tried) if is_same_target && may_be_shared(case) => tried,
+        _ => {
+            let user = got.fields.first("x-for").unwrap_or("-");
+            let what = format!("that of `{echo}` by {user} was given to {}", exchange.user);
+            return Err(Finding::new(Broken::Foreign, what));
+        }
+    };
+    if !allowed.relayed && !allowed.cut {
+        let what = format!("{} of the server, where only {allowed:?} may come", got.status);
+        return Err(Finding::new(Broken::Outcome, what));
+    }
+    if got.status != meant.status() {
+        return Err(Finding::new(
+            Broken::Outcome,
+            format!("status {}, sent was {}", got.status, meant.status()),
+        ));
+    }
+    rules(case, got)?;
+    body(case, &allowed, exchange, meant, got)
+}
+
+/// A response of Weir's own.
+fn own(allowed: &Allowed, exchange: &Exchange, got: &Got) -> Result<(), Finding> {
+    // Failures of calls are statuses of gRPC.
+    let status = got.fields.first("grpc-status").or_else(|| got.trailers.first("grpc-status"));
+    let is_failure = exchange.is_grpc && got.status == 200 && status.is_some_and(|status| status != "0");
+    if !is_failure && !allowed.own.contains(&got.status) {
+        let reason = got.fields.first("weir-reason").unwrap_or("-");
+        let what = format!("{} of Weir itself ({reason}), where only {allowed:?} may come", got.status);
+        return Err(Finding::new(Broken::Outcome, what));
+    }
+    if is_failure && allowed.own.is_empty() {
+        return Err(Finding::new(Broken::Outcome, format!("a call fails: {:?}", got.fields)));
+    }
+    if !got.is_complete && !allowed.nothing {
+        return Err(Finding::new(Broken::Body, "one of Weir itself that is not complete"));
+    }
+    Ok(())
+}
+
+fn rules(case: &Case, got: &Got) -> Result<(), Finding> {
+    let is_on = case.has(Feature::HeaderRules);
+    let has_set = got.fields.all("x-rule") == ["1"];
+    let has_removed = got.fields.first(REMOVED).is_none();
+    if has_set != is_on || has_removed != is_on {
+        let what = format!("rules are {}: {:?}", if is_on { "on" } else { "off" }, got.fields);
+        return Err(Finding::new(Broken::Rule, what));
+    }
+    Ok(())
+}
+
+fn body(
+    case: &Case,
+    allowed: &Allowed,
+    exchange: &Exchange,
+    meant: &Exchange,
+    got: &Got,
+) -> Result<(), Finding> {
+    let broken = |what: String| Finding::new(Broken::Body, what);
+    let without = exchange.method == Method::Head || matches!(got.status, 204 | 304);
+    let whole = if without { Vec::new() } else { meant.response_body() };
+    let content = if without {
+        got.body.clone()
+    } else {
+        content::decoded(&got.fields, &got.body, got.is_complete).map_err(broken)?
+    };
+    if exchange.is_grpc {
+        return grpc(allowed, meant, got, &content, &whole);
+    }
+    if !whole.starts_with(&content) {
+        let shown = weir_wire::latin1(&content[..content.len().min(80)]);
+        return Err(broken(format!("{} bytes that were not sent: {shown:?}", content.len())));
+    }
+    if !got.is_complete {
+        return match allowed.cut {
+            true => Ok(()),
+            false => Err(broken(format!("it breaks off behind {} of {} bytes", content.len(), whole.len()))),
+        };
+    }
+    if !allowed.relayed || content.len() < whole.len() {
+        let what = format!("it ends in order behind {} of {} bytes", content.len(), whole.len());
+        return Err(Finding::new(Broken::CleanEnd, what));
+    }
+    // A cache need not keep them, and a response that is stored comes by way of the cache.
+    let is_stored = case.has(Feature::Cache) && case.method == Method::Get;
+    let has_trailers = meant.response == Body::Trailers && !without && !is_stored;
+    if has_trailers && got.trailers.first(TRAILER) != Some(meant.id) {
+        return Err(Finding::new(Broken::Trailer, format!("its trailers are {:?}", got.trailers)));
+    }
+    Ok(())
+}
+
+/// A call of gRPC-Web: message and trailers in the body, or a status in the head.
+fn grpc(allowed: &Allowed, meant: &Exchange, got: &Got, content: &[u8], whole: &[u8]) -> Result<(), Finding> {
+    let broken = |what: String| Finding::new(Broken::Body, what);
+    let (messages, trailers) = content::grpc_web(content).map_err(broken)?;
+    let trailers = trailers.unwrap_or_else(|| got.fields.clone());
+    if !whole.starts_with(&messages) {
+        return Err(broken(format!("{} bytes of messages that were not sent", messages.len())));
+    }
+    let status = trailers.first("grpc-status");
+    if !got.is_complete || status.is_some_and(|status| status != "0") {
+        // A call that breaks off says so in its trailers.
+        return if allowed.cut { Ok(()) } else { Err(broken(format!("the call breaks off: {trailers:?}"))) };
+    }
+    if !allowed.relayed || messages.len() < whole.len() {
+        let what = format!("it ends in order behind {} of {} bytes", messages.len(), whole.len());
+        return Err(Finding::new(Broken::CleanEnd, what));
+    }
+    if status.is_none() || trailers.first(TRAILER) != Some(meant.id) {
+        return Err(Finding::new(Broken::Trailer, format!("its trailers are {trailers:?}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,337 @@
+//! The client of a case: it asks as the exchanges say, over the protocol of the case, and waits until each is over.
+//!
+//! It judges nothing: what came is on the tape.
+
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use weir_wire::http1::{self, Ending};
+
+use super::http2::Http2;
+use super::link::{self, Asked, End, Label, Link, Speaks, Stream, Tapes};
+use super::tls::Certificates;
+use crate::array::{Body, Case, Client, Feature, Method, Server};
+use crate::clock::pause;
+use crate::config::{HOST, NAMED_CLIENT, basic_credentials, token};
+use crate::exchange::{EVIL_REQUEST, Exchange, FIRST_PART, REMOVED, TRAILER, TRIED, pieces};
+
+/// The code with which a client gives a stream up.
+const CANCEL: u32 = 8;
+/// How late a late body is.
+const LATE: Duration = Duration::from_millis(15);
+
+enum Protocol {
+    Http1(Link),
+    Http2(Box<Http2>),
+}
+
+/// One connection to Weir.
+pub(crate) struct Conversation {
+    case: Case,
+    protocol: Protocol,
+    next_stream: u32,
+    /// The cookie of session affinity, once there is one.
+    pub(crate) cookie: Option<String>,
+}
+
+impl Conversation {
+    /// Connects as the client of the case does.
+    pub(crate) fn connect(
+        case: Case,
+        to: SocketAddr,
+        certificates: &Certificates,
+        tapes: &Tapes,
+    ) -> Result<Self, End> {
+        let tcp = link::connect(to)?;
+        let speaks =
+            if matches!(case.client, Client::H2 | Client::H2c) { Speaks::Http2 } else { Speaks::Http1 };
+        let stream = match case.client {
+            Client::H2 => certificates.connect(tcp).ok_or(End::Malformed)?,
+            _ => Stream::Tcp(tcp),
+        };
+        let mut link = Link::new(stream, tapes, Label::Client, speaks);
+        if case.client == Client::Proxy {
+            link.send(format!("PROXY TCP4 {NAMED_CLIENT} 192.0.2.8 4711 80\r\n").as_bytes())?;
+        }
+        let protocol = match speaks {
+            Speaks::Http2 => Protocol::Http2(Box::new(Http2::client(link)?)),
+            _ => Protocol::Http1(link),
+        };
+        Ok(Self { case, protocol, next_stream: 1, cookie: None })
+    }
+
+    fn link(&mut self) -> &mut Link {
+        match &mut self.protocol {
+            Protocol::Http1(link) => link,
+            Protocol::Http2(http2) => &mut http2.link,
+        }
+    }
+
+    /// A second handle of the socket.
+    pub(crate) fn handle(&mut self) -> Option<TcpStream> {
+        self.link().handle()
+    }
+
+    /// Asks for all of `exchanges` before it waits for any of them; whatever ends earlier is on the tape.
+    pub(crate) fn ask_together(&mut self, exchanges: &[&Exchange]) -> Result<(), End> {
+        let mut streams = Vec::new();
+        for exchange in exchanges {
+            streams.push(self.ask(exchange)?);
+        }
+        for (exchange, stream) in exchanges.iter().zip(streams) {
+            self.wait(exchange, stream)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a request; gives its stream.
+    fn ask(&mut self, exchange: &Exchange) -> Result<u32, End> {
+        let fields = request_fields(&self.case, exchange, self.cookie.as_deref());
+        let stream = if matches!(self.protocol, Protocol::Http2(_)) { self.next_stream } else { 0 };
+        self.next_stream += 2;
+        let asked = Asked { id: exchange.id, method: exchange.method, stream };
+        self.link().tape().record().asked.push(asked);
+        match &mut self.protocol {
+            Protocol::Http1(link) => ask_http1(link, &self.case, exchange, &fields)?,
+            Protocol::Http2(http2) => ask_http2(http2, &self.case, exchange, &fields, stream)?,
+        }
+        Ok(stream)
+    }
+
+    /// Waits until the response is complete, or the connection or stream has ended.
+    fn wait(&mut self, exchange: &Exchange, stream: u32) -> Result<(), End> {
+        match &mut self.protocol {
+            // The client itself has ended the stream.
+            Protocol::Http2(_) if exchange.request == Body::Cut => Ok(()),
+            Protocol::Http2(http2) => {
+                // What is to be waited for may have come while another stream was.
+                http2.has_news = true;
+                wait_http2(http2, stream)
+            }
+            Protocol::Http1(link) => wait_http1(link, exchange.id, false),
+        }
+    }
+
+    /// The cookie that the responses so far have set.
+    pub(crate) fn take_cookie(&mut self) {
+        let fields = match &mut self.protocol {
+            Protocol::Http1(link) => {
+                let reading = http1::responses(link.received(), &["GET"; 9], Ending::Open);
+                reading.messages.first().map(|message| message.fields.clone())
+            }
+            Protocol::Http2(http2) => http2.reading().streams.into_values().next().map(|stream| stream.head),
+        };
+        let set = fields.as_ref().and_then(|fields| fields.first("set-cookie"));
+        self.cookie = set.and_then(|set| set.split(';').next()).map(str::to_owned);
+    }
+
+    /// Ends the connection in order, and records what still comes.
+    pub(crate) fn end(mut self) {
+        self.link().finish();
+        self.link().drain(Duration::from_millis(1_500));
+    }
+}
+
+/// Ends a connection from outside.
+pub(crate) fn cut(handle: &TcpStream) {
+    // It may have ended meanwhile.
+    let _ = handle.shutdown(Shutdown::Both);
+}
+
+/// Waits until a stream is over.
+fn wait_http2(http2: &mut Http2, stream: u32) -> Result<(), End> {
+    loop {
+        if http2.has_news {
+            let reading = http2.reading();
+            if reading.fault.is_some() {
+                return Err(End::Malformed);
+            }
+            if reading.streams.get(&stream).is_some_and(|sent| sent.has_ended || sent.reset.is_some()) {
+                return Ok(());
+            }
+        }
+        http2.read_frame()?;
+    }
+}
+
+/// Waits for the response to `id`, or with `head_only` until its head is here.
+fn wait_http1(link: &mut Link, id: &str, head_only: bool) -> Result<(), End> {
+    loop {
+        let asked = link.tape().record().asked.clone();
+        let methods: Vec<&str> = asked.iter().map(|asked| asked.method.text()).collect();
+        let wanted = asked.iter().position(|asked| asked.id == id).unwrap_or(0);
+        let reading = http1::responses(link.received(), &methods, Ending::Open);
+        if reading.fault.is_some() {
+            return Err(End::Malformed);
+        }
+        let finals = reading.messages.iter().filter(|message| !message.is_interim());
+        if finals.skip(wanted).any(|message| message.is_complete || head_only) {
+            return Ok(());
+        }
+        link.receive()?;
+    }
+}
+
+/// The fields of a request beside those of framing and of the host.
+fn request_fields(case: &Case, exchange: &Exchange, cookie: Option<&str>) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
+    add("x-id", exchange.id);
+    add("x-user", exchange.user);
+    add(REMOVED, "1");
+    if case.has(Feature::Compression) {
+        add("accept-encoding", "gzip");
+    }
+    if case.has(Feature::Basic) {
+        add("authorization", &basic_credentials(exchange.user));
+    }
+    if case.has(Feature::Jwt) {
+        add("x-token", &token(exchange.user));
+    }
+    if exchange.is_limited {
+        add("x-counted", "yes");
+    }
+    if exchange.is_grpc {
+        add("content-type", "application/grpc-web+proto");
+    } else if exchange.method == Method::Post {
+        add("content-type", "text/plain");
+    }
+    if let Some(cookie) = cookie.filter(|_| exchange.id == TRIED) {
+        add("cookie", cookie);
+    }
+    fields
+}
+
+/// Whether the rest of a request is sent before its early response is here: nothing goes to the server before the request is complete.
+fn is_taken_in(case: &Case) -> bool {
+    case.has(Feature::BufferRequests) || case.server == Server::Fastcgi
+}
+
+fn ask_http1(
+    link: &mut Link,
+    case: &Case,
+    exchange: &Exchange,
+    fields: &[(String, String)],
+) -> Result<(), End> {
+    let body = exchange.request_body();
+    let mut head = format!("{} {} HTTP/1.1\r\nHost: {HOST}\r\n", exchange.method.text(), exchange.target);
+    for (name, value) in fields {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let is_chunked = matches!(exchange.request, Body::Many | Body::Trailers | Body::EmptyLast);
+    if is_chunked {
+        head += "Transfer-Encoding: chunked\r\n";
+    } else if exchange.request != Body::None || exchange.is_grpc {
+        head += &format!("Content-Length: {}\r\n", body.len());
+    }
+    if exchange.request == Body::Trailers {
+        head += &format!("Trailer: {TRAILER}\r\n");
+    }
+    head += "\r\n";
+    let chunk = |piece: &[u8]| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+    match exchange.request {
+        Body::Late => {
+            link.send(head.as_bytes())?;
+            pause(LATE);
+            link.send(&body)
+        }
+        Body::Many => {
+            link.send(head.as_bytes())?;
+            for piece in pieces(&body) {
+                link.send(&chunk(piece))?;
+            }
+            link.send(b"0\r\n\r\n")
+        }
+        Body::Trailers => {
+            let trailers = format!("0\r\n{TRAILER}: {}\r\n\r\n", exchange.id);
+            link.send(&[head.as_bytes(), &chunk(&body), trailers.as_bytes()].concat())
+        }
+        Body::EmptyLast => {
+            link.send(&[head.as_bytes(), &chunk(&body)].concat())?;
+            link.send(b"0\r\n\r\n")
+        }
+        Body::Cut => {
+            link.send(&[head.as_bytes(), &body[..FIRST_PART]].concat())?;
+            link.finish();
+            Ok(())
+        }
+        Body::Early => {
+            link.send(&[head.as_bytes(), &body[..FIRST_PART]].concat())?;
+            if !is_taken_in(case) {
+                wait_http1(link, exchange.id, true)?;
+            }
+            // Weir may have ended the connection behind the response, which is to be read all the same.
+            let _ = link.send(&body[FIRST_PART..]);
+            Ok(())
+        }
+        _ => {
+            let sent = link.send(&[head.as_bytes(), &body].concat());
+            // A response may have come before all was sent.
+            if exchange.request == Body::Large { Ok(()) } else { sent }
+        }
+    }
+}
+
+fn ask_http2(
+    http2: &mut Http2,
+    case: &Case,
+    exchange: &Exchange,
+    fields: &[(String, String)],
+    stream: u32,
+) -> Result<(), End> {
+    let body = exchange.request_body();
+    let scheme = if case.client == Client::H2 { "https" } else { "http" };
+    let pseudo = [
+        (":method", exchange.method.text()),
+        (":scheme", scheme),
+        (":authority", HOST),
+        (":path", exchange.target),
+    ];
+    let mut list: Vec<(String, String)> =
+        pseudo.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    list.extend_from_slice(fields);
+    let has_length = !matches!(exchange.request, Body::None | Body::Many | Body::Trailers | Body::EmptyLast);
+    if has_length {
+        list.push(("content-length".to_owned(), body.len().to_string()));
+    }
+    if exchange.method == Method::Head {
+        http2.heads.insert(stream);
+    }
+    http2.send_head(stream, &list, exchange.request == Body::None)?;
+    match exchange.request {
+        Body::None => Ok(()),
+        Body::Late => {
+            pause(LATE);
+            http2.send_data(stream, &body, true)
+        }
+        Body::Many => {
+            for piece in pieces(&body) {
+                http2.send_data(stream, piece, false)?;
+            }
+            http2.send_data(stream, b"", true)
+        }
+        Body::Trailers => {
+            http2.send_data(stream, &body, false)?;
+            http2.send_head(stream, &[(TRAILER.to_owned(), exchange.id.to_owned())], true)
+        }
+        Body::EmptyLast => {
+            http2.send_data(stream, &body, false)?;
+            http2.send_data(stream, b"", true)
+        }
+        Body::Cut => {
+            http2.send_data(stream, &body[..FIRST_PART], false)?;
+            http2.send_reset(stream, CANCEL)
+        }
+        Body::Early => {
+            http2.send_data(stream, &body[..FIRST_PART], false)?;
+            while !is_taken_in(case)
+                && http2.reading().streams.get(&stream).is_none_or(|sent| sent.status() == 0)
+            {
+                http2.read_frame()?;
+            }
+            http2.send_data(stream, &body[FIRST_PART..], true)
+        }
+        Body::BehindZero => http2.send_frame(stream, EVIL_REQUEST, true),
+        _ => http2.send_data(stream, &body, true),
+    }
+}

@@ -1,0 +1,106 @@
+//! A server of FastCGI: one request on a connection, which it closes behind the response.
+
+use std::time::Duration;
+
+use weir_wire::fastcgi::{self, CgiRequest};
+
+use super::Shared;
+use super::answer::{self, LATE, Turn};
+use crate::array::{Body, Method};
+use crate::clock::pause;
+use crate::exchange::{EVIL_RESPONSE, Exchange, FIRST_PART, pieces};
+use crate::peer::link::{End, Link};
+
+const END: u8 = 3;
+const STDOUT: u8 = 6;
+
+/// Answers the request of the connection.
+pub(super) fn serve(mut link: Link, shared: &Shared) -> Result<(), End> {
+    let request = loop {
+        let reading = fastcgi::requests(link.received());
+        if reading.fault.is_some() {
+            return Err(End::Malformed);
+        }
+        match reading.requests.into_iter().next().filter(|request| request.is_complete) {
+            Some(request) => break request,
+            None => link.receive()?,
+        }
+    };
+    let turn = answer::turn(shared, |name| param_of_field(&request, name));
+    match turn {
+        Turn::Answer(exchange) => {
+            answer::hold(shared, exchange, link.tape());
+            respond(&mut link, shared, exchange)?;
+        }
+        Turn::Reset => {
+            link.abort();
+            return Ok(());
+        }
+        Turn::Plain(fields) => {
+            let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            link.send(&[record(STDOUT, format!("{lines}\r\n").as_bytes()), end()].concat())?;
+        }
+    }
+    link.finish();
+    link.drain(Duration::from_secs(5));
+    Ok(())
+}
+
+/// The field `name` of the request, as CGI names it.
+pub(crate) fn param_of_field(request: &CgiRequest, name: &str) -> Option<String> {
+    let name = format!("HTTP_{}", name.replace('-', "_").to_ascii_uppercase());
+    request.param(&name).map(str::to_owned)
+}
+
+fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(content.len()).expect("pieces are small").to_be_bytes();
+    [&[1, kind, 0, 1, len[0], len[1], 0, 0], content].concat()
+}
+
+fn end() -> Vec<u8> {
+    [record(STDOUT, b""), record(END, &[0; 8])].concat()
+}
+
+fn respond(link: &mut Link, shared: &Shared, exchange: &Exchange) -> Result<(), End> {
+    let body = exchange.response_body();
+    let mut head = format!("Status: {} X\r\n", exchange.status());
+    for (name, value) in answer::fields(shared, exchange) {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let has_length = matches!(
+        exchange.response,
+        Body::Zero | Body::One | Body::Late | Body::Cut | Body::Large | Body::BehindZero
+    );
+    if has_length {
+        head += &format!("Content-Length: {}\r\n", body.len());
+    }
+    head += "\r\n";
+    let out =
+        |bytes: &[u8]| bytes.chunks(60_000).flat_map(|chunk| record(STDOUT, chunk)).collect::<Vec<u8>>();
+    if exchange.method == Method::Head {
+        return link.send(&[out(head.as_bytes()), end()].concat());
+    }
+    match exchange.response {
+        Body::Late => {
+            link.send(&out(head.as_bytes()))?;
+            pause(LATE);
+            link.send(&[out(&body), end()].concat())
+        }
+        Body::Many => {
+            link.send(&out(head.as_bytes()))?;
+            for piece in pieces(&body) {
+                link.send(&out(piece))?;
+            }
+            link.send(&end())
+        }
+        Body::EmptyLast => {
+            link.send(&[out(head.as_bytes()), out(&body)].concat())?;
+            link.send(&end())
+        }
+        Body::Cut => link.send(&[out(head.as_bytes()), out(&body[..FIRST_PART])].concat()),
+        Body::BehindZero | Body::BehindNoContent | Body::BehindNotModified => {
+            link.send(&[out(head.as_bytes()), out(EVIL_RESPONSE), end()].concat())
+        }
+        _ => link.send(&[out(head.as_bytes()), out(&body), end()].concat()),
+    }
+}

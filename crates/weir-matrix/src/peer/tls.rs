@@ -1,0 +1,58 @@
+//! The settings of TLS at the ends of Weir's connections, from the certificates of the run.
+
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+
+use super::link::Stream;
+use crate::config::HOST;
+
+/// Settings of clients and servers, without the protocols that they offer.
+#[derive(Clone)]
+pub(crate) struct Certificates {
+    client: ClientConfig,
+    server: ServerConfig,
+}
+
+impl Certificates {
+    /// Reads what `config::write_files` has written.
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(folder.join("ca.pem")).context("no authority")?)?;
+        let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let chain = vec![CertificateDer::from_pem_file(folder.join("server.pem")).context("no certificate")?];
+        let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).context("no key")?;
+        let server = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        Ok(Self { client, server })
+    }
+
+    /// The client's end of HTTP/2.
+    pub(super) fn connect(&self, tcp: TcpStream) -> Option<Stream> {
+        let mut config = self.client.clone();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let name = ServerName::try_from(HOST).ok()?;
+        let session = ClientConnection::new(Arc::new(config), name).ok()?;
+        Some(Stream::TlsClient(Box::new(StreamOwned::new(session, tcp))))
+    }
+
+    /// A server's end, which agrees on `protocol` alone.
+    pub(super) fn accept(&self, tcp: TcpStream, protocol: &[u8]) -> Option<Stream> {
+        let mut config = self.server.clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let session = ServerConnection::new(Arc::new(config)).ok()?;
+        Some(Stream::TlsServer(Box::new(StreamOwned::new(session, tcp))))
+    }
+}

@@ -1,0 +1,77 @@
+//! The start between the first config and the first connection: what sources of servers, stores of routes, DNS or a cluster say first is waited for,
+//! with patience, so that no request fails for want of it.
+
+use std::time::Duration;
+
+use weir_config::Config;
+use weir_control::{CommandKind, Proxy};
+
+use super::ConfigSource;
+use super::events::{AwaitedRoutes, ServeEvents};
+use super::route_fragments::RouteFragments;
+use crate::error::CommandError;
+use crate::start;
+
+/// How long a start waits for what is not known: servers and routes that sources name, and addresses of names.
+const UNKNOWN_TIME: Duration = Duration::from_secs(5);
+
+/// How long a start waits for the answer of a source of which an earlier process has left the servers or routes in a file: they may be old.
+const STORED_TIME: Duration = Duration::from_secs(1);
+
+/// Takes the servers and routes that sources name, and waits for addresses of names, so that the first requests find them. What is known from before
+/// is in use already; what is not is waited for with patience.
+pub(super) fn await_sources(
+    proxy: &mut Proxy,
+    source: &mut ConfigSource,
+    events: &ServeEvents,
+) -> RouteFragments {
+    let began = crate::clock::now();
+    let mut routes = RouteFragments::default();
+    if let ConfigSource::File(file) = source {
+        file.follow(proxy.config_of_file());
+        routes.tell(proxy, file);
+    }
+    events.take_sources(began, |kind| {
+        match (kind, &mut *source) {
+            (Some(CommandKind::Servers(sets, _under_way)), _) => proxy.take_server_sets(sets),
+            (Some(CommandKind::Fragments(sets, _under_way)), ConfigSource::File(file)) => {
+                routes.take(sets, proxy, file);
+            }
+            _ => {}
+        }
+        if !proxy.sources_unknown().is_empty() || !routes.unknown(proxy).is_empty() {
+            return Some(UNKNOWN_TIME);
+        }
+        let has_unheard = proxy.has_unheard_sources() || routes.has_unheard(proxy);
+        has_unheard.then_some(STORED_TIME)
+    });
+    proxy.await_names((began + UNKNOWN_TIME).saturating_duration_since(crate::clock::now()));
+    for source in routes.unknown(proxy) {
+        tracing::warn!(source = &*source, "no route of the store is known: it has not answered");
+    }
+    routes
+}
+
+/// Accepts connections; in a cluster, once the first routes are there, or after the same patience. Whether there are routes.
+pub(super) fn accept(
+    proxy: &mut Proxy,
+    config: &Config,
+    source: &mut ConfigSource,
+    events: &ServeEvents,
+) -> Result<bool, CommandError> {
+    let ConfigSource::Kubernetes(routes, _) = source else {
+        start::accept(proxy, source.origin())?;
+        return Ok(true);
+    };
+    proxy.set_awaits_routes(true);
+    routes.start(config, events)?;
+    let mut awaited = events.await_routes(Some(UNKNOWN_TIME), |update| update(proxy));
+    start::accept(proxy, source.origin())?;
+    if awaited == AwaitedRoutes::NotYet {
+        tracing::warn!("no route of the cluster is known: the API server has not answered");
+        awaited = events.await_routes(None, |update| update(proxy));
+    }
+    let has_routes = awaited == AwaitedRoutes::Applied;
+    proxy.set_awaits_routes(!has_routes);
+    Ok(has_routes)
+}

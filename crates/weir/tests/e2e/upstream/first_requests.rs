@@ -1,0 +1,141 @@
+//! The first requests after a start: what is known of servers is in use before a connection is accepted, and what is not is waited for.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+
+use super::discovery::{at, name};
+use super::dns_names::serving;
+use super::source_outage::ScriptedConsul;
+use crate::harness::{Client, DnsAnswer, NameServer, Origin, ReservedAddress, Weir, eventually};
+
+fn config(web: SocketAddr, more: &str) -> String {
+    format!(
+        "listener.web = {{ address = \"{web}\", upstream = \"app\" }}\nadmin.address = \"127.0.0.1:0\"\n{more}"
+    )
+}
+
+/// Asks as soon as something listens there; gives the status.
+fn first_status(web: SocketAddr) -> JoinHandle<u16> {
+    thread::spawn(move || {
+        eventually("it listens", || std::net::TcpStream::connect(web).is_ok());
+        Client::connect(web).fetch("/").status
+    })
+}
+
+/// Runs a process until it has written its state file.
+fn start_until_stored(text: &str, state: &Path) {
+    let _weir = Weir::start(text);
+    eventually("the state is written", || state.exists());
+}
+
+#[test]
+fn the_first_request_waits_for_a_source_that_answers_late() {
+    let origin = Origin::serving("app");
+    let consul = ScriptedConsul::start(origin.address());
+    consul.fall_silent();
+    let place = ReservedAddress::new();
+    let sources = format!(
+        "discovery.consul.url = \"http://{}\"\nupstream.app.discovery = {{ consul = \"app\" }}\n",
+        consul.address()
+    );
+    let asking = first_status(place.address());
+    let weir = thread::scope(|scope| {
+        scope.spawn(|| {
+            consul.wait_for_questions(1);
+            // A connection that is made now is not answered before the source has spoken.
+            let mut early = Client::connect(place.address());
+            early.send_get("/");
+            consul.speak(origin.address());
+            assert_eq!(early.response().status, 200);
+        });
+        Weir::start(&config(place.address(), &sources))
+    });
+    assert_eq!(asking.join().expect("the client is answered"), 200);
+    assert!(!weir.stderr().contains("no server of the upstream is known"), "{}", weir.stderr());
+}
+
+#[test]
+fn what_is_never_answered_is_named_and_the_rest_is_served() {
+    let origin = Origin::serving("app");
+    let names = NameServer::start(&[]);
+    names.answer(DnsAnswer::Silence);
+    let weir = Weir::start(&format!(
+        "{}listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\nupstream.app.servers = [\"{}\"]\n\
+         listener.other = {{ address = \"127.0.0.1:0\", upstream = \"other\" }}\n\
+         upstream.other.discovery = {{ dns = \"other.test:80\" }}\n\
+         listener.third = {{ address = \"127.0.0.1:0\", upstream = \"third\" }}\n\
+         upstream.third.servers = [\"third.test:80\"]\n",
+        names.setting(),
+        origin.address()
+    ));
+    weir.line(&["no server of the upstream is known", "upstream=\"other\"", "dns other.test:80"]);
+    weir.line(&["no address of these servers is known", "upstream=\"third\"", "third.test:80"]);
+    assert!(!weir.stderr().contains("last known addresses"), "{}", weir.stderr());
+    assert_eq!(Client::get(weir.web(), "/").text(), "app");
+    assert_eq!(Client::get(weir.address("other"), "/").status, 503);
+    assert!([502, 503].contains(&Client::get(weir.address("third"), "/").status));
+}
+
+/// The servers of the file are in use for the very first request, whatever else is asked for in vain.
+#[test]
+fn the_first_request_gets_a_server_of_the_state_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, state) = (folder.path().join("servers.json"), folder.path().join("state.json"));
+    let origin = Origin::serving("app");
+    name(&file, &[at(&origin)]);
+    let names = NameServer::start(&["127.0.0.1"]);
+    let sources = format!(
+        "{}discovery.state_file = \"{}\"\nupstream.app.discovery = {{ file = \"{}\" }}\n",
+        names.setting(),
+        state.display(),
+        file.display()
+    );
+    let place = ReservedAddress::new();
+    start_until_stored(&config(place.address(), &sources), &state);
+    fs::remove_file(&file).expect("it is there");
+    names.answer(DnsAnswer::Silence);
+    let lost = format!("{sources}upstream.lost.servers = [\"lost.test:80\"]\n");
+    let asking = first_status(place.address());
+    let weir = Weir::start(&config(place.address(), &lost));
+    assert_eq!(asking.join().expect("the client is answered"), 200);
+    weir.line(&["no address of these servers is known", "lost.test:80"]);
+}
+
+/// A source that answers well is heard before the first request, also where a file has older servers.
+#[test]
+fn an_answer_counts_more_than_the_state_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, state) = (folder.path().join("servers.json"), folder.path().join("state.json"));
+    let [old, new] = ["old", "new"].map(Origin::serving);
+    name(&file, &[at(&old)]);
+    let text = format!(
+        "discovery.state_file = \"{}\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
+         upstream.app.discovery = {{ file = \"{}\" }}\n",
+        state.display(),
+        file.display()
+    );
+    start_until_stored(&text, &state);
+    name(&file, &[at(&new)]);
+    drop(old);
+    let weir = Weir::start(&text);
+    assert_eq!(Client::get(weir.web(), "/").text(), "new");
+}
+
+/// A source that names its servers by names: these are resolved before the first request, too.
+#[test]
+fn names_of_a_source_are_resolved_before_the_first_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("servers.json");
+    let Some([listener]) = super::dns_names::same_port(["127.0.0.1"]) else { return };
+    let origin = serving(listener, "app");
+    name(&file, &[format!("{{\"address\":\"app.test:{}\"}}", origin.address().port())]);
+    let names = NameServer::start(&["127.0.0.1"]);
+    let weir = Weir::start(&format!(
+        "{}listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\nupstream.app.discovery = {{ file = \"{}\" }}\n",
+        names.setting(),
+        file.display()
+    ));
+    assert_eq!(Client::get(weir.web(), "/").text(), "app");
+}
