@@ -1,4 +1,4 @@
-//! Checks on what a source file holds: the length of functions, the names of types, allowed lints, `unwrap`, `unsafe`.
+//! Checks on what a source file holds: the length of functions, the names of types, allowed lints, `unwrap`, `unsafe`, wake-ups.
 //!
 //! Test code may be long, may unwrap and may be unsafe; everything else holds for it too. Bodies of macros are not looked into.
 
@@ -70,7 +70,22 @@ impl Items<'_> {
         self.test = outside;
     }
 
+    /// What has to wait registers the task that polls it.
+    fn wake_up(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        if self.test || !ignores_context(signature) {
+            return;
+        }
+        let mut search = PendingSearch(None);
+        search.visit_block(block);
+        if let Some(span) = search.0 {
+            let name = signature.ident.to_string();
+            let message = format!("`{name}` gives `Pending` and ignores its context: nothing wakes the task");
+            self.find(HouseRule::WakeUp, span, &name, message);
+        }
+    }
+
     fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        self.wake_up(signature, block);
         let start = signature.fn_token.span;
         let lines = block.brace_token.span.close().end().line + 1 - start.start().line;
         if self.test || lines <= LINES_USUAL {
@@ -101,6 +116,42 @@ impl Items<'_> {
         let name = ident.to_string();
         if let Some(word) = camel_case_words(&name).into_iter().find(|word| is_empty_word(word)) {
             self.find(HouseRule::Name, ident.span(), &name, format!("`{word}` in `{name}` says nothing"));
+        }
+    }
+}
+
+/// Whether a function has a parameter `_cx: &mut Context`, or one of another such name.
+fn ignores_context(signature: &syn::Signature) -> bool {
+    signature.inputs.iter().any(|input| match input {
+        syn::FnArg::Typed(typed) => {
+            let is_ignored = match &*typed.pat {
+                syn::Pat::Ident(pattern) => pattern.ident.to_string().starts_with('_'),
+                pattern => matches!(pattern, syn::Pat::Wild(_)),
+            };
+            is_ignored && is_context(&typed.ty)
+        }
+        syn::FnArg::Receiver(_) => false,
+    })
+}
+
+fn is_context(ty: &syn::Type) -> bool {
+    match ty {
+        syn::Type::Reference(reference) => is_context(&reference.elem),
+        syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Context"),
+        _ => false,
+    }
+}
+
+/// Where `Poll::Pending` is given first.
+struct PendingSearch(Option<Span>);
+
+impl<'ast> Visit<'ast> for PendingSearch {
+    /// What another poll gives is passed on.
+    fn visit_pat(&mut self, _pattern: &'ast syn::Pat) {}
+
+    fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
+        if let Some(last) = path.path.segments.last().filter(|last| last.ident == "Pending") {
+            self.0.get_or_insert(last.ident.span());
         }
     }
 }
@@ -259,6 +310,32 @@ mod tests {
         assert_eq!(found("crates/weir-lab/src/a.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a/tests.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a.rs", &format!("#[test]\n{text}")), []);
+    }
+
+    #[test]
+    fn what_waits_does_not_ignore_its_context() {
+        let waits = |parameter: &str, body: &str| {
+            found(
+                "a.rs",
+                &format!(
+                    "impl A {{\n    fn poll(&mut self, {parameter}) -> Poll<()> {{\n        {body}\n    }}\n}}\n"
+                ),
+            )
+        };
+        let ready = "match self.ready { true => Poll::Ready(()), false => Poll::Pending }";
+        assert_eq!(waits("_cx: &mut Context<'_>", ready), [(HouseRule::WakeUp, 3)]);
+        assert_eq!(waits("_: &std::task::Context<'_>", "Poll::Pending"), [(HouseRule::WakeUp, 3)]);
+        assert_eq!(waits("cx: &mut Context<'_>", ready), []);
+        assert_eq!(
+            waits(
+                "_cx: &mut Context<'_>",
+                "match inner() { Poll::Pending => Poll::Ready(()), other => other }"
+            ),
+            []
+        );
+        assert_eq!(waits("_client: &mut Client", ready), []);
+        let text = "#[test]\nfn poll(_cx: &mut Context<'_>) -> Poll<()> {\n    Poll::Pending\n}\n";
+        assert_eq!(found("a.rs", text), []);
     }
 
     #[test]

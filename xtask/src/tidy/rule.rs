@@ -34,6 +34,8 @@ pub(super) enum HouseRule {
     Allow,
     /// `unwrap` where bytes from the network pass.
     Unwrap,
+    /// A function gives `Pending` and ignores its context: nothing wakes the task that has polled it.
+    WakeUp,
     /// `unsafe` outside of the one module for it.
     Unsafe,
     /// A link in a document leads nowhere.

@@ -235,7 +235,7 @@ impl ServerStream for Http2ServerStream {
 impl Http2ServerStream {
     /// Why no head will come, if none will.
     fn poll_end(&mut self, cx: &Context<'_>, unprocessed: Option<Unprocessed>) -> Poll<HeadError> {
-        let Some(cause) = self.handle.poll_gone(cx) else { return Poll::Pending };
+        let Some(cause) = self.handle.gone() else { return self.handle.stream.pending(cx) };
         Poll::Ready(match (unprocessed, cause) {
             (Some(Unprocessed::Http1Required), _) if !self.handle.connection.facts.may_use_http1 => {
                 HeadError::Unable(Cause::Http1Required)

@@ -160,6 +160,10 @@ impl Client {
             self.leave();
             return true;
         }
+        if self.sender.was_reset && self.sender.is_sent() && self.pipe.output.is_empty() {
+            self.got.is_over = true;
+            return true;
+        }
         if self.reading != Reading::Slowly {
             moved |= self.take(usize::MAX);
         }

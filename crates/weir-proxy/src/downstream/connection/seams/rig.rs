@@ -16,6 +16,7 @@ use crate::exchange::simulation::worker;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 use crate::state::shared::AcceptedConnection;
+use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::LocalListener;
 
@@ -34,7 +35,7 @@ pub(super) const PAGE: &str = "a page of Weir";
 /// Bytes that Weir has for a client in the kernel at most, about: a client that reads slowly is noticed.
 const UNREAD_BYTES: usize = 8 * 1024;
 
-fn config(speech: server::Speech, servers: [String; 2], page: &str) -> weir_config::Config {
+fn config(speech: server::Speech, servers: &[String; 2], page: &str) -> weir_config::Config {
     let script = if speech == server::Speech::Fastcgi { ", fastcgi = { script = \"\" }" } else { "" };
     let routes = [
         "path = \"/relay\"",
@@ -104,7 +105,7 @@ impl Rig {
         let page = folder.path().join("page.html");
         std::fs::write(&page, PAGE).expect("the folder takes a file");
         let page = page.to_str().expect("it has a plain name");
-        let worker = worker(&config(speech, [server.path(), copies.path()], page), &[1, 1, 1], 1);
+        let worker = worker(&config(speech, &[server.path(), copies.path()], page), &[1, 1, 1], 1);
         let plan = Arc::clone(&worker.config.borrow().snapshot.listeners[0]);
         let listener = LocalListener::new(&plan, 0, 0, None);
         let pool = ExchangePool::new(&worker);
@@ -170,80 +171,61 @@ impl Rig {
         any
     }
 
-    /// Waits until the threads that read and write files have done what they were given; whether anything has come of that.
-    async fn settle_disk(&mut self, clients: &mut [Client]) -> bool {
-        for _ in 0..QUIET_ROUNDS {
-            // They are one thread, which does one thing behind the other.
-            tokio::task::spawn_blocking(|| ()).await.expect("the thread lives");
-            if self.settle(clients).await {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Runs a case to its end, of which `time` may be spent on waiting.
+    /// Runs a case to its end, of which `time` may be spent on waiting: the clients have what they get, and nothing of their exchanges is left.
     ///
     /// # Errors
-    /// When nothing happens any more before all is over.
+    /// When nothing happens any more before that.
     pub(super) async fn drive(&mut self, clients: &mut [Client], time: Duration) -> Result<(), String> {
-        let end = clock::now() + time;
+        let (end, mut quiet) = (clock::now() + time, 0);
         for _ in 0..STEPS_MAX {
-            self.settle(clients).await;
-            if self.server.release() || self.copies.release() || clients.iter_mut().any(Client::release) {
+            let moved = self.settle(clients).await;
+            let released =
+                self.server.release() || self.copies.release() || clients.iter_mut().any(Client::release);
+            if moved || released {
+                quiet = 0;
                 continue;
             }
-            let is_over = clients.iter().all(Client::is_over);
-            if is_over && !self.server.is_busy() && !self.copies.is_busy() {
+            let left = self.left(clients);
+            if left.is_none() {
                 return Ok(());
             }
-            if self.settle_disk(clients).await {
+            quiet += 1;
+            if quiet < QUIET_ROUNDS {
+                // The threads that read and write files are one, which does one thing behind the other.
+                tokio::task::spawn_blocking(|| ()).await.expect("the thread lives");
                 continue;
             }
             match self.worker.timers.next_due().filter(|due| *due <= end) {
                 Some(due) => self.pass_time(due),
-                None if is_over => return Err("a server waits for ever".to_owned()),
-                None => {
-                    let got = clients.iter().map(|client| client.got.body.len());
-                    return Err(format!("nothing happens any more: {:?} bytes", got.collect::<Vec<_>>()));
-                }
+                None => return Err(format!("nothing happens any more: {}", left.unwrap_or_default())),
             }
         }
         Err("it does not come to an end".to_owned())
+    }
+
+    /// What is not over, if something is not.
+    fn left(&self, clients: &[Client]) -> Option<String> {
+        if let Some(client) = clients.iter().find(|client| !client.is_over()) {
+            return Some(format!("a client has {} bytes", client.got.body.len()));
+        }
+        if self.server.is_busy() || self.copies.is_busy() {
+            return Some("a server has not answered".to_owned());
+        }
+        let exchanges = self.worker.shard.exchanges_open.value();
+        if exchanges > 0 {
+            return Some(format!("{exchanges} exchanges are left open"));
+        }
+        let config = self.worker.config.borrow();
+        let in_flight = |upstream: &Arc<UpstreamPlan>| -> u32 {
+            upstream.balancer().states().iter().map(|state| state.in_flight()).sum()
+        };
+        let taken: u32 = config.snapshot.upstreams.iter().map(in_flight).sum();
+        (taken > 0).then(|| format!("{taken} slots are left taken"))
     }
 
     /// It is `due`, or soon will be.
     fn pass_time(&self, due: Instant) {
         clock::set(Some(due.max(clock::now() + Duration::from_millis(1))));
         self.worker.timers.fire();
-    }
-
-    /// All clients are gone: nothing of their exchanges may be left.
-    ///
-    /// # Errors
-    /// What is.
-    pub(super) async fn check_idle(&mut self, time: Duration) -> Result<(), String> {
-        let end = clock::now() + time;
-        while self.settle(&mut []).await || self.worker.shard.exchanges_open.value() > 0 {
-            if self.settle_disk(&mut []).await {
-                continue;
-            }
-            match self.worker.timers.next_due().filter(|due| *due <= end) {
-                Some(due) => self.pass_time(due),
-                None => break,
-            }
-        }
-        let exchanges = self.worker.shard.exchanges_open.value();
-        if exchanges > 0 {
-            return Err(format!("{exchanges} exchanges are left open"));
-        }
-        let config = self.worker.config.borrow();
-        for upstream in &config.snapshot.upstreams {
-            let in_flight: u32 = upstream.balancer().states().iter().map(|state| state.in_flight()).sum();
-            if in_flight > 0 {
-                return Err(format!("{in_flight} slots of `{}` are left taken", upstream.config.name));
-            }
-        }
-        Ok(())
     }
 }

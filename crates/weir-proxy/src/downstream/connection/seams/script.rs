@@ -51,6 +51,11 @@ impl Shape {
         self.parts().any(|part| part == Part::Cut)
     }
 
+    /// Whether its end is in the last packet, and no byte of the body.
+    pub(super) fn ends_alone(&self) -> bool {
+        self.packets.last().is_some_and(|last| matches!(last, [Part::End | Part::Trailers]))
+    }
+
     pub(super) fn has_trailers(&self) -> bool {
         self.parts().any(|part| part == Part::Trailers)
     }
@@ -93,15 +98,17 @@ pub(super) struct Sender {
     queue: VecDeque<Queued>,
     /// What the window of the stream has room for.
     pub(super) window: i64,
-    /// Whether the connection ends behind what was sent, and whether that is a fault.
+    /// Whether the connection ends behind what was sent.
     pub(super) closes: bool,
+    /// Whether the stream was reset.
+    pub(super) was_reset: bool,
 }
 
 impl Sender {
     pub(super) fn new(framing: Framing, head: Vec<u8>, shape: Shape, salt: u8, window: i64) -> Self {
         let packets = shape.packets.iter().copied().collect();
         let body = shape.body(salt);
-        Self { framing, head, body, packets, queue: VecDeque::new(), window, closes: false }
+        Self { framing, head, body, packets, queue: VecDeque::new(), window, closes: false, was_reset: false }
     }
 
     /// Whether there is a packet that has not left.
@@ -190,8 +197,11 @@ impl Sender {
                 wire::put_field(&mut block, "x-sum", "1");
                 wire::put_frame(&mut frame, HEADERS, END_HEADERS | END_STREAM, stream, &block);
             }
-            // INTERNAL_ERROR.
-            Part::Cut => wire::put_frame(&mut frame, RST_STREAM, 0, stream, &2_u32.to_be_bytes()),
+            Part::Cut => {
+                // INTERNAL_ERROR.
+                wire::put_frame(&mut frame, RST_STREAM, 0, stream, &2_u32.to_be_bytes());
+                self.was_reset = true;
+            }
         }
         self.queue.push_back(Queued::Frame(frame));
     }

@@ -179,7 +179,7 @@ impl Conn {
     fn turn(&mut self, next_plan: &mut impl FnMut() -> Plan, received: &mut Vec<Received>) -> bool {
         let mut moved = self.reading != Reading::Slowly && self.pipe.read(usize::MAX);
         match self.speech {
-            Speech::Http2 => self.take_frames(next_plan),
+            Speech::Http2 => self.take_frames(next_plan, received),
             Speech::Fastcgi => self.take_records(next_plan),
             _ => self.take_http1(next_plan),
         }
@@ -265,7 +265,7 @@ impl Conn {
         }
     }
 
-    fn take_frames(&mut self, next_plan: &mut impl FnMut() -> Plan) {
+    fn take_frames(&mut self, next_plan: &mut impl FnMut() -> Plan, received: &mut Vec<Received>) {
         if !self.has_begun {
             if self.pipe.input.len() < PREFACE.len() {
                 return;
@@ -305,7 +305,7 @@ impl Conn {
                     let len = (payload.len() as u32).to_be_bytes();
                     wire::put_frame(&mut self.pipe.output, WINDOW_UPDATE, 0, 0, &len);
                 }
-                (RST_STREAM, Some(at)) => drop(self.streams.remove(at)),
+                (RST_STREAM, Some(at)) => received.push(self.streams.remove(at).request),
                 (WINDOW_UPDATE, _) if id == 0 => self.window += i64::from(wire::number(&payload)),
                 (WINDOW_UPDATE, Some(at)) => {
                     if let Some(reply) = &mut self.streams[at].reply {
