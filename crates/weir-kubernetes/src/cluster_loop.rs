@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weir_config::Config;
-use weir_gateway::{GatewaySettings, Translation, Translator};
+use weir_gateway::{GatewaySettings, ObjectKind, Translation, Translator};
 
 use crate::application::ConfigApplication;
 use crate::cluster_state::{ClusterState, SourceProgress};
@@ -180,10 +180,14 @@ impl ClusterLoop {
             }
             ObjectMessage::Absent(watch) => {
                 let kind = self.watches.scopes[watch].kind;
+                let of_ingresses = match kind {
+                    ObjectKind::ReferenceGrant => "; Ingresses need them for ReferenceGrants only",
+                    _ => "",
+                };
                 let (versions, [group, _, kind, _]) = (versions_of(kind).join(" or "), names_of(kind));
                 let why = format!(
                     "the API server does not know the kind `{kind}` of {group}/{versions}: install the resource \
-                     definitions of the Gateway API (standard channel); Ingresses need them for ReferenceGrants only"
+                     definitions of the Gateway API (standard channel){of_ingresses}"
                 );
                 self.progress.absent(watch, &why);
             }
