@@ -1,5 +1,6 @@
 //! What a translation depends on beside the objects.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub struct GatewaySettings {
     pub addresses: Vec<GatewayStatusAddress>,
     /// The authorities of the system, for `wellKnownCACertificates: System`; `None`: it has none.
     pub system_authorities: Option<Arc<Authorities>>,
+    /// The kinds of the Gateway API that the cluster does not have: its definitions are older than those that Weir is made for.
+    pub missing_kinds: BTreeSet<&'static str>,
     /// What of the last configuration the process could not apply.
     pub refusals: Refusals,
     /// Whether each Gateway has pods and a Service of its own, which can have the labels and annotations that it asks for.
@@ -86,6 +89,7 @@ impl Default for GatewaySettings {
             published_service: None,
             addresses: Vec::new(),
             system_authorities: None,
+            missing_kinds: BTreeSet::new(),
             refusals: Refusals::default(),
             has_own_pods: true,
             ingress: None,

@@ -216,7 +216,15 @@ pub(crate) fn of_class(
             "parametersRef: no kind of parameters is supported",
         ),
     }
-    conditions.push("SupportedVersion", true, "SupportedVersion", "");
+    match missing_kinds(settings) {
+        None => conditions.push("SupportedVersion", true, "SupportedVersion", ""),
+        Some(kinds) => conditions.push(
+            "SupportedVersion",
+            false,
+            "UnsupportedVersion",
+            &format!("the definitions of the Gateway API are older than v1.6: there is no {kinds}; what there is is served"),
+        ),
+    }
     let is_there = |name: &&&str| settings.has_own_pods || **name != OF_OWN_PODS;
     let features = SUPPORTED_FEATURES
         .iter()
@@ -225,6 +233,12 @@ pub(crate) fn of_class(
     let status =
         GatewayClassStatus { conditions: conditions.finish(), supported_features: features.collect() };
     (status != present).then_some(status)
+}
+
+/// The kinds that the definitions of the cluster do not have.
+fn missing_kinds(settings: &GatewaySettings) -> Option<String> {
+    let kinds: Vec<&str> = settings.missing_kinds.iter().copied().collect();
+    (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
 pub(crate) fn of_gateway(

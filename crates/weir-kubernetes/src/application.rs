@@ -134,7 +134,8 @@ impl ConfigApplication {
         }
         let mut config = left.clone();
         servers.complete(&mut config);
-        let outcome = updates.carry_out(KubernetesChange::Config(Box::new(config))).await?;
+        let change = KubernetesChange::Config { config: Box::new(config), is_whole: held.is_empty() };
+        let outcome = updates.carry_out(change).await?;
         if outcome.is_ok() {
             self.in_use = Some(left);
         }

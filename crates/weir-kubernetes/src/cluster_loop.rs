@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weir_config::Config;
-use weir_gateway::{GatewaySettings, Translation, Translator};
+use weir_gateway::{GatewaySettings, ObjectKind, Translation, Translator};
 
 use crate::application::ConfigApplication;
 use crate::cluster_state::{ClusterState, SourceProgress};
@@ -18,7 +18,7 @@ use crate::ingress_events::{IngressLog, events};
 use crate::status_writer::StatusMessage;
 use crate::unreadable::UnreadableObjects;
 use crate::update::{KubernetesChange, UpdateSender};
-use crate::watched::names_of;
+use crate::watched::{names_of, versions_of};
 use crate::watching::{ObjectMessage, ObjectWatches, WatchSettings};
 
 /// How long changes are gathered after one that took effect: so many times as long as that took, within these bounds.
@@ -179,10 +179,15 @@ impl ClusterLoop {
                 self.progress.listed(watch);
             }
             ObjectMessage::Absent(watch) => {
-                let [group, version, kind, _] = names_of(self.watches.scopes[watch].kind);
+                let kind = self.watches.scopes[watch].kind;
+                let of_ingresses = match kind {
+                    ObjectKind::ReferenceGrant => "; Ingresses need them for ReferenceGrants only",
+                    _ => "",
+                };
+                let (versions, [group, _, kind, _]) = (versions_of(kind).join(" or "), names_of(kind));
                 let why = format!(
-                    "the API server does not know the kind `{kind}` of {group}/{version}: install the resource \
-                     definitions of the Gateway API (standard channel); Ingresses need them for ReferenceGrants only"
+                    "the API server does not know the kind `{kind}` of {group}/{versions}: install the resource \
+                     definitions of the Gateway API (standard channel){of_ingresses}"
                 );
                 self.progress.absent(watch, &why);
             }
@@ -206,6 +211,8 @@ impl ClusterLoop {
     /// Translates what has changed, applies it and has statuses written; `None`: there is no owner of the proxy any more.
     async fn turn(&mut self) -> Option<()> {
         let began = Instant::now();
+        let absent = self.progress.absent_watches().map(|watch| self.watches.scopes[watch].kind);
+        self.translator.set_missing_kinds(absent.map(|kind| names_of(kind)[2]).collect());
         let Translation { config, servers, statuses, ingress_reports, default_certificate_problem, .. } =
             self.translator.translate(&now());
         weir_tasks::strike("a translation of objects");

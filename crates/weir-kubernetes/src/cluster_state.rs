@@ -87,6 +87,7 @@ impl SourceProgress {
     pub(crate) fn begin_anew(&mut self, watches: usize) {
         self.watches = vec![WatchState::Awaited; watches];
         self.failing.clear();
+        self.absent.clear();
         self.is_anew = true;
         self.publish();
     }
@@ -133,6 +134,11 @@ impl SourceProgress {
             self.watches[watch] = WatchState::Absent;
         }
         self.publish();
+    }
+
+    /// The watches of kinds that the API server does not know.
+    pub(crate) fn absent_watches(&self) -> impl Iterator<Item = WatchIndex> {
+        self.absent.keys().copied()
     }
 
     pub(crate) fn failed(&mut self, watch: WatchIndex, why: &str) {

@@ -37,7 +37,12 @@ impl ChangeRefusal {
 #[derive(Debug)]
 pub enum KubernetesChange {
     /// Another configuration, with all servers.
-    Config(Box<Config>),
+    Config {
+        /// It.
+        config: Box<Config>,
+        /// Whether it has everything that the objects declare: nothing of them is held back.
+        is_whole: bool,
+    },
     /// Other servers of some upstreams, by the name of each.
     Servers(Vec<(Box<str>, Vec<Server>)>),
     /// Nothing: the state of the source is another one.

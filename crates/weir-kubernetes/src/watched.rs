@@ -23,6 +23,8 @@ pub(crate) trait WatchedKind:
     const NAMES: [&'static str; 4];
     /// Whether objects belong to namespaces.
     const IS_NAMESPACED: bool;
+    /// Older versions with the same fields, for clusters whose definitions do not have that one.
+    const OLDER: &'static [&'static str] = &[];
     /// A selector of the objects that are needed.
     const FIELDS: Option<&'static str> = None;
 
@@ -32,6 +34,10 @@ pub(crate) trait WatchedKind:
     /// The same, to change it.
     fn metadata_mut(&mut self) -> &mut api::ObjectMeta;
 }
+
+/// The version in which a kind is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct WatchedVersion(pub(crate) &'static str);
 
 /// Does something for a kind.
 pub(crate) trait KindVisitor {
@@ -126,22 +132,22 @@ impl<'de> Visitor<'de> for UnmanagedMeta {
 }
 
 impl<T: WatchedKind> Resource for Watched<T> {
-    type DynamicType = ();
+    type DynamicType = WatchedVersion;
     type Scope = DynamicResourceScope;
 
-    fn group((): &()) -> Cow<'_, str> {
+    fn group(_: &WatchedVersion) -> Cow<'_, str> {
         T::NAMES[0].into()
     }
 
-    fn version((): &()) -> Cow<'_, str> {
-        T::NAMES[1].into()
+    fn version(version: &WatchedVersion) -> Cow<'_, str> {
+        version.0.into()
     }
 
-    fn kind((): &()) -> Cow<'_, str> {
+    fn kind(_: &WatchedVersion) -> Cow<'_, str> {
         T::NAMES[2].into()
     }
 
-    fn plural((): &()) -> Cow<'_, str> {
+    fn plural(_: &WatchedVersion) -> Cow<'_, str> {
         T::NAMES[3].into()
     }
 
@@ -155,10 +161,11 @@ impl<T: WatchedKind> Resource for Watched<T> {
 }
 
 macro_rules! watched_kinds {
-    ($($type:ident = $kind:ident in [$($name:literal),+] $is_namespaced:literal $($fields:literal)?,)+) => {
+    ($($type:ident = $kind:ident in [$($name:literal),+] $(or $older:literal)? $is_namespaced:literal $($fields:literal)?,)+) => {
         $(impl WatchedKind for api::$type {
             const KIND: ObjectKind = ObjectKind::$kind;
             const NAMES: [&'static str; 4] = [$($name),+];
+            $(const OLDER: &'static [&'static str] = &[$older];)?
             const IS_NAMESPACED: bool = $is_namespaced;
             $(const FIELDS: Option<&'static str> = Some($fields);)?
 
@@ -174,6 +181,19 @@ macro_rules! watched_kinds {
         /// Visits each kind.
         pub(crate) fn for_each_kind(visitor: &mut impl KindVisitor) {
             $(visitor.visit::<api::$type>();)+
+        }
+
+        /// All kinds that are known.
+        pub(crate) const KINDS: &[ObjectKind] = &[$(ObjectKind::$kind,)+];
+
+        /// The versions of a kind, the newest first.
+        pub(crate) fn versions_of(kind: ObjectKind) -> Vec<&'static str> {
+            match kind {
+                $(ObjectKind::$kind => {
+                    let older = <api::$type as WatchedKind>::OLDER;
+                    [<api::$type as WatchedKind>::NAMES[1]].into_iter().chain(older.iter().copied()).collect()
+                })+
+            }
         }
 
         /// What the API server calls a kind: group, version, kind, plural.
@@ -192,7 +212,7 @@ watched_kinds! {
     GrpcRoute = GrpcRoute in ["gateway.networking.k8s.io", "v1", "GRPCRoute", "grpcroutes"] true,
     TlsRoute = TlsRoute in ["gateway.networking.k8s.io", "v1", "TLSRoute", "tlsroutes"] true,
     TcpRoute = TcpRoute in ["gateway.networking.k8s.io", "v1", "TCPRoute", "tcproutes"] true,
-    ReferenceGrant = ReferenceGrant in ["gateway.networking.k8s.io", "v1", "ReferenceGrant", "referencegrants"] true,
+    ReferenceGrant = ReferenceGrant in ["gateway.networking.k8s.io", "v1", "ReferenceGrant", "referencegrants"] or "v1beta1" true,
     BackendTlsPolicy = BackendTlsPolicy in ["gateway.networking.k8s.io", "v1", "BackendTLSPolicy", "backendtlspolicies"] true,
     Service = Service in ["", "v1", "Service", "services"] true,
     EndpointSlice = EndpointSlice in ["discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"] true,

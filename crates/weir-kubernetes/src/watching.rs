@@ -16,7 +16,7 @@ use weir_gateway::{KubernetesObject, ObjectKey, ObjectKind};
 use weir_tasks::OwnedTask;
 
 use crate::backoff::WatchBackoff;
-use crate::watched::{KindVisitor, Watched, WatchedKind, for_each_kind};
+use crate::watched::{KindVisitor, Watched, WatchedKind, WatchedVersion, for_each_kind, versions_of};
 
 /// Objects of one page of a list.
 const PAGE_SIZE: u32 = 500;
@@ -154,12 +154,14 @@ impl KindVisitor for WatchStarter<'_> {
 impl WatchStarter<'_> {
     fn begin<T: WatchedKind>(&mut self, namespace: Option<Box<str>>) {
         let client = self.settings.client.clone();
-        let api: Api<Watched<T>> = match &namespace {
-            None => Api::all_with(client, &()),
-            Some(namespace) => Api::namespaced_with(client, namespace, &()),
-        };
         let (index, messages) = (self.scopes.len(), self.messages.clone());
-        self.scopes.push(WatchScope { kind: T::KIND, namespace });
+        self.scopes.push(WatchScope { kind: T::KIND, namespace: namespace.clone() });
+        let api = move |version: WatchedVersion| -> Api<Watched<T>> {
+            match &namespace {
+                None => Api::all_with(client.clone(), &version),
+                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &version),
+            }
+        };
         let reports = messages.clone();
         // With a full channel there is news enough.
         let tell = move || {
@@ -172,79 +174,91 @@ impl WatchStarter<'_> {
     }
 }
 
-/// Watches until there is no receiver any more. Begun anew after a panic it lists anew, and was failing until then.
+/// Watches until there is no receiver any more, in the newest version that the API server knows. Begun anew after a panic it lists anew, and
+/// was failing until then.
 async fn watch<T: WatchedKind>(
-    api: Api<Watched<T>>,
+    api: impl Fn(WatchedVersion) -> Api<Watched<T>>,
     index: WatchIndex,
     messages: Sender<ObjectMessage>,
-    mut is_failing: bool,
+    is_failing: bool,
 ) {
-    let mut config = watcher::Config::default().page_size(PAGE_SIZE).timeout(WATCH_SECONDS);
-    if let Some(fields) = T::FIELDS {
-        config = config.fields(fields);
-    }
-    let mut events = pin!(watcher::watcher(api.clone(), config));
-    let mut backoff = WatchBackoff::default();
-    let mut listed = HashSet::new();
+    let mut state = WatchingState { index, messages, is_failing, backoff: WatchBackoff::default() };
     loop {
-        let event = tokio::select! {
-            event = events.next() => event,
-            // A watch that begins again says nothing as long as nothing changes.
-            () = answers(&api), if is_failing => {
-                (is_failing, backoff) = (false, WatchBackoff::default());
-                if messages.send(ObjectMessage::Alive(index)).await.is_err() {
-                    return;
-                }
-                continue;
-            }
-        };
-        let Some(event) = event else { return };
-        let is_event = event.is_ok();
-        let message = match event {
-            Ok(Event::Init) => {
-                listed.clear();
-                None
-            }
-            Ok(Event::InitApply(watched)) => {
-                let object = watched.object.into();
-                listed.insert(object.key());
-                Some(ObjectMessage::Upsert(object))
-            }
-            Ok(Event::InitDone) => Some(ObjectMessage::Listed(index, std::mem::take(&mut listed))),
-            Ok(Event::Apply(watched)) => Some(ObjectMessage::Upsert(watched.object.into())),
-            Ok(Event::Delete(watched)) => {
-                Some(ObjectMessage::Delete(T::KIND, ObjectKey::of(watched.object.metadata())))
-            }
-            Err(error) if is_absent(&error) => {
-                is_failing = true;
-                if messages.send(ObjectMessage::Absent(index)).await.is_err() {
-                    return;
-                }
-                tokio::time::sleep(ABSENT_PAUSE).await;
-                None
-            }
-            Err(error) if is_outdated(&error) => None,
-            Err(error) => {
-                is_failing = true;
-                if messages.send(ObjectMessage::Failed(index, why(&error))).await.is_err() {
-                    return;
-                }
-                tokio::time::sleep(backoff.next()).await;
-                None
-            }
-        };
-        // The beginning of a list says nothing yet.
-        if is_event && message.is_some() && std::mem::take(&mut is_failing) {
-            backoff = WatchBackoff::default();
-            if messages.send(ObjectMessage::Alive(index)).await.is_err() {
-                return;
-            }
+        for version in versions_of(T::KIND) {
+            let Some(UnknownVersion) = state.follow::<T>(api(WatchedVersion(version))).await else { return };
         }
-        if let Some(message) = message
-            && messages.send(message).await.is_err()
-        {
+        state.is_failing = true;
+        if state.messages.send(ObjectMessage::Absent(index)).await.is_err() {
             return;
         }
+        tokio::time::sleep(ABSENT_PAUSE).await;
+    }
+}
+
+/// The API server does not know a kind in a version.
+struct UnknownVersion;
+
+/// A watch, whatever version it is in.
+struct WatchingState {
+    index: WatchIndex,
+    messages: Sender<ObjectMessage>,
+    is_failing: bool,
+    backoff: WatchBackoff,
+}
+
+impl WatchingState {
+    /// Watches in one version; `None`: there is no receiver any more.
+    async fn follow<T: WatchedKind>(&mut self, api: Api<Watched<T>>) -> Option<UnknownVersion> {
+        let mut config = watcher::Config::default().page_size(PAGE_SIZE).timeout(WATCH_SECONDS);
+        if let Some(fields) = T::FIELDS {
+            config = config.fields(fields);
+        }
+        let mut events = pin!(watcher::watcher(api.clone(), config));
+        let mut listed = HashSet::new();
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event?,
+                // A watch that begins again says nothing as long as nothing changes.
+                () = answers(&api), if self.is_failing => {
+                    self.tell_alive().await?;
+                    continue;
+                }
+            };
+            let message = match event {
+                Ok(Event::Init) => {
+                    listed.clear();
+                    // The beginning of a list says nothing yet.
+                    continue;
+                }
+                Ok(Event::InitApply(watched)) => {
+                    let object = watched.object.into();
+                    listed.insert(object.key());
+                    ObjectMessage::Upsert(object)
+                }
+                Ok(Event::InitDone) => ObjectMessage::Listed(self.index, std::mem::take(&mut listed)),
+                Ok(Event::Apply(watched)) => ObjectMessage::Upsert(watched.object.into()),
+                Ok(Event::Delete(watched)) => {
+                    ObjectMessage::Delete(T::KIND, ObjectKey::of(watched.object.metadata()))
+                }
+                Err(error) if is_absent(&error) => return Some(UnknownVersion),
+                Err(error) if is_outdated(&error) => continue,
+                Err(error) => {
+                    self.is_failing = true;
+                    self.messages.send(ObjectMessage::Failed(self.index, why(&error))).await.ok()?;
+                    tokio::time::sleep(self.backoff.next()).await;
+                    continue;
+                }
+            };
+            if self.is_failing {
+                self.tell_alive().await?;
+            }
+            self.messages.send(message).await.ok()?;
+        }
+    }
+
+    async fn tell_alive(&mut self) -> Option<()> {
+        (self.is_failing, self.backoff) = (false, WatchBackoff::default());
+        self.messages.send(ObjectMessage::Alive(self.index)).await.ok()
     }
 }
 

@@ -63,7 +63,7 @@ impl Following {
             let (change, outcome) = self.next();
             outcome.send(Ok(())).expect("it is waited for");
             match change {
-                KubernetesChange::Config(config) if check(&config) => return *config,
+                KubernetesChange::Config { config, .. } if check(&config) => return *config,
                 _ => {}
             }
         }
@@ -173,6 +173,53 @@ fn nothing_is_applied_before_every_kind_was_listed() {
     assert_eq!(report.problem, None);
 }
 
+/// Definitions of v1.4 and before: grants are read in their older version, and the class says which kinds there are not.
+#[test]
+fn a_cluster_with_older_definitions_is_served_and_told() {
+    let server = cluster();
+    server.forget_version("/v1/referencegrants");
+    server.set_absent("tcproutes", true);
+    server.set_absent("tlsroutes", true);
+    let from = json!([{ "group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "infra" }]);
+    let mut grant = object(
+        "ReferenceGrant",
+        "other",
+        "permit",
+        &json!({ "from": from, "to": [{ "group": "", "kind": "Service" }] }),
+    );
+    grant["apiVersion"] = json!("gateway.networking.k8s.io/v1beta1");
+    server.apply("referencegrants", grant);
+    server.apply(
+        "services",
+        object("Service", "other", "app", &json!({ "ports": [{ "name": "http", "port": 80 }] })),
+    );
+    let mut route = route("far");
+    route["spec"]["rules"][0]["backendRefs"][0]["namespace"] = json!("other");
+    server.apply("httproutes", route);
+    let following = follow(&server, "one");
+    let config = following.apply_until(|config| has_route(config, "far"));
+    assert!(config.upstreams.iter().any(|upstream| &*upstream.name == "other.app.80"), "{config:?}");
+    server.wait_for("gatewayclasses", "", "weir", |class| {
+        let conditions = &class["status"]["conditions"];
+        if !conditions.is_array() {
+            return false;
+        }
+        let version = condition(conditions, "SupportedVersion");
+        let message = version["message"].as_str().unwrap_or_default();
+        (&version["status"], &version["reason"]) == (&json!("False"), &json!("UnsupportedVersion"))
+            && message.contains("there is no TCPRoute, TLSRoute;")
+    });
+    let report = following.source.state().report();
+    assert!(report.absent.iter().all(|why| !why.contains("ReferenceGrant")), "{report:?}");
+    // The definitions are replaced by newer ones.
+    server.set_absent("tcproutes", false);
+    server.set_absent("tlsroutes", false);
+    following.wait_for_report(|report| report.absent.is_empty());
+    server.wait_for("gatewayclasses", "", "weir", |class| {
+        condition(&class["status"]["conditions"], "SupportedVersion")["status"] == "True"
+    });
+}
+
 /// Neither a list nor a watch ends with an object that cannot be read: it alone is told that, and is well when it can be.
 #[test]
 fn an_object_that_cannot_be_read_stops_no_other() {
@@ -239,7 +286,7 @@ fn changes_that_come_together_are_applied_together() {
     loop {
         let (change, outcome) = following.next();
         outcome.send(Ok(())).expect("it is waited for");
-        let KubernetesChange::Config(config) = change else { continue };
+        let KubernetesChange::Config { config, .. } = change else { continue };
         if (0..60).all(|number| has_route(&config, &format!("many-{number}"))) {
             break;
         }
@@ -356,7 +403,7 @@ fn a_gateway_that_is_refused_holds_back_no_other() {
         let apply_until = |check: &dyn Fn(&Config) -> bool| {
             loop {
                 let (change, outcome) = following.next();
-                let KubernetesChange::Config(config) = change else {
+                let KubernetesChange::Config { config, .. } = change else {
                     outcome.send(Ok(())).expect("it is waited for");
                     continue;
                 };
@@ -377,7 +424,7 @@ fn a_gateway_that_is_refused_holds_back_no_other() {
         server.apply("httproutes", route("first"));
         let under_way = loop {
             let (change, outcome) = following.next();
-            if matches!(&change, KubernetesChange::Config(config) if has_route(config, "first")) {
+            if matches!(&change, KubernetesChange::Config { config, .. } if has_route(config, "first")) {
                 break outcome;
             }
             outcome.send(Ok(())).expect("it is waited for");

@@ -32,6 +32,9 @@ pub mod access_log;
 // CPU time and memory by function, drawn.
 pub mod flame;
 
+// Text from outside, on its way to any output.
+pub mod printable;
+
 // The words: phases, failures, affinity, retries.
 mod failure;
 mod phase;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use weir_config::Diagnostics;
 #[cfg(not(all(feature = "top", feature = "kubernetes")))]
 use weir_control::{BUILD_HELP, Feature};
+use weir_observe::printable;
 
 use crate::{diagnostics, output};
 
@@ -58,9 +59,9 @@ impl CommandError {
             Self::Failed { error, .. } if is_broken_pipe(&error) => return ExitCode::SUCCESS,
             Self::Failed { error, help } => (format!("{error:#}"), help, FAILED),
         };
-        output::note(&format!("error: {what}"));
+        output::note(&printable::shown_lines(&format!("error: {what}")));
         if let Some(help) = help {
-            output::note(&format!("help: {help}"));
+            output::note(&printable::shown_lines(&format!("help: {help}")));
         }
         ExitCode::from(code)
     }

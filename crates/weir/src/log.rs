@@ -1,14 +1,19 @@
 //! Weir's own log: start-up, trouble, stop. Written to standard error by a thread of its own, so that no worker waits for its reader.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use weir_config::{LogLevel, LogLineFormat, LogSettings};
 use weir_control::OwnLog;
+use weir_observe::printable;
 
 use crate::output;
 
@@ -18,19 +23,44 @@ const FLUSH_TIME: Duration = Duration::from_secs(2);
 static OWN: OnceLock<OwnLog> = OnceLock::new();
 
 /// The place of one line on its way to the queue.
-struct OwnLogWriter;
+struct OwnLogWriter {
+    format: LogLineFormat,
+}
+
+impl OwnLogWriter {
+    /// A line of JSON with nothing that misleads its reader; of a line of text, [`ShownFields`] has taken care.
+    fn shown(&self, line: &[u8]) -> Vec<u8> {
+        match (self.format, std::str::from_utf8(line)) {
+            (LogLineFormat::Json, Ok(text)) => printable::shown_json(text).into_owned().into_bytes(),
+            _ => line.to_vec(),
+        }
+    }
+}
 
 impl Write for OwnLogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let shown = self.shown(line);
         match OWN.get() {
-            Some(own) => own.take(line),
-            None => io::stderr().lock().write_all(line)?,
+            Some(own) => own.take(&shown),
+            None => io::stderr().lock().write_all(&shown)?,
         }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// The message and the fields of an event, in text: everything in a line that is not Weir's own. No value ends the line, or steers the terminal
+/// that shows it.
+struct ShownFields;
+
+impl<'w> FormatFields<'w> for ShownFields {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut text = String::new();
+        DefaultFields::new().format_fields(Writer::new(&mut text), fields)?;
+        writer.write_str(&printable::shown(&text))
     }
 }
 
@@ -56,13 +86,16 @@ pub(crate) fn start(log: &LogSettings) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    let format = log.format;
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(|| OwnLogWriter)
+        .with_writer(move || OwnLogWriter { format })
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
     let _started_before = match log.format {
-        LogLineFormat::Text => subscriber.finish().with(log_targets(level)).try_init(),
+        LogLineFormat::Text => {
+            subscriber.fmt_fields(ShownFields).finish().with(log_targets(level)).try_init()
+        }
         LogLineFormat::Json => subscriber.json().finish().with(log_targets(level)).try_init(),
     };
 }
@@ -76,9 +109,10 @@ pub(crate) fn start_thread(log: &LogSettings) {
 
 /// Writes a line that scripts wait for, behind those of the log.
 pub(crate) fn note(text: &str) {
+    let text = printable::shown(text);
     match OWN.get() {
-        Some(own) => own.say(text),
-        None => output::note(text),
+        Some(own) => own.say(&text),
+        None => output::note(&text),
     }
 }
 
@@ -97,10 +131,58 @@ fn log_targets(level: LevelFilter) -> Targets {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use tracing::Level;
 
     use super::*;
+
+    /// What an event in each form comes to; `value` is a field as [`std::fmt::Display`] has it, and a part of the message.
+    fn line(format: LogLineFormat, value: &str) -> String {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&written);
+        let make = move || KeptWriter(OwnLogWriter { format }, Arc::clone(&kept));
+        let subscriber = tracing_subscriber::fmt().with_writer(make).with_ansi(false).with_target(false);
+        let emit = || tracing::warn!(why = %value, quoted = value, debugged = ?value, "an instance {value}");
+        match format {
+            LogLineFormat::Text => {
+                tracing::subscriber::with_default(subscriber.fmt_fields(ShownFields).finish(), emit);
+            }
+            LogLineFormat::Json => tracing::subscriber::with_default(subscriber.json().finish(), emit),
+        }
+        String::from_utf8(written.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Keeps what [`OwnLogWriter`] makes of a line.
+    struct KeptWriter(OwnLogWriter, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for KeptWriter {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.1.lock().unwrap().extend(self.0.shown(line));
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_value_ends_a_line_or_steers_a_terminal() {
+        let hostile = "10.0.0.1\u{1b}[2J\r\n2026-01-01T00:00:00Z  INFO forged\u{9b}31m\u{202e}\u{2028}\u{7f}";
+        for format in [LogLineFormat::Text, LogLineFormat::Json] {
+            let line = line(format, hostile);
+            let inner = line.strip_suffix('\n').unwrap();
+            assert!(!inner.contains(printable::misleads), "{line:?}");
+            assert!(inner.contains("forged") && inner.contains("an instance 10.0.0.1"), "{line}");
+            if format == LogLineFormat::Json {
+                let read: serde_json::Value = serde_json::from_str(inner).unwrap();
+                assert_eq!(read["fields"]["quoted"], hostile);
+            }
+        }
+    }
 
     #[test]
     fn libraries_are_logged_at_debug_level() {

@@ -1,9 +1,11 @@
 //! The output of a command: results on standard output, in colour only on a terminal.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write as _};
 
 use serde_json::Value;
 use weir_config::Colour;
+use weir_observe::printable;
 
 /// Writes `text` to standard output at once.
 ///
@@ -13,6 +15,20 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
+}
+
+/// The same of what a running process has answered: nothing in it steers the terminal.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_answer(text: &str) -> io::Result<()> {
+    print(&answer(text))
+}
+
+/// What is written of an answer.
+fn answer(text: &str) -> Cow<'_, str> {
+    // No table begins like a document of JSON, whose texts keep their meaning.
+    if text.starts_with(['{', '[']) { printable::shown_json(text) } else { printable::shown_lines(text) }
 }
 
 /// Writes a line to standard error. A closed standard error is ignored.
@@ -41,15 +57,17 @@ pub(crate) fn lasting(seconds: u64) -> String {
 
 /// A text of an answer for a terminal: what could steer it is shown as its number.
 pub(crate) fn shown(value: &Value) -> String {
-    let mut text = String::new();
-    for char in value.as_str().unwrap_or_default().chars() {
-        if char.is_control()
-            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            text.push_str(&format!("\\u{{{:x}}}", char as u32));
-        } else {
-            text.push(char);
-        }
+    printable::shown(value.as_str().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_answer_steers_a_terminal() {
+        assert_eq!(answer("app  10.0.0.1\u{1b}[2J\n\tb\r\n"), "app  10.0.0.1\\u{1b}[2J\n\tb\\u{d}\n");
+        let json = format!("{:#}\n", serde_json::json!({ "remark": "a\u{9b}b\u{202e}" }));
+        assert_eq!(answer(&json), "{\n  \"remark\": \"a\\u009bb\\u202e\"\n}\n");
     }
-    text
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_access::{PasswordHash, Users};
 
 use super::CheckScope;
-use super::headers::FRAMING;
+use super::headers::{FRAMING, check_question};
 use crate::config::{
     Access, BasicAuth, ForwardAuth, ForwardHost, JwtAuth, RemoteKeys, TokenKeys, TokenSource, UpstreamIndex,
 };
@@ -269,6 +269,7 @@ fn check_forward(
         path,
         forward_host,
         request_headers,
+        headers,
         response_headers,
         body_size,
         timeout,
@@ -286,6 +287,7 @@ fn check_forward(
         path: path.0.clone().into(),
         forward_host: forward_host.clone(),
         request_headers: request_headers.clone(),
+        headers: check_question(headers, diagnostics),
         response_headers: response_headers.clone(),
         body_size: *body_size,
         timeout: *timeout,

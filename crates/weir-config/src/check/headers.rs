@@ -147,6 +147,18 @@ pub(super) fn check_probe(
     check_own(map, &[("host", "write `host = ...` next to `headers`")], diagnostics)
 }
 
+/// The headers of a question about a request.
+pub(super) fn check_question(
+    map: &Map<HeaderTemplate>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(HeaderName, HeaderTemplate)> {
+    let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
+    let elsewhere = [("host", "write `forward_host`")];
+    named(map, &elsewhere, diagnostics, |value, span, diagnostics| {
+        check_template(value, span, &place, diagnostics);
+    })
+}
+
 /// Headers of a request of Weir's own, none of which may be one of `elsewhere`.
 pub(super) fn check_own(
     map: &Map<HeaderValue>,

@@ -9,7 +9,7 @@ use weir_access::{Algorithms, KeySet, SignatureAlgorithm, Users};
 use super::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
 use crate::masked_text::MaskedText;
-use crate::value::{HeaderName, Size};
+use crate::value::{HeaderName, HeaderTemplate, Size};
 
 /// What a request has to prove before a route takes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,8 @@ pub struct ForwardAuth {
     pub forward_host: ForwardHost,
     /// The headers of the client that it has; `None`: all that are of use.
     pub request_headers: Option<Vec<HeaderName>>,
+    /// Further headers of the question, that no client may send.
+    pub headers: Vec<(HeaderName, HeaderTemplate)>,
     /// Headers of the answer that the request gets, and that no client may send.
     pub response_headers: Vec<HeaderName>,
     /// The body of an answer at most.

@@ -52,6 +52,9 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             if let Some(respond) = &mut route.value.respond {
                 hide(&mut respond.value.headers, hidden_template);
             }
+            if let Some(forward) = &mut route.value.forward_auth {
+                hide(&mut forward.value.headers, hidden_template);
+            }
         }
     }
     for (_, store) in &mut document.store.0 {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::config::ForwardHost;
-use crate::key::{Spanned, TextFormat, section, text_values};
-use crate::value::{HeaderName, Size, ValueError};
+use crate::key::{Map, Spanned, TextFormat, section, text_values};
+use crate::value::{HeaderName, HeaderTemplate, Size, ValueError};
 
 section! {
     /// Asks a server of another upstream about each request, before it goes to its own: with a GET without a body, the headers of the client,
@@ -20,6 +20,8 @@ section! {
         forward_host: ForwardHost = "keep";
         /// The headers of the client that the question has. Without it, all but those about the body, conditions and ranges.
         request_headers: Vec<HeaderName> = optional, like "Traefik `forwardAuth.authRequestHeaders`";
+        /// Further headers of the question, by values of the request. What the client sends by these names is not in the question.
+        headers: Map<HeaderTemplate> = {}, like "nginx `proxy_set_header` in the location of `auth_request`";
         /// Headers of an answer with 2xx that the request gets. What the client sends by these names is dropped in any case.
         response_headers: Vec<HeaderName> = [], like "nginx `auth_request_set`, Traefik `forwardAuth.authResponseHeaders`";
         /// The body of an answer at most; a longer one is a failure.

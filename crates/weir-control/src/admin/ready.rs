@@ -8,13 +8,16 @@ use super::response::BufferedResponse;
 use crate::node::hand_over::NodeState;
 use crate::operations::Operations;
 
-/// 200 while it should, 503 until connections are accepted and the first routes are there where they come from elsewhere, and once the process is about to stop or has handed over to another node; with `?upstream=NAME` also while that upstream has no usable server.
+/// 200 while it should, 503 until connections are accepted and the first routes are there where they come from elsewhere, while none of their ports can be bound, and once the process is about to stop or has handed over to another node; with `?upstream=NAME` also while that upstream has no usable server.
 pub(super) fn answer(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     if operations.hand_over.awaits_routes() {
         return BufferedResponse::plain(503, "no routes yet: what names them has not answered\n");
     }
     if operations.hand_over.is_starting() {
         return BufferedResponse::plain(503, "starting: connections are not accepted yet\n");
+    }
+    if operations.hand_over.lacks_listeners() {
+        return BufferedResponse::plain(503, "no listener is open: none of the ports could be bound\n");
     }
     match operations.sources.node_state() {
         NodeState::Stopping => return BufferedResponse::plain(503, "stopping\n"),

@@ -160,7 +160,8 @@ impl Sources {
         page: PageOverview,
     ) -> Overview {
         let figures = collection::collect_of(shown, &self.shards, snapshot, &self.reloads, &self.traces);
-        let Stats { workers, listeners, upstreams, reload, .. } = figures;
+        let Stats { workers, listeners, upstreams, reload, own_log_lines_dropped, .. } = figures;
+        let access_log_lines_lost = workers.iter().map(|worker| worker.log_lines_dropped).sum();
         let bound = self.bound.load();
         let plans = snapshot.listeners.iter().zip(listeners);
         let listeners = plans.map(|(plan, figures)| self.listener(snapshot, plan, figures, &bound));
@@ -173,7 +174,11 @@ impl Sources {
         workers.iter().for_each(|worker| connections_open.merge(worker.connections_open));
         Overview {
             page,
-            process: self.process(connections_open),
+            process: ProcessOverview {
+                access_log_lines_lost,
+                own_log_lines_lost: own_log_lines_dropped,
+                ..self.process(connections_open)
+            },
             config: reload,
             routes_from: self.reloads.routes_from.load().to_vec(),
             listeners: listeners.collect(),
@@ -210,6 +215,8 @@ impl Sources {
             memory_bytes: system.resident_bytes,
             memory: MemoryStats::clone(&self.memory.load()),
             allows_changes: self.access.allows_changes(),
+            access_log_lines_lost: 0,
+            own_log_lines_lost: 0,
             confinement: privileges::overview(),
             panics: panics::overview(),
         }

@@ -58,6 +58,8 @@ pub(crate) struct HandOver {
     is_starting: AtomicBool,
     /// Whether the process has no routes yet, since what names them has not answered.
     awaits_routes: AtomicBool,
+    /// Whether it has no listener, since none of those that are wanted could be opened.
+    lacks_listeners: AtomicBool,
     /// The task that goes from step to step.
     running: Mutex<Option<AbortHandle>>,
 }
@@ -78,6 +80,7 @@ impl HandOver {
             is_standby: AtomicBool::new(is_standby),
             is_starting: AtomicBool::new(true),
             awaits_routes: AtomicBool::new(false),
+            lacks_listeners: AtomicBool::new(false),
             shared: Arc::clone(shared),
             shards: shards.to_vec(),
             queries: Arc::clone(queries),
@@ -118,6 +121,16 @@ impl HandOver {
     /// Says whether the process has no routes yet.
     pub(crate) fn set_awaits_routes(&self, awaits: bool) {
         self.awaits_routes.store(awaits, Ordering::Relaxed);
+    }
+
+    /// Whether none of the listeners that are wanted could be opened.
+    pub(crate) fn lacks_listeners(&self) -> bool {
+        self.lacks_listeners.load(Ordering::Relaxed)
+    }
+
+    /// Says whether none of the listeners that are wanted could be opened.
+    pub(crate) fn set_lacks_listeners(&self, lacks: bool) {
+        self.lacks_listeners.store(lacks, Ordering::Relaxed);
     }
 
     /// What others are to be told about the node.

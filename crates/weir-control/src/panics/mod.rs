@@ -102,7 +102,10 @@ fn take(info: &PanicHookInfo<'_>, thread: &str) {
     // Without the thread there is a message and no backtrace.
     let _refused = std::thread::Builder::new().name("weir-panic".into()).spawn(move || {
         let text = backtrace::render(&addresses);
-        tracing::error!(location, "the backtrace of that panic:\n{text}");
+        tracing::error!(location, "the backtrace of that panic:");
+        for line in text.lines() {
+            tracing::error!("{line}");
+        }
         let _first = backtrace.set(text);
     });
 }

@@ -200,6 +200,12 @@ impl Proxy {
         self.hand_over.set_awaits_routes(awaits);
     }
 
+    /// Has `/ready` fail, or not any more: listeners that are wanted are left out of the config in use, and no other one is open.
+    pub fn set_lacks_listeners(&self, some_are_left_out: bool) {
+        let none_is_open = self.listening_sockets.bound_listeners().is_empty();
+        self.hand_over.set_lacks_listeners(some_are_left_out && none_is_open);
+    }
+
     /// Whether other programs are told if the node serves.
     pub fn is_announced(&self) -> bool {
         self.watcher.is_some()

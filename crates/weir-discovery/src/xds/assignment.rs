@@ -68,7 +68,7 @@ pub(super) fn servers_of(assignment: &LoadAssignment) -> Result<NamedServers, St
 fn note_policy(policy: &AssignmentPolicy, unfollowed: &mut BTreeSet<String>) {
     for drop in &policy.drop_overloads {
         let percent = percent_of(drop.drop_percentage.as_ref());
-        unfollowed.insert(format!("`drop_overloads` ({} {percent} %)", drop.category));
+        unfollowed.insert(format!("`drop_overloads` ({} {percent} %)", excerpt(&drop.category)));
     }
     let others = [
         ("overprovisioning_factor", policy.overprovisioning_factor.is_some()),
@@ -132,7 +132,7 @@ fn server_of(
     let Some(described) = &endpoint.endpoint else {
         return Err(match &*endpoint.endpoint_name {
             "" => "an endpoint has no address".into(),
-            name => format!("the endpoint `{name}` is one of `named_endpoints`"),
+            name => format!("the endpoint `{}` is one of `named_endpoints`", excerpt(name)),
         });
     };
     let address = address_of(described.address.as_ref())?;
@@ -182,7 +182,7 @@ fn address_of(address: Option<&Address>) -> Result<ServerAddress, String> {
         Some(AddressKind::Internal(_)) => return Err("an endpoint is an internal listener of Envoy".into()),
         None => return Err("an endpoint has no address".into()),
     };
-    let refused = |why: &str| Err(format!("the endpoint `{}` {why}", socket.address));
+    let refused = |why: &str| Err(format!("the endpoint `{}` {why}", excerpt(&socket.address)));
     if socket.protocol != 0 {
         return refused("is not one of TCP");
     }
@@ -205,6 +205,15 @@ fn address_of(address: Option<&Address>) -> Result<ServerAddress, String> {
         Ok(address @ (ServerAddress::Ip(_) | ServerAddress::Name { .. })) => Ok(address),
         _ => refused("is neither an address nor a name"),
     }
+}
+
+/// The longest name of the control plane in a message.
+const EXCERPT_CHARS_MAX: usize = 100;
+
+/// A name as a message has it: in one line, and not longer than is of use.
+pub(super) fn excerpt(name: &str) -> String {
+    let start: String = name.chars().take(EXCERPT_CHARS_MAX).collect();
+    start.escape_debug().to_string()
 }
 
 /// The text of a value in metadata.

@@ -169,6 +169,8 @@ fn addresses_are_of_tcp_and_have_a_port() {
         (|socket| socket.address = String::new(), "neither an address nor a name"),
         (|socket| socket.address = "unix:/run/app.sock".into(), "neither an address nor a name"),
         (|socket| socket.address = "a b".into(), "neither an address nor a name"),
+        (|socket| socket.address = "a\u{1b}[2J\r\nb".into(), "the endpoint `a\\u{1b}[2J\\r\\nb` is neither"),
+        (|socket| socket.address = "a".repeat(1 << 20), "a` is neither an address nor a name"),
     ] {
         let error = address(change).unwrap_err();
         assert!(error.contains(why), "{error}");

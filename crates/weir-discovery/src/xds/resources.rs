@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use prost::Message as _;
 
-use super::assignment::{NamedServers, servers_of};
+use super::assignment::{NamedServers, excerpt, servers_of};
 use super::cluster::{ClusterEndpoints, ClusterMeaning, read_cluster};
 use super::followed_resource::FollowedResource;
 use super::messages::discovery::{DeltaRequest, DeltaResponse};
@@ -39,9 +39,17 @@ struct Follower {
 
 impl FollowedResources {
     pub(super) fn new(answer_timeout: Duration) -> Self {
-        let read_assignment = |_: &str, bytes: &[u8]| {
+        let read_assignment = |name: &str, bytes: &[u8]| {
             let read = LoadAssignment::decode(bytes);
-            servers_of(&read.map_err(|error| format!("it is no ClusterLoadAssignment: {error}"))?)
+            let read = read.map_err(|error| format!("it is no ClusterLoadAssignment: {error}"))?;
+            // Requests of one cluster must not reach the servers of another by a mistake of the control plane.
+            if read.cluster_name != name {
+                return Err(format!(
+                    "it is the assignment of another cluster, `{}`",
+                    excerpt(&read.cluster_name)
+                ));
+            }
+            servers_of(&read)
         };
         Self {
             answer_timeout,

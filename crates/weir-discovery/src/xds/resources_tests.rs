@@ -185,6 +185,24 @@ fn what_is_refused_leaves_the_last_version_and_the_rest_of_the_response() {
     assert_eq!(told(&reports, 1), Ok((vec![4], None)));
 }
 
+/// The name in an assignment is that of the cluster: under another one, requests would reach the servers of that.
+#[test]
+fn an_assignment_of_another_cluster_is_refused() {
+    let mut table = ProtocolTable::new();
+    table.follow_assignment(1, "a");
+    table.request();
+    table.respond(1, vec![endpoints("a", "1", &[1])], &[]);
+    let hostile = "b\u{1b}[2J\r\nforged".to_owned() + &"x".repeat(1000);
+    for other in ["b", "", &hostile] {
+        let foreign = assignment(other, &[("10.0.0.1", 9)]).encode_to_vec();
+        let (reply, reports) = table.respond(2, vec![resource(ASSIGNMENT, "a", "2", foreign)], &[]);
+        let why = reply.error_detail.unwrap().message;
+        assert!(why.contains("it is the assignment of another cluster, `"), "{why}");
+        assert!(!why.contains(char::is_control) && why.len() < 300, "{why:?}");
+        assert!(told(&reports, 1).unwrap_err().contains("of another cluster"), "its servers stay");
+    }
+}
+
 #[test]
 fn a_refused_cluster_keeps_its_assignment() {
     let mut table = ProtocolTable::new();

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_config::{
-    Access, AccessList, EncodedSlashAction, FixedResponse, ForwardAuth, KeyLimit, ListenAddress, Listener,
-    ListenerTls, LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route, RouteAction, RouteSettings,
-    ShareFraction, Size, SplitAction, SplitTarget, UpstreamIndex,
+    Access, AccessList, EncodedSlashAction, FixedResponse, ForwardAuth, HeaderName, HeaderTemplate, KeyLimit,
+    ListenAddress, Listener, ListenerTls, LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route,
+    RouteAction, RouteSettings, ShareFraction, Size, SplitAction, SplitTarget, UpstreamIndex,
 };
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueMatch};
@@ -335,6 +335,7 @@ impl<'a> Build<'a> {
                 path: (*plan.path).into(),
                 forward_host: plan.forward_host.clone(),
                 request_headers: None,
+                headers: question_headers(ingress.draft.access.redirect.as_ref()),
                 response_headers: ingress.draft.access.forward_headers.clone(),
                 body_size: Size::from_kib(64),
                 timeout: None,
@@ -353,6 +354,23 @@ impl<'a> Build<'a> {
         let known = self.known.get(&(self.has_tls, route.name.clone())).filter(|known| ***known == route);
         self.routes.push(known.cloned().unwrap_or_else(|| Arc::new(route)));
     }
+}
+
+/// The headers of questions, as ingress-nginx has them beside those that each listener adds.
+fn question_headers(redirect: Option<&HeaderTemplate>) -> Vec<(HeaderName, HeaderTemplate)> {
+    const HEADERS: [(&str, &str); 5] = [
+        ("x-original-url", "{scheme}://{authority}{path}{query}"),
+        ("x-original-uri", "{path}{query}"),
+        ("x-original-method", "{method}"),
+        ("x-real-ip", "{client_address}"),
+        ("x-auth-request-redirect", "{path}{query}"),
+    ];
+    let header = |(name, value): (&str, &str)| {
+        let value: HeaderTemplate = value.parse().expect("it is a template");
+        let own = redirect.filter(|_| name == "x-auth-request-redirect").cloned();
+        (name.parse().expect("it is a name"), own.unwrap_or(value))
+    };
+    HEADERS.into_iter().map(header).collect()
 }
 
 /// The server that decides about the requests of an Ingress. One that another namespace protects is not asked in a way around that.

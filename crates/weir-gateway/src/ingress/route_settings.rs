@@ -25,7 +25,11 @@ const CLIENTS_MAX: usize = 100_000;
 /// How long a right password is remembered.
 const REMEMBERED: Duration = Duration::from_secs(300);
 
-/// Headers of ConfigMaps.
+/// What servers are told of the client beside `X-Forwarded-*`, as by ingress-nginx.
+const OF_CLIENT: [(&str, &str); 3] =
+    [("x-real-ip", "{client_address}"), ("x-scheme", "{scheme}"), ("x-forwarded-scheme", "{scheme}")];
+
+/// Headers of ConfigMaps, and those that ingress-nginx adds; what a ConfigMap says precedes.
 pub(super) fn set_headers(work: &mut Compilation<'_>, route: &mut RouteSettings) {
     let messages = &work.draft.messages;
     let (of_responses, of_requests) = (messages.response_headers.clone(), messages.request_headers.clone());
@@ -36,6 +40,13 @@ pub(super) fn set_headers(work: &mut Compilation<'_>, route: &mut RouteSettings)
     if let Some(key) = of_requests {
         let headers = headers(work, &key, "proxy-set-headers");
         route.request_headers.set.extend(headers);
+    }
+    for (name, value) in OF_CLIENT {
+        let (name, value): (HeaderName, HeaderTemplate) =
+            (name.parse().expect("it is a name"), value.parse().expect("it is a template"));
+        if route.request_headers.set.iter().all(|(known, _)| *known != name) {
+            route.request_headers.set.push((name, value));
+        }
     }
 }
 

@@ -30,7 +30,7 @@ use self::tls::{load_certificates, require_clients};
 
 pub(crate) use self::sets::ListenerSetPlan;
 pub use self::sets::gateway_of_set;
-pub(crate) use self::tls::{KeptCertificates, has_insecure_fallback};
+pub(crate) use self::tls::{ListenerCertificates, has_insecure_fallback};
 
 /// What a listener of a Gateway is to Weir. Those of one port have to be the same, or both of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -172,7 +172,7 @@ pub(crate) fn has_our_class(gateway: &Gateway, store: &ObjectStore, settings: &G
 pub(crate) fn plan(
     store: &ObjectStore,
     settings: &GatewaySettings,
-    kept: &mut KeptCertificates,
+    kept: &mut ListenerCertificates,
 ) -> Vec<GatewayPlan> {
     let is_ours = |gateway: &Gateway| {
         let is_class = has_our_class(gateway, store, settings);
@@ -207,7 +207,7 @@ pub(crate) fn plan(
 
 fn plan_gateway(
     gateway: &Arc<Gateway>,
-    (store, kept): (&ObjectStore, &mut KeptCertificates),
+    (store, kept): (&ObjectStore, &mut ListenerCertificates),
     settings: &GatewaySettings,
 ) -> GatewayPlan {
     let sets = sets::of_gateway(gateway, store);
@@ -293,7 +293,7 @@ fn plan_listener(
     gateway: &Gateway,
     owner: ListenerHolder<'_>,
     written: &GatewayListener,
-    (store, kept): (&ObjectStore, &mut KeptCertificates),
+    (store, kept): (&ObjectStore, &mut ListenerCertificates),
 ) -> GatewayListenerPlan {
     let mode = written.tls.as_deref().map(|tls| tls.mode.as_deref().unwrap_or("Terminate"));
     let role = match (&*written.protocol, mode) {

@@ -19,13 +19,13 @@ use super::{GatewayListenerPlan, ListenerHolder};
 
 /// The certificates that listeners had last, by Secret: one that is damaged or deleted closes no listener.
 #[derive(Debug, Default)]
-pub(crate) struct KeptCertificates {
+pub(crate) struct ListenerCertificates {
     last: BTreeMap<ObjectKey, Arc<LoadedCertificate>>,
     /// Those that the plans have which are being made.
     next: BTreeMap<ObjectKey, Arc<LoadedCertificate>>,
 }
 
-impl KeptCertificates {
+impl ListenerCertificates {
     /// Plans are made; what they do not refer to is forgotten.
     pub(super) fn turn(&mut self) {
         self.last = std::mem::take(&mut self.next);
@@ -36,7 +36,7 @@ pub(crate) fn load_certificates(
     plan: &mut GatewayListenerPlan,
     owner: ListenerHolder<'_>,
     written: &GatewayListener,
-    (store, kept): (&ObjectStore, &mut KeptCertificates),
+    (store, kept): (&ObjectStore, &mut ListenerCertificates),
 ) {
     let tls = written.tls.as_deref();
     if tls.is_some_and(|tls| !tls.options.is_empty()) {

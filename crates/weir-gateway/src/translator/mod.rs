@@ -22,7 +22,7 @@ use crate::compile::{RouteKind, SharedParts};
 use crate::host_conflicts;
 use crate::ingress::{IngressReport, IngressState};
 use crate::isolation::Refusals;
-use crate::listeners::{self, GatewayPlan, KeptCertificates};
+use crate::listeners::{self, GatewayPlan, ListenerCertificates};
 use crate::policies;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
 use crate::settings::GatewaySettings;
@@ -39,7 +39,7 @@ pub struct Translator {
     store: ObjectStore,
     slices: SlicesByService,
     plans: Vec<GatewayPlan>,
-    kept_certificates: KeptCertificates,
+    kept_certificates: ListenerCertificates,
     routes: BTreeMap<RouteKey, RouteState>,
     shared_parts: SharedParts,
     regexes: RouteRegexes,
@@ -168,6 +168,14 @@ impl Translator {
     /// The names of listeners of the last configuration that belong to sets of Gateways alone.
     pub fn listeners_of_sets(&self) -> BTreeSet<Box<str>> {
         listeners::names_of_sets(&self.plans)
+    }
+
+    /// Says which kinds of the Gateway API the cluster does not have.
+    pub fn set_missing_kinds(&mut self, kinds: BTreeSet<&'static str>) {
+        if self.settings.missing_kinds != kinds {
+            self.settings.missing_kinds = kinds;
+            self.pending.other_statuses = true;
+        }
     }
 
     /// Says what of the last translation could not be applied, and why. Whether that is new: then statuses that were returned with it are

@@ -8,7 +8,7 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use weir_gateway::api::{ConfigMap, Gateway};
+use weir_gateway::api::{ConfigMap, GROUP, Gateway};
 use weir_gateway::{
     GatewayParameters, GatewaySettings, KubernetesObject, ObjectKey, ObjectKind, StatusUpdate, Translator,
 };
@@ -19,6 +19,7 @@ use super::known::{KnownCluster, KnownGateway};
 use super::objects::{OwnedKind, OwnedObject, is_made_by, is_owned_by};
 use super::request::{GatewayRequest, MANAGER};
 use super::watches::{binding_resource, class_resource, gateway_resource, resource};
+use crate::watched::{KINDS, names_of, versions_of};
 
 /// What went wrong with one object; it is tried again.
 type ReconcileFailure = String;
@@ -286,12 +287,25 @@ impl Reconciler {
     ) -> Result<(), ReconcileFailure> {
         let Some(class) = cluster.classes.get(key) else { return Ok(()) };
         let mut translator = self.translator(None);
+        translator.set_missing_kinds(self.missing_kinds().await);
         translator.upsert(&KubernetesObject::GatewayClass(class.clone()));
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &class_resource());
         for update in translator.translate(&Timestamp::now().to_string()).statuses {
             write_status(&api, &update, WrittenVersion::Any).await?;
         }
         Ok(())
+    }
+
+    /// The kinds of the Gateway API that the cluster does not have; none if it does not say.
+    async fn missing_kinds(&self) -> BTreeSet<&'static str> {
+        // A kind that is read in an older version as well is not missed.
+        let kinds = KINDS.iter().filter(|kind| versions_of(**kind).len() == 1);
+        let names = kinds.map(|kind| names_of(*kind)).filter(|[group, ..]| *group == GROUP);
+        let Ok(served) = self.client.list_api_group_resources(&format!("{GROUP}/v1")).await else {
+            return BTreeSet::new();
+        };
+        let is_served = |kind: &str| served.resources.iter().any(|known| known.kind == kind);
+        names.map(|[_, _, kind, _]| kind).filter(|kind| !is_served(kind)).collect()
     }
 
     fn translator(&self, served: Option<ObjectKey>) -> Translator {

@@ -26,6 +26,8 @@ struct Cluster {
     /// Watches from before this version get 410.
     forgotten: u64,
     absent: BTreeSet<String>,
+    /// Versions of kinds that it does not know, `/v1/referencegrants`.
+    unknown: BTreeSet<String>,
     /// Kinds whose lists are not answered yet.
     held: BTreeSet<String>,
     is_down: bool,
@@ -139,6 +141,11 @@ impl ApiServer {
         });
     }
 
+    /// Does not know a version of a kind: `/v1/referencegrants`.
+    pub(crate) fn forget_version(&self, path: &str) {
+        self.edit(|cluster| cluster.unknown.insert(path.to_owned()));
+    }
+
     /// Does not answer lists of a kind, or does.
     pub(crate) fn set_held(&self, plural: &str, is_held: bool) {
         self.edit(|cluster| match is_held {
@@ -196,7 +203,8 @@ impl ApiServer {
         while let Some(request) = read_request(&mut reader) {
             let (method, target) = (&request.method, &request.target);
             let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let Some((place, is_status)) = place_of(path) else {
+            let is_unknown = self.lock().unknown.iter().any(|unknown| path.ends_with(&**unknown));
+            let Some((place, is_status)) = place_of(path).filter(|_| !is_unknown) else {
                 respond(stream, 404, &status(404));
                 continue;
             };

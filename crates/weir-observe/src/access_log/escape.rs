@@ -3,6 +3,8 @@
 //! None of these functions lets a byte through that could end a line, a quoted string, a column or a tag. Each takes any
 //! bytes at all, copies clean runs whole and allocates nothing itself.
 
+use crate::printable;
+
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// The kind of line that a value is written into.
@@ -58,10 +60,7 @@ fn json_text(text: &str, out: &mut Vec<u8>) {
 /// Characters beyond ASCII that end a line for some readers, steer a terminal, or turn the text around them. All of them
 /// are below U+10000.
 fn misleads(char: char) -> bool {
-    matches!(
-        char,
-        '\u{80}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
-    )
+    !char.is_ascii() && printable::misleads(char)
 }
 
 fn json_ascii(text: &[u8], out: &mut Vec<u8>) {

@@ -139,6 +139,8 @@ fn overview() -> Overview {
             open_files_max: 4096,
             memory_bytes: 1,
             memory: MemoryStats::default(),
+            access_log_lines_lost: 0,
+            own_log_lines_lost: 0,
             allows_changes: true,
             confinement: Default::default(),
             panics: Vec::new(),

@@ -135,6 +135,10 @@ pub struct ProcessOverview {
     pub memory: MemoryStats,
     /// Whether servers may be changed through the admin listener.
     pub allows_changes: bool,
+    /// Lines of access logs that were lost, since the output takes none or is too slow.
+    pub access_log_lines_lost: u64,
+    /// Lines of Weir's own log that were, since standard error was not read.
+    pub own_log_lines_lost: u64,
     /// What the process may do.
     pub confinement: ConfinementOverview,
     /// Its panics, by the place in the code: the first places that had any.

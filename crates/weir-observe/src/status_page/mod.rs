@@ -21,6 +21,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::admin::AdminStats;
 use crate::overview::{FailureCount, Overview};
+use crate::printable;
 
 pub use failures::{failure_page, failures_page, why_page};
 
@@ -59,16 +60,17 @@ pub fn page(shown: &PageInput<'_>) -> String {
         (caches::section(overview))
         (keys::section(overview))
         (certificates::section(overview))
+        (weir::lost_logs(process))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
             p.note {
-                "Newest first. A request links to its details, a reason to the advice. "
+                "Newest first; those with the same reason, place and status are one row. A request links to its details, a reason to the advice. "
                 button #failures-all type="button" { "Show all" }
             }
             div.scroll tabindex="0" role="region" aria-labelledby="failures-heading" { table.list {
                 thead { tr {
                     th scope="col" { "When" } th scope="col" { "Request" } th scope="col" { "Reason" }
-                    th scope="col" { "Where" } th scope="col" { "Status" } th scope="col" { "Took" }
+                    th scope="col" { "Where" } th scope="col" { "Status" } th scope="col" { "Took" } th scope="col" { "Count" }
                 } }
                 tbody {}
             } }
@@ -77,32 +79,37 @@ pub fn page(shown: &PageInput<'_>) -> String {
         (weir::process(overview, &shown.admin))
         (weir::config(overview, shown.config))
     };
-    document(&title, shown.page_token, &html! {
-        header.top {
-            h1 { a href="/" { "Weir" } " " span.name { (process.name) } }
-            p.facts {
-                span.pill data-at="process" data-v="state" data-f="text" { (process.state) }
-                span { "up " b data-at="process" data-v="started_ms" data-f="since" { (format::lasting(process.at_ms.saturating_sub(process.started_ms))) } }
-                span { "version " b { (process.version) } }
-                span { "config " b { (overview.config.generation) } }
+    let page = document(
+        &title,
+        shown.page_token,
+        &html! {
+            header.top {
+                h1 { a href="/" { "Weir" } " " span.name { (process.name) } }
+                p.facts {
+                    span.pill data-at="process" data-v="state" data-f="text" { (process.state) }
+                    span { "up " b data-at="process" data-v="started_ms" data-f="since" { (format::lasting(process.at_ms.saturating_sub(process.started_ms))) } }
+                    span { "version " b { (process.version) } }
+                    span { "config " b { (overview.config.generation) } }
+                }
+                p #live role="status" { span.dot aria-hidden="true" {} span #live-text { "as of loading" } }
             }
-            p #live role="status" { span.dot aria-hidden="true" {} span #live-text { "as of loading" } }
-        }
-        main #main tabindex="-1" { (main) }
-        footer {
-            p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reason codes" } }
-            @if shown.has_profiler && shown.page_token.is_some() {
-                // Forms, since taking a profile is a POST; without a script, and in tabs of their own.
-                form.profiles method="post" target="_blank" rel="noopener" {
-                    span { "Profiles of this process:" }
-                    button formaction="/api/profile/cpu?seconds=10" { "CPU, 10 s" span.hidden { " (in a new tab)" } }
-                    button formaction="/api/profile/memory" { "Memory" span.hidden { " (in a new tab)" } }
+            main #main tabindex="-1" { (main) }
+            footer {
+                p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reason codes" } }
+                @if shown.has_profiler && shown.page_token.is_some() {
+                    // Forms, since taking a profile is a POST; without a script, and in tabs of their own.
+                    form.profiles method="post" target="_blank" rel="noopener" {
+                        span { "Profiles of this process:" }
+                        button formaction="/api/profile/cpu?seconds=10" { "CPU, 10 s" span.hidden { " (in a new tab)" } }
+                        button formaction="/api/profile/memory" { "Memory" span.hidden { " (in a new tab)" } }
+                    }
                 }
             }
-        }
-        @if shown.page_token.is_some() { (upstreams::selection()) (upstreams::dialog()) }
-    })
-    .into_string()
+            @if shown.page_token.is_some() { (upstreams::selection()) (upstreams::dialog()) }
+        },
+    );
+    // Markup is escaped where it is made; this is about what turns or hides the text around it.
+    printable::shown_lines(&page.into_string()).into_owned()
 }
 
 /// A whole document around `body`.

@@ -2,7 +2,7 @@
 // changes of servers. The markup is made by Weir; where parts have come or gone, it is loaded from there anew.
 "use strict";
 (() => {
-  const NOTHING = "–", FAILURES_MAX = 1000;
+  const NOTHING = "–", FAILURES_MAX = 1000, FAILURES_LOOKED_AT = 200;
   const token = document.querySelector("meta[name=weir-page-token]")?.content;
   const main = document.getElementById("main");
   const state = { shape: null, places: [], overview: null, failures: 0, failuresMax: 20, picked: new Set() };
@@ -41,12 +41,16 @@
   };
 
   const look = (value, path) => path.split(".").reduce((value, key) => value?.[key], value);
-  const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+  // What steers or turns the text around it is shown by its number, see printable.rs.
+  const clean = text => String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g,
+    char => "\\u{" + char.charCodeAt(0).toString(16) + "}");
+  const put = (element, text) => { const shown = clean(text); if (element.textContent !== shown) element.textContent = shown; };
 
   // Values with more than one text.
   const writers = {
     status: (element, status) => { put(element, status); if (element.dataset.is !== status) element.dataset.is = status; },
     panic: (element, is) => { element.hidden = !is; },
+    some: (element, n) => { element.hidden = !(n > 0); },
     errors: (element, n) => { put(element, rate(n)); element.parentNode.classList.toggle("some", n > 0); },
     responses: (element, n) => { put(element, count(n)); element.parentNode.classList.toggle("some", n > 0); },
     meter: (element, value) => {
@@ -402,7 +406,7 @@
   // Elements with content; text is text, never markup.
   const make = (name, properties, ...content) => {
     const element = Object.assign(document.createElement(name), properties);
-    element.append(...content.flat().filter(one => one != null && one !== ""));
+    element.append(...content.flat().filter(one => one != null && one !== "").map(one => one instanceof Node ? one : clean(one)));
     return element;
   };
   const link = (href, text) => make("a", { href }, text);
@@ -415,24 +419,38 @@
   const reasonOf = failure => link("/failures/" + encodeURIComponent(failure.reason), failure.reason);
   const asked = one => one.method ? `${one.method} ${one.path ?? ""}` : one.kind;
 
+  // Those with the same reason, place and status, in the place of the newest: many of a kind must not hide the others.
+  const grouped = failures => {
+    const groups = new Map();
+    for (const one of failures) {
+      const kind = JSON.stringify([one.failure?.reason, one.listener, one.upstream, one.server, one.status, one.kind]);
+      if (groups.has(kind)) groups.get(kind).count++;
+      else groups.set(kind, { ...one, count: 1 });
+    }
+    return [...groups.values()];
+  };
+
   // The last failures; 404 where nothing records them.
   const recent = async () => {
     const section = document.getElementById("failures");
-    const response = await ask("/api/failures?limit=" + state.failuresMax);
+    const limit = Math.max(FAILURES_LOOKED_AT, state.failuresMax);
+    const response = await ask("/api/failures?limit=" + limit);
     if (!response.ok) throw new Error(response.status);
     const { failures } = await response.json();
-    const newest = failures[0]?.number + "," + failures.length;
+    const groups = grouped(failures), shown = groups.slice(0, state.failuresMax);
+    const newest = failures[0]?.number + "," + failures.length + "," + shown.length;
     if (section.dataset.newest === newest) return;
     section.dataset.newest = newest;
     section.hidden = failures.length === 0;
-    document.getElementById("failures-all").hidden = failures.length < state.failuresMax || state.failuresMax === FAILURES_MAX;
-    section.querySelector("tbody").replaceChildren(...failures.map(one => make("tr", {},
+    document.getElementById("failures-all").hidden = failures.length < limit && shown.length === groups.length || state.failuresMax === FAILURES_MAX;
+    section.querySelector("tbody").replaceChildren(...shown.map(one => make("tr", {},
       make("th", { scope: "row" }, new Date(one.time).toLocaleTimeString()),
       cell("Request", link("/why/" + encodeURIComponent(one.number), asked(one)), make("span", { className: "small" }, one.host ?? one.client)),
       cell("Reason", one.failure ? reasonOf(one.failure) : NOTHING),
       cell("Where", [one.upstream, one.server].filter(Boolean).join(", ") || one.listener || NOTHING),
       cell("Status", String(one.status ?? NOTHING)),
       cell("Took", millis(one.total_ms)),
+      cell("Count", failures.length < limit ? count(one.count) : "of the last " + count(limit) + ": " + count(one.count)),
     )));
   };
 
@@ -549,13 +567,13 @@
   const section = (heading, ...content) => make("section", {}, make("h2", {}, heading), ...content);
 
   const outcome = one => one.failure ? [reasonOf(one.failure), make("span", { className: "small" }, one.failure.happened)]
-    : one.refused_status ? "answered " + one.refused_status : "answered";
+    : one.no_server ? "no server took it" : one.refused_status ? "answered " + one.refused_status : "answered";
   const attempts = list => table(["Server", "Began", "Lasted", "Connection", "Outcome", "Candidates"], list.map(one => make("tr", {},
     make("th", { scope: "row" }, one.server ?? "none"),
     cell("Began", "after " + millis(one.began_ms)), cell("Lasted", millis(one.lasted_ms)),
     cell("Connection", one.connection ? one.connection.reused ? `reused, ${lasting(one.connection.age_ms)} old` : "new" : NOTHING),
     cell("Outcome", outcome(one)),
-    cell("Candidates", one.candidates.map(other => make("span", { className: "small" }, `${other.server}: ${other.in_flight} running, ${other.chosen ? "chosen" : other.standing}`))),
+    cell("Candidates", one.candidates.map(other => make("span", { className: "small" }, `${other.server}: ${other.in_flight} running, ${other.chosen ? "chosen" : other.eligible ? "could have had it" : other.eligibility}`))),
   )));
   const story = one => [
     section(asked(one) + (one.host ? " for " + one.host : ""), pairs([

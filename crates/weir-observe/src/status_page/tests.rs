@@ -103,6 +103,8 @@ fn overview(name: &str, servers: usize) -> Overview {
                 ],
                 freed: MemoryFreedStats { idle_closed: 40, slow_ended: 7, refused: 0 },
             },
+            access_log_lines_lost: 0,
+            own_log_lines_lost: 0,
             allows_changes: true,
             confinement: Default::default(),
             panics: vec![PanicOverview {
@@ -333,6 +335,13 @@ fn nothing_is_inline_and_all_of_it_is_small() {
     assert!(!addresses.contains("://") && !STYLE.contains("://") && !STYLE.contains("@import"));
     assert!(!SCRIPT.contains("innerHTML") && !SCRIPT.contains("eval("));
     assert!(STYLE.len() + SCRIPT.len() < 60_000);
+}
+
+#[test]
+fn no_text_from_outside_turns_or_hides_what_is_around_it() {
+    let page = rendered(&overview("a\u{1b}[2J\u{202e}b\r\u{9b}", 2), Some("token"));
+    assert!(page.contains(r"a\u{1b}[2J\u{202e}b\u{d}\u{9b}"));
+    assert!(!page.contains(|char| !matches!(char, '\n' | '\t') && crate::printable::misleads(char)));
 }
 
 /// An overview of this many upstreams `app0`, `app1` ... with two servers each, all at work.

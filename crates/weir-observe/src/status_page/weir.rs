@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{format, live};
 use crate::admin::{AdminRefusal, AdminStats};
 use crate::memory::MemoryStats;
-use crate::overview::{Overview, RoutesFromOverview, WorkerOverview};
+use crate::overview::{Overview, ProcessOverview, RoutesFromOverview, WorkerOverview};
 
 /// One figure with its name above and something small below.
 fn tile(id: &str, name: &str, value: &str, below: &str) -> Markup {
@@ -108,6 +108,27 @@ fn worker_row(index: usize, worker: &WorkerOverview, most: f64, compresses: bool
     }
 }
 
+/// What is said as long as a log has lost lines: without it, what is missing there seems not to have happened.
+pub(super) fn lost_logs(process: &ProcessOverview) -> Markup {
+    let told = |path: &str, count: u64, text: &str| {
+        html! { p.warning data-v=(path) data-f="some" hidden[count == 0] { (text) } }
+    };
+    html! {
+        div #logs data-at="process" {
+            (told(
+                "access_log_lines_lost",
+                process.access_log_lines_lost,
+                "Lines of an access log were lost: it could not be written, or not fast enough. The log of Weir has the reason, the section Process the number.",
+            ))
+            (told(
+                "own_log_lines_lost",
+                process.own_log_lines_lost,
+                "Lines of the log of Weir were lost: standard error was not read fast enough.",
+            ))
+        }
+    }
+}
+
 /// The process and its admin listener.
 pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
     let process = &overview.process;
@@ -129,6 +150,10 @@ pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
                         }
                     } }
                 }
+                div { dt { "Log lines lost" } dd {
+                    "access logs " (live("access_log_lines_lost", "count", &format::count(process.access_log_lines_lost)))
+                    ", log of Weir " (live("own_log_lines_lost", "count", &format::count(process.own_log_lines_lost)))
+                } }
                 @if process.is_watched == Some(false) {
                     div { dt { "Watcher" } dd { "has ended: the end of Weir would not be told" } }
                 }

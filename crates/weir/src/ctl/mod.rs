@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::admin_client::{AdminArguments, AdminClient, overview, path_segment};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
-use crate::output;
+use crate::output::{self, shown};
 
 use caches::{CachesArguments, PurgeArguments};
 use certificates::CertificatesArguments;
@@ -233,7 +233,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Profile(arguments) => return profile::run(client, arguments),
         CtlCommand::Raw { command } => raw(&client, command),
     }?;
-    output::print(&text)?;
+    output::print_answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -247,7 +247,7 @@ fn change(client: &AdminClient, server: &ServerArguments, wanted: &Value) -> Res
     let answer = client.post(&target, "application/json", wanted.to_string().as_bytes())?;
     let now: Value = serde_json::from_str(&answer.accepted()?)?;
     let field = |name: &str| match &now[name] {
-        Value::String(text) => text.clone(),
+        text @ Value::String(_) => shown(text),
         Value::Null => "off".to_owned(),
         other => other.to_string(),
     };
@@ -298,7 +298,7 @@ fn reload(client: &AdminClient) -> Result<String, CommandError> {
     let answer = client.post("/api/reload", "application/json", b"")?;
     let outcome: Value = serde_json::from_str(&answer.accepted()?)?;
     let mut text = format!("the config was reloaded, generation {}\n", outcome["generation"]);
-    for key in outcome["needs_restart"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for key in outcome["needs_restart"].as_array().into_iter().flatten().map(shown) {
         text.push_str(&format!("a change of `{key}` holds only after a restart\n"));
     }
     Ok(text)

@@ -63,7 +63,7 @@ pub(crate) fn run(client: AdminClient, arguments: &ProfileArguments) -> Result<E
         ProfileKind::Memory => memory(&client, arguments.json)?,
     };
     match &arguments.output {
-        None => output::print(&text)?,
+        None => output::print_answer(&text)?,
         Some(file) => write(file, &text)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
         (false, Some(_)) => reports(&response),
         (false, None) => failures::list(&response),
     };
-    output::print(&text)?;
+    output::print_answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

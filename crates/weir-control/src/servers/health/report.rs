@@ -28,7 +28,10 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: HealthChange, verd
                 "the server is down: {count} of {count} probes failed"
             );
             if servers_up == 0 {
-                tracing::error!(upstream, "no server of the upstream is up: requests are answered 503");
+                tracing::error!(
+                    upstream,
+                    "no server of the upstream is up: requests and connections for it fail"
+                );
             }
         }
         Health::Up => {

@@ -2,7 +2,7 @@
 
 use weir_config::HeaderName;
 
-use super::values::{Parsed, items, networks, own_object};
+use super::values::{Parsed, header_template, items, networks, own_object};
 use super::{IngressAnnotation, IngressDraft, IngressProblem};
 use crate::api::NGINX_PREFIX;
 use crate::refusal::excerpt;
@@ -65,7 +65,8 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
     IngressAnnotation::guard(
         "auth-url",
         "a server that decides about each request",
-        "`forward_auth` of the route. The URL names a Service (`http://NAME.NAMESPACE.svc.cluster.local:PORT/PATH`; one of another \
+        "`forward_auth` of the route, whose question has the headers of the client, `X-Original-URL`, `X-Original-URI`, `X-Original-Method`, \
+         `X-Real-IP`, `X-Auth-Request-Redirect`, and `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `-Method`, `-Uri`. The URL names a Service (`http://NAME.NAMESPACE.svc.cluster.local:PORT/PATH`; one of another \
          namespace needs a ReferenceGrant) or a host of an Ingress (`https://$host/oauth2/auth`); other hosts are refused",
         |draft, value| {
             draft.access.forward = Some(value.into());
@@ -101,10 +102,14 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         "the parameter with the URL of the request",
         "it says something about `auth-signin` alone",
     ),
-    IngressAnnotation::left_out(
+    IngressAnnotation::translated(
         "auth-request-redirect",
-        "the header `X-Auth-Request-Redirect` of the question",
-        "the question has `X-Forwarded-Uri`, `X-Forwarded-Host` and `X-Forwarded-Proto`",
+        "the header `X-Auth-Request-Redirect` of the question, `$request_uri`",
+        "`forward_auth.headers`; `$request_uri`, `$host` and `$scheme` are `{path}{query}`, `{host}` and `{scheme}`",
+        |draft, value| {
+            draft.access.redirect = Some(header_template(value)?);
+            Ok(())
+        },
     ),
     IngressAnnotation::refused(
         "auth-proxy-set-headers",
@@ -185,6 +190,10 @@ impl IngressDraft {
         if self.access.forward.is_none() && !self.access.forward_headers.is_empty() {
             let message = "it says something about `auth-url` alone, which is not there";
             problems.push(IngressProblem::new(&name("auth-response-headers"), false, message));
+        }
+        if self.access.forward.is_none() && self.access.redirect.is_some() {
+            let message = "it says something about `auth-url` alone, which is not there";
+            problems.push(IngressProblem::new(&name("auth-request-redirect"), false, message));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
-use weir_config::{HeaderName, RouteSettings, Size, Template, UpstreamSettings};
+use weir_config::{HeaderName, HeaderTemplate, RouteSettings, Size, Template, UpstreamSettings};
 use weir_traffic::affinity::SameSite;
 
 use crate::api::SharedText;
@@ -56,6 +56,8 @@ pub(crate) struct AccessDraft {
     /// `auth-url`.
     pub(crate) forward: Option<Box<str>>,
     pub(crate) forward_headers: Vec<HeaderName>,
+    /// `auth-request-redirect`.
+    pub(crate) redirect: Option<HeaderTemplate>,
 }
 
 /// How many requests a client may make.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use weir_config::{Size, Template};
+use weir_config::{HeaderTemplate, Size, Template};
 
 use crate::refusal::excerpt;
 use crate::store::ObjectKey;
@@ -89,6 +89,12 @@ pub(super) fn url_template(value: &str) -> Parsed<Template> {
     if !value.starts_with("http://") && !value.starts_with("https://") && !value.starts_with('/') {
         return Err(format!("`{}` is not a URL that begins with http://, https:// or /", excerpt(value)));
     }
+    let text = with_placeholders(value)?;
+    text.parse().map_err(|error| format!("`{}`: {error}", excerpt(value)))
+}
+
+/// The value of a header with variables of nginx.
+pub(super) fn header_template(value: &str) -> Parsed<HeaderTemplate> {
     let text = with_placeholders(value)?;
     text.parse().map_err(|error| format!("`{}`: {error}", excerpt(value)))
 }

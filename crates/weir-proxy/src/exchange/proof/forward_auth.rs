@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use weir_config::{ForwardAuth, HeaderName};
+use weir_config::{ForwardAuth, HeaderName, HeaderTemplate};
 use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Party, Phase};
@@ -19,6 +19,7 @@ use crate::exchange::granted::Granted;
 use crate::exchange::plans::Plans;
 use crate::exchange::stream::ClientStream;
 use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
+use crate::exchange::template::TemplateValues;
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::Answer;
@@ -87,7 +88,8 @@ pub(in crate::exchange) async fn ask<C: ClientStream, U: Servers>(
     let began = clock::now();
     client.now = began;
     exchange.record.spend(Phase::Route, began);
-    let mut inner = inner_exchange(client, exchange, forward)?;
+    let further = further_fields(client, stream, exchange, question);
+    let mut inner = inner_exchange(client, exchange, (forward, &further))?;
     let (upstream_index, config) = (forward.upstream.0, question.config);
     let upstream = &*config.snapshot.upstreams[upstream_index];
     let plans =
@@ -160,11 +162,30 @@ fn without_answer(failure: Failure) -> Missing {
     Missing::OfServer(Failure::server(Phase::Route, cause))
 }
 
+/// The fields that the config adds to the question.
+fn further_fields<'a>(
+    client: &Client,
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    question: AuthQuestion<'a>,
+) -> Vec<(&'a [u8], Vec<u8>)> {
+    if question.forward.headers.is_empty() {
+        return Vec::new();
+    }
+    let route = exchange.record.route.map(|index| &question.listener.route_plans[index]);
+    let values = TemplateValues::of_request(client, stream, exchange, question.listener, route);
+    let written = |(name, template): &'a (HeaderName, HeaderTemplate)| {
+        let mut value = Vec::new();
+        values.write(template, &mut value).then_some((name.as_bytes(), value))
+    };
+    question.forward.headers.iter().filter_map(written).collect()
+}
+
 /// The exchange of the question: a GET with what is known of the request.
 fn inner_exchange(
     client: &Client,
     exchange: &Exchange,
-    forward: &ForwardAuth,
+    (forward, further): (&ForwardAuth, &[(&[u8], Vec<u8>)]),
 ) -> Result<Box<Exchange>, Ended> {
     let mut inner = subrequest::of(exchange, forward.upstream.0, client);
     inner.record.trace = exchange.record.trace;
@@ -176,7 +197,8 @@ fn inner_exchange(
         let is_dropped = FieldSet::REQUEST_HOP.contains(field.known)
             || (others && request.is_named_by_connection(text, field))
             || is_left_out(name)
-            || forward.response_headers.iter().any(|given| is_named(given, name));
+            || forward.response_headers.iter().any(|given| is_named(given, name))
+            || forward.headers.iter().any(|(own, _)| is_named(own, name));
         !is_dropped && forward.request_headers.as_ref().is_none_or(is_wanted)
     };
     let mut uri = Vec::new();
@@ -194,7 +216,8 @@ fn inner_exchange(
     let fields =
         request.fields().iter().filter(goes).map(|field| (field.name.of(text), field.value.of(text)));
     let method = request.method_span().of(text).to_vec();
-    let told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
+    let mut told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
+    told.extend(further.iter().map(|(name, value)| (name.to_vec(), value.clone())));
     inner.granted = Some(Box::new(Granted { fields: told, ..Granted::default() }));
     let host = request.authority().of(text);
     let composed =

@@ -154,7 +154,13 @@ impl KubernetesRoutes {
 fn apply(update: KubernetesUpdate, proxy: &mut Proxy) -> bool {
     let KubernetesUpdate { change, outcome } = update;
     let result = match change {
-        KubernetesChange::Config(config) => apply_config(proxy, &config),
+        KubernetesChange::Config { config, is_whole } => {
+            let applied = apply_config(proxy, &config);
+            if applied.is_ok() {
+                proxy.set_lacks_listeners(!is_whole);
+            }
+            applied
+        }
         KubernetesChange::Servers(sets) => {
             let changes =
                 sets.into_iter().map(|(upstream, servers)| ServerChanges { upstream, servers }).collect();

@@ -101,6 +101,27 @@ fn a_request_that_may_pass_gets_fields_of_the_answer_and_no_others_by_these_name
     assert!(weir.access_log(3).iter().all(|line| line == "200 - 200 - a"));
 }
 
+/// Names that servers of other products read, by values of the request, and never what a client sends by them.
+#[test]
+fn the_question_has_the_headers_of_the_config() {
+    let (origin, judge) = (Origin::serving("served"), judge());
+    let headers = r#"headers = { X-Original-URL = "{scheme}://{authority}{path}{query}", X-Original-Method = "{method}", X-Real-IP = "{client_address}", X-Empty = "{header.x-none}" }"#;
+    let entry = judge.entry();
+    let weir = start(&origin, &entry, headers);
+    let forged = "X-Original-URL: http://a.test/public\r\nx-real-ip: 192.0.2.1\r\nX-Empty: 1\r\n";
+    send(&weir, "PUT /public/%2e%2e/secret?a", &format!("{LET_IN}{forged}Content-Length: 2\r\n\r\nhi"));
+    let asked = judge.last_request();
+    for (name, values) in [
+        ("x-original-url", vec!["http://a.test/secret?a"]),
+        ("x-original-method", vec!["PUT"]),
+        ("x-real-ip", vec!["127.0.0.1"]),
+        ("x-empty", vec![]),
+    ] {
+        assert_eq!(asked.fields().all(name), values, "{name}");
+    }
+    assert_eq!(origin.last_request().field("x-real-ip"), Some("192.0.2.1"), "the request is as it was");
+}
+
 #[test]
 fn a_client_cannot_mislead_the_server_that_decides() {
     let (origin, judge) = (Origin::serving("served"), judge());

@@ -1,6 +1,6 @@
 //! The status page in a real browser: live without being loaded anew, for every screen, and by keyboard.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::browser::Browser;
 use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
@@ -76,17 +76,47 @@ fn figures_change_without_loading_the_page_anew() {
         json!(0),
         "nothing may be changed"
     );
+    for _ in 0..5 {
+        assert_eq!(Client::get(weir.web(), "/gone/").status, 502);
+    }
+    let rows = "[...document.querySelectorAll('#failures tbody tr')].map(row => Number(row.querySelector('[data-label=Count]').textContent))";
+    eventually("failures of one kind are one row", || {
+        let counts = browser.evaluate(rows);
+        let counts: Vec<u64> = counts.as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        counts.iter().sum::<u64>() == 6 && counts.len() < 5
+    });
     let report = "document.querySelector('#failures tbody a[href^=\"/why/\"]')?.href";
     eventually("the failure is among the last ones", || browser.evaluate(report).is_string());
     assert_eq!(browser.complaints(), [""; 0]);
     let report = browser.evaluate(report);
     browser.go(report.as_str().expect("it was just there"));
     eventually("its record is shown", || browser.text("#why h2") == "GET /gone/ for example.test");
-    assert!(browser.text("#why").contains("connect-refused"), "{}", browser.text("#why"));
+    let record = browser.text("#why");
+    assert!(record.contains("connect-refused") && record.contains("could have had it"), "{record}");
+    assert!(!record.contains("undefined"), "{record}");
     assert_eq!(browser.complaints(), [""; 0]);
     browser.go(&format!("http://{}/failures/connect-refused", weir.address("admin")));
     eventually("the explanation is there", || browser.text("h2") == "Advice");
     drop(weir);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_told() {
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
+    let log = "[listener.web]\naccess_log.output = \"file:/dev/full\"\n";
+    let weir = Weir::start(&config(&origins, "").replace("[listener.web]\n", log));
+    let mut browser = Browser::start();
+    open(&mut browser, &format!("http://{}/", weir.address("admin")));
+    let told = "document.querySelector('#logs p:not([hidden])')?.textContent ?? ''";
+    assert_eq!(browser.evaluate(told), "");
+    eventually("the loss is told", || {
+        assert_eq!(Client::get(weir.web(), "/").status, 200);
+        browser
+            .evaluate(told)
+            .as_str()
+            .is_some_and(|text| text.starts_with("Lines of an access log were lost"))
+    });
+    assert_eq!(browser.complaints(), [""; 0]);
 }
 
 #[test]

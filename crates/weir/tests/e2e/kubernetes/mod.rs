@@ -242,6 +242,25 @@ fn a_gateway_that_cannot_be_opened_holds_back_no_other() {
     eventually("its end, too", || overview(admin.address())["routes_from"][0]["lost_at_ms"].is_null());
 }
 
+/// Without any port that could be bound, no load balancer is to send connections here.
+#[test]
+fn a_process_without_an_open_port_is_not_ready() {
+    let origin = Origin::serving("app");
+    let admin = ReservedAddress::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("it is bound").port();
+    let api = cluster(port, &origin);
+    let _weir = serve(&api, admin.address(), &["--kubernetes"]);
+    eventually("the port is not open", || {
+        let response = Client::connect(admin.address()).fetch("/ready");
+        (response.status, response.text())
+            == (503, "no listener is open: none of the ports could be bound\n".to_owned())
+    });
+    drop(taken);
+    eventually("the port is bound", || status_at(admin.address(), "/ready") == 200);
+    assert_eq!(Client::connect(SocketAddr::from(([127, 0, 0, 1], port))).fetch("/").text(), "app");
+}
+
 fn ingress(name: &str, host: &str, (path, service): (&str, &str), annotations: &[(&str, &str)]) -> Value {
     let annotations: serde_json::Map<String, Value> = (annotations.iter())
         .map(|(name, value)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value)))
@@ -302,6 +321,7 @@ fn ingresses_are_served_as_by_ingress_nginx() {
         ingress("limits", "d.test", ("/", "app"), &limits),
         ingress("closed", "e.test", ("/admin", "app"), &[("denylist-source-range", "127.0.0.0/8")]),
         ingress("open", "e.test", ("/", "app"), &[("server-alias", "e.test., A.test.")]),
+        ingress("asks", "f.test", ("/", "app"), &[("auth-url", "http://new.infra.svc.cluster.local/check")]),
     ] {
         api.apply("ingresses", ingress);
     }
@@ -341,6 +361,29 @@ fn ingresses_are_served_as_by_ingress_nginx() {
         |user: &str| format!("Authorization: Basic {}\r\n", data_encoding::BASE64.encode(user.as_bytes()));
     assert_eq!(response_to(web, "c.test", "/", &basic("ann:wrong")).status, 401);
     assert_eq!(response_to(web, "c.test", "/", &basic("ann:secret")).status, 200);
+
+    // What authentik, Authelia and oauth2-proxy read, and what a client sends by these names.
+    let forged = "X-Original-URL: http://f.test/public\r\nX-Real-IP: 192.0.2.9\r\nX-Scheme: https\r\nX-Auth-Request-Redirect: /evil\r\n";
+    assert_eq!(response_to(web, "f.test", "/secret/./x?y=1", forged).status, 200);
+    let question = new.last_request();
+    assert_eq!(question.target(), "/check");
+    for (name, value) in [
+        ("host", "new.infra.svc.cluster.local"),
+        ("x-original-url", "http://f.test/secret/x?y=1"),
+        ("x-original-uri", "/secret/x?y=1"),
+        ("x-original-method", "GET"),
+        ("x-real-ip", "127.0.0.1"),
+        ("x-auth-request-redirect", "/secret/x?y=1"),
+        ("x-forwarded-host", "f.test"),
+        ("x-forwarded-proto", "http"),
+        ("x-forwarded-for", "127.0.0.1"),
+    ] {
+        assert_eq!(question.fields().all(name), [value], "{name}");
+    }
+    let served = app.last_request();
+    for (name, value) in [("x-real-ip", "127.0.0.1"), ("x-scheme", "http"), ("x-forwarded-scheme", "http")] {
+        assert_eq!(served.fields().all(name), [value], "{name}");
+    }
 
     let statuses: Vec<u16> = (0..40).map(|_| response_to(web, "d.test", "/", "").status).collect();
     assert!(statuses.contains(&429) && statuses[0] == 200, "{statuses:?}");

@@ -25,6 +25,11 @@ pub(super) struct ScriptedConsul {
 
 impl ScriptedConsul {
     pub(super) fn start(server: SocketAddr) -> Self {
+        Self::start_with(server, "")
+    }
+
+    /// With further instances: JSON behind a comma.
+    pub(super) fn start_with(server: SocketAddr, further: &'static str) -> Self {
         let registry = Arc::new((
             Mutex::new(Registry { is_away: false, is_silent: false, index: 1, server }),
             Condvar::new(),
@@ -47,7 +52,7 @@ impl ScriptedConsul {
                 drop(registry);
                 let instance = format!(
                     "[{{\"Node\":{{\"Node\":\"n\",\"Address\":\"{ip}\"}},\"Checks\":[],\
-                     \"Service\":{{\"ID\":\"one\",\"Address\":\"{ip}\",\"Port\":{port}}}}}]"
+                     \"Service\":{{\"ID\":\"one\",\"Address\":\"{ip}\",\"Port\":{port}}}}}{further}]"
                 );
                 let index = format!("HTTP/1.1 200 OK\r\nX-Consul-Index: {index}\r\n");
                 conn.send(ok(&instance).replacen("HTTP/1.1 200 OK\r\n", &index, 1))?;
@@ -97,6 +102,30 @@ impl ScriptedConsul {
 impl Drop for ScriptedConsul {
     fn drop(&mut self) {
         self.change(|registry| registry.is_away = true);
+    }
+}
+
+/// What a source says reaches the log as text of one line, in both formats.
+#[test]
+fn a_source_writes_no_lines_of_its_own_into_the_log() {
+    let origin = Origin::serving("app");
+    let further = ",{\"Node\":{\"Node\":\"n\\u001b[2J\"},\"Checks\":[],\"Service\":{\"ID\":\"x\\u009b31m\\u202e\",\
+                   \"Address\":\"10.0.0.9\\u001b[2J\\r\\nforged ready\\n\",\"Port\":80}}";
+    for format in ["text", "json"] {
+        let consul = ScriptedConsul::start_with(origin.address(), further);
+        let weir = Weir::start(&format!(
+            "log.format = \"{format}\"\ndiscovery.consul.url = \"http://{}\"\n\
+             listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
+             upstream.app.discovery = {{ consul = \"app\" }}\n",
+            consul.address()
+        ));
+        assert_eq!(Client::get(weir.web(), "/").text(), "app");
+        let line = weir.line(&["an instance in Consul is left out", "forged ready"]);
+        let misleads = |char: char| char.is_control() || char == '\u{202e}';
+        assert!(!line.contains(misleads), "{line:?}");
+        let all = weir.stderr();
+        assert!(all.lines().all(|line| !line.starts_with("forged")), "{all:?}");
+        assert!(!all.contains(|char| char != '\n' && misleads(char)), "{all:?}");
     }
 }
 
