@@ -38,13 +38,13 @@ impl Proofs {
     }
 
     /// The first value of a key that can never be known.
-    fn missing_of<'a>(self, key: &'a Template) -> Option<(&'a TemplateValue, &'static str)> {
+    fn missing_of(self, key: &Template) -> Option<(&TemplateValue, &'static str)> {
         key.values().find_map(|value| Some((value, self.missing(value)?)))
     }
 }
 
 /// A list or a limit, as far as this goes.
-struct Rule<'a> {
+struct KeyedRule<'a> {
     what: String,
     key: &'a Template,
     key_at: SourceSpan,
@@ -65,7 +65,7 @@ pub(super) fn report_unknown(
 ) {
     for (list, (_, text)) in rules.lists.iter().zip(&document.list.0) {
         let rule =
-            Rule { what: format!("list `{}`", list.name), key: &list.key, key_at: text.value.key.span };
+            KeyedRule { what: format!("list `{}`", list.name), key: &list.key, key_at: text.value.key.span };
         let uses = |route: &Route| route.lists.iter().any(|one| Arc::ptr_eq(one, list));
         report(
             &rule,
@@ -76,8 +76,11 @@ pub(super) fn report_unknown(
         );
     }
     for (limit, (_, text)) in rules.limits.iter().zip(&document.limit.0) {
-        let rule =
-            Rule { what: format!("limit `{}`", limit.name), key: &limit.key, key_at: text.value.key.span };
+        let rule = KeyedRule {
+            what: format!("limit `{}`", limit.name),
+            key: &limit.key,
+            key_at: text.value.key.span,
+        };
         let uses = |route: &Route| route.limited_by.iter().any(|one| Arc::ptr_eq(&one.limit, limit));
         let by_name = |text: &RouteText| named(text.limited_by.as_ref(), &limit.name);
         report(&rule, document, listeners, (uses, by_name), diagnostics);
@@ -94,7 +97,7 @@ fn named(names: Option<&OneOrMany<Spanned<Box<str>>>>, wanted: &str) -> Option<S
 }
 
 fn report(
-    rule: &Rule<'_>,
+    rule: &KeyedRule<'_>,
     document: &Document,
     listeners: &[Arc<Listener>],
     (uses, by_name): (impl Fn(&Route) -> bool, impl Fn(&RouteText) -> Option<SourceSpan>),

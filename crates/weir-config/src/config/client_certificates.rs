@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::certificate::{Authorities, RevocationLists};
-use crate::config::{Config, RouteAction};
 use crate::key::{choice, section};
 use crate::value::HeaderName;
 
@@ -86,42 +85,5 @@ impl ClientCertificateHeaders {
         names.sort();
         names.dedup();
         names
-    }
-}
-
-/// Headers that only Weir may send to servers, which trust them regardless of the listener of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WithheldHeaders {
-    /// They describe client certificates on some listener.
-    pub certificates: Vec<Box<str>>,
-    /// They mark copies for some mirror.
-    pub marks: Vec<Box<str>>,
-}
-
-impl Config {
-    /// The headers that no client may send, on any listener.
-    pub fn withheld_headers(&self) -> WithheldHeaders {
-        let sorted = |mut names: Vec<Box<str>>| {
-            names.sort();
-            names.dedup();
-            names
-        };
-        let verifying =
-            self.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.client_certificates.as_ref());
-        let certificates = verifying.flat_map(|clients| clients.headers.named());
-        let routes = self.listeners.iter().flat_map(|listener| &listener.routes);
-        let mirrors = routes.flat_map(|route| {
-            let targets = match &route.action {
-                RouteAction::Split(parts) => &parts[..],
-                _ => &[],
-            };
-            let of_targets =
-                targets.iter().filter_map(|part| part.settings.as_ref()).flat_map(|own| &own.mirrors);
-            route.mirrors.iter().chain(of_targets)
-        });
-        WithheldHeaders {
-            certificates: sorted(certificates.map(|(_, name)| (**name).into()).collect()),
-            marks: sorted(mirrors.map(|mirror| (*mirror.mark_header).into()).collect()),
-        }
     }
 }

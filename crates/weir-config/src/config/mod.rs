@@ -9,6 +9,7 @@ mod credentials;
 mod metrics;
 mod traces;
 mod listener;
+mod withheld;
 mod route;
 mod access_log;
 mod mirror;
@@ -55,9 +56,7 @@ pub use acme::{
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
 pub(crate) use cache::{own_partitions, partitions};
-pub use client_certificates::{
-    ClientCertificateHeaders, ClientCertificates, ClientVerification, WithheldHeaders,
-};
+pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};
@@ -107,6 +106,7 @@ pub use upstream::{
 };
 pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstream_tls::UpstreamTls;
+pub use withheld::WithheldHeaders;
 
 /// A whole configuration without errors. Cheap to clone: its large parts are shared.
 #[derive(Debug, Clone, Default)]
