@@ -152,7 +152,7 @@ pub(super) fn check_question(
     map: &Map<HeaderTemplate>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(HeaderName, HeaderTemplate)> {
-    let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
+    let place = TemplatePlace { stage: Stage::Request, ..TemplatePlace::SHARED };
     let elsewhere = [("host", "write `forward_host`")];
     named(map, &elsewhere, diagnostics, |value, span, diagnostics| {
         check_template(value, span, &place, diagnostics);
