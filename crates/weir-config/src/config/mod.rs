@@ -9,6 +9,7 @@ mod credentials;
 mod metrics;
 mod traces;
 mod listener;
+mod cache_partition;
 mod withheld;
 mod route;
 mod access_log;
@@ -55,7 +56,7 @@ pub use acme::{
 };
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
-pub(crate) use cache::{own_partitions, partitions};
+pub(crate) use cache_partition::{own_partitions, partitions};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use cors::split_origin;

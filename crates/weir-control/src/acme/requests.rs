@@ -44,7 +44,7 @@ const HTTP_PORT: u16 = 80;
 type AcmeRequest = http::Request<BodyWrapper<Bytes>>;
 
 /// A request on its way to the task that sends it.
-type QueuedRequest = (AcmeRequest, RequestProtection, oneshot::Sender<AcmeResult>);
+type WaitingRequest = (AcmeRequest, RequestProtection, oneshot::Sender<AcmeResult>);
 
 /// Whether a request may go without TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(super) enum RequestError {
 /// Sends requests, from any thread.
 #[derive(Debug, Clone)]
 pub(super) struct AcmeRequests {
-    queue: UnboundedSender<QueuedRequest>,
+    queue: UnboundedSender<WaitingRequest>,
     retry_after: Arc<Mutex<Option<WallTime>>>,
 }
 
@@ -166,7 +166,7 @@ fn has_sound_urls(body: &Bytes) -> bool {
 }
 
 /// Sends what comes. The authorities of the system are many files: read once, they are known.
-async fn send_all(next: &mut UnboundedReceiver<QueuedRequest>, known: &mut Option<Arc<Authorities>>) {
+async fn send_all(next: &mut UnboundedReceiver<WaitingRequest>, known: &mut Option<Arc<Authorities>>) {
     let stock = BufferStock::new(BUFFER_SIZE);
     while let Some((request, protection, answer)) = next.recv().await {
         let trusted = match known {

@@ -16,6 +16,12 @@ pub(super) const STATUS: &[u8] = b"Cache-Status";
 /// Fields of a client that are about a part of the response, or a version that it has: what is stored is the whole.
 const ABOUT_VERSIONS: [&str; 4] = ["range", "if-range", "if-none-match", "if-modified-since"];
 
+/// A key, and whether it is that of requests whose clients have proven who they are.
+pub(super) struct CacheKey {
+    pub(super) key: Vec<u8>,
+    pub(super) is_proven: bool,
+}
+
 /// What the cache has to do with a request that goes to a server.
 #[derive(Debug)]
 pub(super) struct CacheUse {

@@ -70,7 +70,7 @@ use std::pin::pin;
 use weir_observe::Failure;
 
 use crate::state::faults::{self, FaultPoint};
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::{RoutePlan, Snapshot};
 use crate::upstream::stream::{ServerStream, Servers};
 
 pub(crate) use end::End;
@@ -160,14 +160,7 @@ fn carry(
             return Ok(end);
         }
         let Some(upstream_index) = chosen else {
-            let fetched = match answer::status_with_page(exchange, way) {
-                Some(status) => {
-                    let of = (way, status);
-                    Box::pin(subrequests::remote_page::of_fixed(client, stream, servers, exchange, of)).await
-                }
-                None => None,
-            };
-            return answer::without_server(client, stream, exchange, (way, fetched)).await;
+            return answer_without_server(client, stream, servers, exchange, way).await;
         };
         let (route, upstream) = (way, &*config.snapshot.upstreams[upstream_index]);
         let plans = Plans { config: &config, listener, route, upstream, upstream_index };
@@ -234,6 +227,24 @@ fn carry(
         finish::run(client, servers, exchange, plans, serving);
         Ok(End::Done)
     }
+}
+
+/// Answers a request whose route has no upstream: with the page of its status, where another server has one.
+async fn answer_without_server(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+    route: &RoutePlan,
+) -> Result<End, Ended> {
+    let fetched = match answer::status_with_page(exchange, route) {
+        Some(status) => {
+            let of = (route, status);
+            Box::pin(subrequests::remote_page::of_fixed(client, stream, servers, exchange, of)).await
+        }
+        None => None,
+    };
+    answer::without_server(client, stream, exchange, (route, fetched)).await
 }
 
 /// Whether the request may be one that is answered before any route is chosen: one that may go no further, or the challenge of an authority.

@@ -5,7 +5,6 @@
 //! holds one buffer, whatever the size of the body. Must not decide what a failure means.
 
 pub(crate) mod failure;
-pub(crate) mod message_end;
 pub(crate) mod filter;
 pub(crate) mod pace;
 pub(crate) mod http1;
@@ -20,6 +19,7 @@ pub(crate) mod memory;
 pub(crate) mod tunnel;
 pub(crate) mod pipe;
 pub(crate) mod throttle;
+pub(crate) mod message_end;
 pub(crate) mod ends;
 
 use std::io;
