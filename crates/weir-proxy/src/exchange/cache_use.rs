@@ -17,7 +17,7 @@ pub(super) const STATUS: &[u8] = b"Cache-Status";
 const ABOUT_VERSIONS: [&str; 4] = ["range", "if-range", "if-none-match", "if-modified-since"];
 
 /// A key, and whether it is that of requests whose clients have proven who they are.
-pub(super) struct CacheKey {
+pub(super) struct RequestKey {
     pub(super) key: Vec<u8>,
     pub(super) is_proven: bool,
 }

@@ -16,7 +16,7 @@ use weir_observe::{CacheResult, Cause, Failure, Phase};
 use super::files::{self, Loaded};
 use super::refresh;
 use super::send::{self, StoredAnswer};
-use crate::exchange::cache_use::{CacheKey, CacheTask, CacheUse};
+use crate::exchange::cache_use::{CacheTask, CacheUse, RequestKey};
 use crate::exchange::client::Client;
 use crate::exchange::client_end::ClientEnd;
 use crate::exchange::end::End;
@@ -84,7 +84,7 @@ pub(in crate::exchange) async fn pass(
     if !plan.end_key(&mut key, target, class) {
         return Ok(None);
     }
-    let key = CacheKey { key, is_proven: class.is_proven };
+    let key = RequestKey { key, is_proven: class.is_proven };
     let bypass = bypass(exchange, (config, listener), &values);
     if let Some((reason, task)) = bypass {
         begin(exchange, (key, reason, task), (CacheResult::Bypass, None));
@@ -321,7 +321,7 @@ fn of_stored(
 /// The request goes to a server.
 fn begin(
     exchange: &mut Exchange,
-    (CacheKey { key, is_proven }, forwarded, task): (CacheKey, ForwardReason, CacheTask),
+    (RequestKey { key, is_proven }, forwarded, task): (RequestKey, ForwardReason, CacheTask),
     (result, detail): (CacheResult, Option<&'static str>),
 ) {
     exchange.note_cache(result, detail);

@@ -10,7 +10,7 @@ use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{Field, FieldSet, Method, ResponseHead, TargetForm};
 use weir_observe::Failure;
 
-use crate::exchange::cache_use::{CacheKey, CacheTask, CacheUse, is_about_versions};
+use crate::exchange::cache_use::{CacheTask, CacheUse, RequestKey, is_about_versions};
 use crate::exchange::client::Client;
 use crate::exchange::exchange_state::Exchange;
 use crate::exchange::fields;
@@ -35,7 +35,7 @@ pub(super) fn begin(
     servers: &impl Servers,
     exchange: &Exchange,
     plan: &RouteCachePlan,
-    (key, stored, target): (&CacheKey, &Arc<StoredResponse>, Option<usize>),
+    (key, stored, target): (&RequestKey, &Arc<StoredResponse>, Option<usize>),
 ) {
     let store = plan.store();
     let Some(ticket) = store.try_refresh(&store.key(&key.key), stored) else { return };
@@ -62,7 +62,7 @@ pub(super) fn begin(
 fn inner_exchange(
     client: &Client,
     exchange: &Exchange,
-    (key, stored): (&CacheKey, &Arc<StoredResponse>),
+    (key, stored): (&RequestKey, &Arc<StoredResponse>),
 ) -> Option<Box<Exchange>> {
     let mut inner = subrequest::of(exchange, exchange.record.upstream?, client);
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
