@@ -160,7 +160,7 @@ fn nothing_that_is_shown_has_a_secret_of_the_config() {
         "/api/failures",
         "/api/exchanges",
     ] {
-        let shown = Client::get(weir.address("admin"), target);
+        let shown = Client::get_by_address(weir.address("admin"), target);
         assert_eq!(shown.status, 200, "{target}");
         assert_hides(target, &shown.text());
         assert!(target != "/api/config" || shown.text().contains("[upstream.app]"), "{}", shown.text());

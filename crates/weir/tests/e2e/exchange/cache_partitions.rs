@@ -130,7 +130,7 @@ fn routes_share_by_name_alone() {
     let weir = start(
         &origin,
         &format!(
-            "{}\nlistener.second = {{ address = \"127.0.0.1:0\", route = [{{ path = \"/\", upstream = \"app\", cache = {shared} }}] }}",
+            "{}\nlistener.second = {{ address = \"127.0.0.1:0\", trusted_proxies = [\"127.0.0.0/8\"], route = [{{ path = \"/\", upstream = \"app\", cache = {shared} }}] }}",
             two_routes(RULES[0].0, shared)
         ),
     );
