@@ -61,8 +61,11 @@ fn labels(family: &ParsedFamily) -> Vec<&str> {
     labels
 }
 
-/// The names of the process are those of other programs too, without ours in front.
+/// The names of the process are those of other programs too, without ours in front. What is wrong with the program itself is of the process.
 fn is_of(family: &ParsedFamily, part: &str) -> bool {
+    if family.name == "weir_framing_violations_total" {
+        return part == "process";
+    }
     family.name.strip_prefix("weir_").unwrap_or(&family.name).starts_with(&format!("{part}_"))
 }
 
