@@ -59,7 +59,8 @@ pub(super) async fn run<U: Servers>(
     }
     if let Err(failure) = taken {
         if is_cut(failure) {
-            poll_fn(|cx| poll_cut(cx, client, stream, exchange, &mut spool)).await?;
+            // On the heap, since it is rare and would make every exchange larger.
+            Box::pin(poll_fn(|cx| poll_cut(cx, client, stream, exchange, &mut spool))).await?;
         }
         return Err(failure.into());
     }

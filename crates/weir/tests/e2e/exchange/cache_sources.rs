@@ -86,10 +86,12 @@ impl Shape {
 
 /// What servers wait for, and how often they were asked, by target.
 #[derive(Clone, Default)]
-struct Targets(Arc<Mutex<HashMap<String, (Gate, Arc<AtomicUsize>)>>>);
+struct Targets(Arc<Mutex<HashMap<String, Target>>>);
+
+type Target = (Gate, Arc<AtomicUsize>);
 
 impl Targets {
-    fn of(&self, target: &str) -> (Gate, Arc<AtomicUsize>) {
+    fn of(&self, target: &str) -> Target {
         self.0.lock().expect("nothing panics with it").entry(target.to_owned()).or_default().clone()
     }
 
@@ -241,13 +243,13 @@ fn start(wire: Wire, targets: &Targets) -> (Origin, Weir) {
 /// A client that has asked.
 enum Asking {
     Http1(Client),
-    Http2(Http2Client, u32),
+    Http2(Box<Http2Client>, u32),
 }
 
 impl Asking {
     fn begin(weir: &Weir, by_http2: bool, target: &str) -> Asking {
         if by_http2 {
-            let mut client = Http2Client::connect(weir.web());
+            let mut client = Box::new(Http2Client::connect(weir.web()));
             let stream = client.get(target);
             return Asking::Http2(client, stream);
         }
