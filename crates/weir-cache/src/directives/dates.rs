@@ -62,7 +62,7 @@ fn early_date(value: &[u8]) -> Option<u64> {
     }
     let mut moved = value.to_vec();
     // Leap years stay leap years.
-    moved[at..at + 4].copy_from_slice(if year % 4 == 0 { b"1972" } else { b"1973" });
+    moved[at..at + 4].copy_from_slice(if year.is_multiple_of(4) { b"1972" } else { b"1973" });
     later_date(&moved).map(|_| 0)
 }
 

@@ -164,7 +164,7 @@ mod tests {
         for routes in [
             format!("{PLAIN}, {{ path = \"/a\", upstream = \"other\", cache = \"pages\" }}"),
             "{ path = \"/a\", header = { x = \"1\" }, upstream = \"app\", cache = \"pages\" }, { path = \"/b\", upstream = \"app\", cache = \"pages\" }".to_owned(),
-            format!("{{ host = \"a.test\", header = {{ x = \"1\" }}, upstream = \"app\", cache = \"pages\" }}, {{ host = \"b.test\", upstream = \"app\", cache = \"pages\" }}"),
+            "{ host = \"a.test\", header = { x = \"1\" }, upstream = \"app\", cache = \"pages\" }, { host = \"b.test\", upstream = \"app\", cache = \"pages\" }".to_owned(),
         ] {
             assert_eq!(of(&web(&routes)), Vec::<String>::new(), "{routes}");
         }

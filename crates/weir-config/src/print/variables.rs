@@ -48,7 +48,7 @@ impl Variables {
             Tree::Text(text) => self.add(key, text),
             Tree::List(items) => items.iter().for_each(|item| self.collect(key, item)),
             Tree::Table(table) => {
-                table.entries.iter().for_each(|entry| self.collect(&entry.key, &entry.node))
+                table.entries.iter().for_each(|entry| self.collect(&entry.key, &entry.node));
             }
             _ => {}
         }
@@ -56,8 +56,8 @@ impl Variables {
 
     fn add(&mut self, key: &str, text: &TreeText) {
         // One that is not set has its default, which the file says.
-        let is_of_environment = |substitution: &&Box<Substitution>| !substitution.values.is_empty();
-        let Some(substitution) = text.substitution.as_ref().filter(is_of_environment) else { return };
+        let is_of_environment = |substitution: &&Substitution| !substitution.values.is_empty();
+        let Some(substitution) = text.substitution.as_deref().filter(is_of_environment) else { return };
         self.texts.push(VariableText {
             key: key.to_owned(),
             quoted: quoted(&text.value),
