@@ -131,7 +131,6 @@ fn log_targets(level: LevelFilter) -> Targets {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 mod tests {
     use std::sync::{Arc, Mutex};
 

@@ -168,7 +168,7 @@ fn further_fields<'a>(
     stream: &impl ClientStream,
     exchange: &Exchange,
     question: AuthQuestion<'a>,
-) -> Vec<(&'a [u8], Vec<u8>)> {
+) -> QuestionFields<'a> {
     if question.forward.headers.is_empty() {
         return Vec::new();
     }
@@ -181,11 +181,14 @@ fn further_fields<'a>(
     question.forward.headers.iter().filter_map(written).collect()
 }
 
+/// Names and values of fields that the question has besides those of the request.
+type QuestionFields<'a> = Vec<(&'a [u8], Vec<u8>)>;
+
 /// The exchange of the question: a GET with what is known of the request.
 fn inner_exchange(
     client: &Client,
     exchange: &Exchange,
-    (forward, further): (&ForwardAuth, &[(&[u8], Vec<u8>)]),
+    (forward, further): (&ForwardAuth, &QuestionFields<'_>),
 ) -> Result<Box<Exchange>, Ended> {
     let mut inner = subrequest::of(exchange, forward.upstream.0, client);
     inner.record.trace = exchange.record.trace;
