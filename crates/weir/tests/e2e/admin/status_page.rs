@@ -92,7 +92,7 @@ fn figures_change_without_loading_the_page_anew() {
     browser.go(report.as_str().expect("it was just there"));
     eventually("its record is shown", || browser.text("#why h2") == "GET /gone/ for example.test");
     let record = browser.text("#why");
-    assert!(record.contains("connect-refused") && record.contains("could have had it"), "{record}");
+    assert!(record.contains("connect-refused") && record.contains("0 running, chosen"), "{record}");
     assert!(!record.contains("undefined"), "{record}");
     assert_eq!(browser.complaints(), [""; 0]);
     browser.go(&format!("http://{}/failures/connect-refused", weir.address("admin")));
@@ -103,7 +103,7 @@ fn figures_change_without_loading_the_page_anew() {
 #[test]
 fn a_log_that_cannot_be_written_is_told() {
     let origins = [Origin::serving("answer"), Origin::serving("answer")];
-    let log = "[listener.web]\naccess_log.output = \"file:/dev/full\"\n";
+    let log = "[listener.web]\naccess_log = { format = \"common\", output = \"file:/dev/full\" }\n";
     let weir = Weir::start(&config(&origins, "").replace("[listener.web]\n", log));
     let mut browser = Browser::start();
     open(&mut browser, &format!("http://{}/", weir.address("admin")));
