@@ -20,7 +20,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 /// The same of what a running process has answered: nothing in it steers the terminal.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_answer(text: &str) -> io::Result<()> {
     print(&answer(text))
 }
