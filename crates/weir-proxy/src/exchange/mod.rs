@@ -155,12 +155,13 @@ fn carry(
         let (chosen, way) = choose::upstream(client, exchange, listener, route);
         if route.has_gates()
             && let Some(end) =
-                gates::pass(client, stream, servers, exchange, (&config, listener, route), way).await?
+                Box::pin(gates::pass(client, stream, servers, exchange, (&config, listener, route), way))
+                    .await?
         {
             return Ok(end);
         }
         let Some(upstream_index) = chosen else {
-            return answer_without_server(client, stream, servers, exchange, way).await;
+            return Box::pin(answer_without_server(client, stream, servers, exchange, way)).await;
         };
         let (route, upstream) = (way, &*config.snapshot.upstreams[upstream_index]);
         let plans = Plans { config: &config, listener, route, upstream, upstream_index };
