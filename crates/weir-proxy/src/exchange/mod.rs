@@ -137,7 +137,6 @@ fn carry(
     async move {
         let config = exchange.record.begin_config(client);
         let listener = &*config.snapshot.listeners[exchange.record.listener()];
-
         // Request: the head, whole and well-formed.
         stream.receive(client, exchange, listener).await?;
         trace::begin(client, exchange, listener, &config);
