@@ -17,7 +17,6 @@ use super::limits::{self, KeyPlace};
 use super::rule_key::RuleKey;
 use super::template::TemplateValues;
 use super::{forwarded, pause};
-use crate::net::clock;
 use crate::state::snapshot::{ListInUse, ListenerPlan, RequestRules, RoutePlan};
 
 /// Requests that wait for a refusal that is put off, in all workers.
@@ -28,37 +27,56 @@ static TARPITTED: AtomicU32 = AtomicU32::new(0);
 /// Texts of the key of one list at most: combinations of headers, cookies or parameters that a request has several times.
 const KEY_TEXTS_MAX: usize = 256;
 
-/// Looks a request up in the lists whose keys are known at a stage, then asks the limits, and waits where they say so.
+/// What a request waits for before its lists and limits are done with it.
+pub(super) enum Hold<'a> {
+    /// Its refusal by this list is put off.
+    Tarpit(&'a Arc<AccessList>),
+    /// It is ahead of the rate of a limit by so many nanoseconds.
+    Rate(u64),
+}
+
+/// Looks a request up in the lists whose keys are known at a stage, then asks the limits.
 ///
 /// # Errors
-/// When it is refused, or the client leaves while it waits.
-pub(super) async fn pass(
+/// When it is refused at once.
+pub(super) fn ask<'a>(
     client: &mut Client,
-    stream: &mut impl ClientEnd,
+    stream: &impl ClientEnd,
     exchange: &mut Exchange,
-    (listener, route, rules): (&ListenerPlan, &RoutePlan, &RequestRules),
+    (listener, route, rules): (&ListenerPlan, &RoutePlan, &'a RequestRules),
     stage: Stage,
-) -> Result<(), Ended> {
+) -> Result<Option<Hold<'a>>, Ended> {
     let place = KeyPlace { listener, route: Some(route), stage };
     match decide(client, stream, exchange, place, &rules.lists) {
-        Some(list) if list.action == ListAction::Allow => return Ok(()),
-        Some(list) => {
-            if list.action == ListAction::Tarpit
-                && let Some(_place) = Tarpitted::enter()
-            {
-                // On the heap, since it is rare and would make every exchange larger.
-                Box::pin(pause::hold(client, stream, exchange, list.delay)).await?;
-                client.now = clock::now();
-            }
-            return Err(refuse(exchange, list).into());
-        }
+        Some(list) if list.action == ListAction::Allow => return Ok(None),
+        Some(list) if list.action == ListAction::Tarpit => return Ok(Some(Hold::Tarpit(list))),
+        Some(list) => return Err(refuse(exchange, list).into()),
         None => {}
     }
     let wait_ns = limits::ask(client, stream, exchange, place, &rules.limits)?;
-    if wait_ns > 0 {
-        Box::pin(limits::wait(client, stream, exchange, &rules.limits, wait_ns)).await?;
+    Ok((wait_ns > 0).then_some(Hold::Rate(wait_ns)))
+}
+
+/// Waits as [`ask`] said.
+///
+/// # Errors
+/// When the request is refused at the end of it, or the client leaves meanwhile.
+pub(super) async fn wait(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    rules: &RequestRules,
+    hold: Hold<'_>,
+) -> Result<(), Ended> {
+    match hold {
+        Hold::Tarpit(list) => {
+            if let Some(_place) = Tarpitted::enter() {
+                pause::hold(client, stream, exchange, list.delay).await?;
+            }
+            Err(refuse(exchange, list).into())
+        }
+        Hold::Rate(wait_ns) => limits::wait(client, stream, exchange, &rules.limits, wait_ns).await,
     }
-    Ok(())
 }
 
 /// The same for a request that no route takes, without waiting.

@@ -153,9 +153,9 @@ fn carry(
         grpc::limit_time(client, exchange, route);
         let (chosen, way) = choose::upstream(client, exchange, listener, route);
         if route.has_gates()
-            && let Some(end) =
-                Box::pin(gates::pass(client, stream, servers, exchange, (&config, listener, route), way))
-                    .await?
+            && let Some(left) =
+                gates::pass(client, stream, servers, exchange, (&config, listener, route), way)?
+            && let Some(end) = left.await?
         {
             return Ok(end);
         }

@@ -91,8 +91,10 @@ async fn carry(
     // Route: the most specific rule that matches.
     let route = choose::connection_route(client, exchange, listener)?;
     let (chosen, _) = choose::upstream(client, exchange, listener, route);
-    if let Some(rules) = &route.rules {
-        access::pass(client, stream, exchange, (listener, route, rules), Stage::Request).await?;
+    if let Some(rules) = &route.rules
+        && let Some(hold) = access::ask(client, stream, exchange, (listener, route, rules), Stage::Request)?
+    {
+        Box::pin(access::wait(client, stream, exchange, rules, hold)).await?;
     }
     let Some(upstream_index) = chosen else {
         unreachable!("the routes of a TCP listener lead to upstreams");

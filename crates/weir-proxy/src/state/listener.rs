@@ -661,6 +661,12 @@ impl RoutePlan {
         self.has_gates
     }
 
+    /// Whether one of them may wait for more than its turn.
+    pub(crate) fn may_wait_at_gates(&self) -> bool {
+        let rules_wait = self.rules.as_ref().is_some_and(|rules| rules.last > weir_config::Stage::Request);
+        rules_wait || self.access.is_some() || self.files.is_some() || self.cache.is_some()
+    }
+
     fn has_own_gates(&self) -> bool {
         let asks = self.rules.is_some() || self.access.is_some() || self.stripped_trailers.is_some();
         asks || self.files.is_some() || self.makes_copies || self.cache.is_some()

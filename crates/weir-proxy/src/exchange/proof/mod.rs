@@ -24,7 +24,7 @@ use crate::upstream::stream::Servers;
 pub(in crate::exchange) type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
 
 /// `None` when the request may pass, else the end of its exchange.
-type AccessOutcome = Result<Option<End>, Ended>;
+pub(in crate::exchange) type AccessOutcome = Result<Option<End>, Ended>;
 
 /// Everything that the route wants to know, to be waited for; `None` where it asks for nothing. On the heap, since it is rare and would make every
 /// exchange larger.
