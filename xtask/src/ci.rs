@@ -160,13 +160,13 @@ fn free_space(workspace: &Workspace) -> anyhow::Result<u64> {
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-fn format(workspace: &Workspace) -> anyhow::Result<()> {
+pub(crate) fn format(workspace: &Workspace) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace).args(["fmt", "--all", "--check"]).run()?;
     // Not a member of the workspace: it is compiled with flags of its own.
     ProgramRun::cargo(workspace).args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]).run()
 }
 
-fn clippy(workspace: &Workspace) -> anyhow::Result<()> {
+pub(crate) fn clippy(workspace: &Workspace) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace)
         .args(["clippy", "--workspace", "--all-features", "--all-targets", "--", "-D", "warnings"])
         .run()

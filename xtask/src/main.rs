@@ -3,8 +3,9 @@
 //! Each command is a module. This file only parses the command line and says which module runs; the commands start
 //! other programs (cargo, valgrind, the lab) and judge what they say. Nothing here is part of Weir itself.
 
-mod ci;
+mod check;
 
+mod ci;
 mod test;
 mod features;
 mod tidy;
@@ -59,6 +60,8 @@ struct XtaskArguments {
 enum XtaskCommand {
     /// Run every check that a change must pass, and list all that failed at the end
     Ci(ci::CiArguments),
+    /// Check what the files that changed need: style, lints, the tests of their crates and the end-to-end tests that belong to them
+    Check(check::ChangeArguments),
     /// Run the tests of the workspace; further arguments go to `cargo test`
     Test(test::TestArguments),
     /// Try combinations of protocols, features, bodies and events on the program, between scripted peers, and judge every byte
@@ -105,6 +108,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match command {
         XtaskCommand::Ci(arguments) => ci::run(&workspace, &arguments),
+        XtaskCommand::Check(arguments) => check::run(&workspace, &arguments),
         XtaskCommand::Test(arguments) => test::run(&workspace, &arguments),
         XtaskCommand::Matrix(arguments) => matrix::run(&workspace, &arguments),
         XtaskCommand::Tidy => tidy::run(&workspace),

@@ -47,6 +47,12 @@ impl ProgramRun {
         Self { command, limit: LIMIT_DEFAULT }
     }
 
+    /// It starts in this folder.
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.command.arg(arg);
         self

@@ -22,7 +22,7 @@ pub(crate) struct TestArguments {
 const REPEATED_MAX: usize = 4;
 
 /// The variable with the number of tests that a test program runs at a time.
-const TEST_THREADS: &str = "RUST_TEST_THREADS";
+pub(crate) const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// Lines shown of what a test that failed has printed.
 const LINES_SHOWN: usize = 12;
@@ -49,15 +49,18 @@ pub(crate) fn run(workspace: &Workspace, arguments: &TestArguments) -> anyhow::R
 }
 
 fn cargo_test(workspace: &Workspace) -> ProgramRun {
-    // Most tests wait for sockets and timers half of the time.
-    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-    let threads = std::env::var(TEST_THREADS).unwrap_or_else(|_unset| threads.to_string());
-    ProgramRun::cargo(workspace).finds_tools(workspace).env(TEST_THREADS, threads).args([
+    ProgramRun::cargo(workspace).finds_tools(workspace).env(TEST_THREADS, threads()).args([
         "test",
         "--workspace",
         "--all-features",
         "--no-fail-fast",
     ])
+}
+
+/// How many tests of a program run at a time, unless the environment says: most wait for sockets and timers two thirds of the time.
+pub(crate) fn threads() -> String {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::env::var(TEST_THREADS).unwrap_or_else(|_unset| (2 * processors + 1).to_string())
 }
 
 /// Whether a test program ended without its summary: as many must end as have begun.
