@@ -16,10 +16,10 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
 use crate::exchange::End;
-use crate::exchange::client::Client;
-use crate::exchange::client_end::ClientEnd;
-use crate::exchange::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::tunnelled::Tunnelled;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::phases::tunnel::Tunnelled;
 use crate::exchange::{Ended, Exchange};
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::net::clock::{self, Instant};

@@ -10,11 +10,11 @@ use weir_http::{
     Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for,
 };
 
-use super::client::Client;
-use super::client_end::ClientEnd;
-use super::exchange_state::Exchange;
-use super::header_changes::leave;
-use super::record::REQUEST_ID_LEN;
+use super::context::client::Client;
+use super::context::client_end::ClientEnd;
+use super::context::exchange::Exchange;
+use super::context::header_changes::leave;
+use super::context::record::REQUEST_ID_LEN;
 use crate::state::snapshot::ListenerPlan;
 
 /// Longest request id that is taken over from a client.

@@ -7,16 +7,17 @@ use std::time::Duration;
 use weir_config::Stage;
 use weir_observe::{Failure, Phase};
 
-use super::attempt;
-use super::client::Client;
-use super::client_end::ClientEnd;
-use super::end::End;
-use super::exchange_state::{Ended, Exchange};
-use super::outcome::AttemptHistory;
-use super::plans::Plans;
-use super::retry;
-use super::tunnelled::Tunnelled;
-use super::{access, choose, finish, pause, queue};
+use super::context::client::Client;
+use super::context::client_end::ClientEnd;
+use super::context::exchange::{Ended, Exchange};
+use super::context::outcome::AttemptHistory;
+use super::context::plans::Plans;
+use super::features::access_lists;
+use super::phases::attempt;
+use super::phases::end::End;
+use super::phases::retry;
+use super::phases::tunnel::Tunnelled;
+use super::phases::{choose, finish, pause, queue};
 use crate::net::clock;
 use crate::state::snapshot::ListenerPlan;
 use crate::upstream::stream::Servers;
@@ -92,9 +93,10 @@ async fn carry(
     let route = choose::connection_route(client, exchange, listener)?;
     let (chosen, _) = choose::upstream(client, exchange, listener, route);
     if let Some(rules) = &route.rules
-        && let Some(hold) = access::ask(client, stream, exchange, (listener, route, rules), Stage::Request)?
+        && let Some(hold) =
+            access_lists::ask(client, stream, exchange, (listener, route, rules), Stage::Request)?
     {
-        Box::pin(access::wait(client, stream, exchange, rules, hold)).await?;
+        Box::pin(access_lists::wait(client, stream, exchange, rules, hold)).await?;
     }
     let Some(upstream_index) = chosen else {
         unreachable!("the routes of a TCP listener lead to upstreams");

@@ -10,8 +10,9 @@ use weir_observe::{Cause, Failure, Party};
 
 use super::ClientConnection;
 use crate::downstream::http1::AfterStream;
-use crate::exchange::delivery::{self, FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
-use crate::exchange::tunnelled::Tunnelled;
+use crate::exchange::context::delivery;
+use crate::exchange::context::delivery::{FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
+use crate::exchange::phases::tunnel::Tunnelled;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;

@@ -27,7 +27,7 @@ use weir_observe::{Failure, WorkerShard};
 use self::client::{ClientWorld, HEAD_BYTES, MemoryClient, is_interim};
 use self::server::{MemoryServers, Play};
 use self::world::{Event, World, body_bytes};
-use super::client::Client;
+use super::context::client::Client;
 use super::{End, Exchange, run};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;

@@ -11,9 +11,9 @@ use super::MemoryConnection;
 use super::client::ClientWorld;
 use super::server::ServerWorld;
 use super::world::{Event, World, body_bytes};
-use crate::exchange::client::Client;
-use crate::exchange::client_end::ClientEnd;
-use crate::exchange::tunnelled::{TunnelClient, Tunnelled};
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::phases::tunnel::{TunnelClient, Tunnelled};
 use crate::net::tls::facts::TlsFacts;
 use crate::relay::tunnel::memory_end::{MemoryEnd, MemoryPeer};
 

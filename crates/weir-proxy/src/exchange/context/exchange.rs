@@ -1,0 +1,190 @@
+//! The state of one exchange: what its phases have found, each in a field of its own.
+
+use weir_cache::HeadView;
+use weir_http::grpc::GrpcStatus;
+use weir_http::{RequestHead, ResponseHead};
+use weir_observe::{CacheResult, Failure, Party};
+use weir_traffic::affinity::RequestAffinity;
+
+use super::authorization::Granted;
+use super::body_coding::BodyCoding;
+use super::cache_use::CacheUse;
+use super::cgi_script::Script;
+use super::grpc_call::GrpcCall;
+use super::header_changes::RenderedHeaders;
+use super::limit_state::Limited;
+use super::mirror_state::Mirrored;
+use super::record::Record;
+use super::waits::Waits;
+use crate::net::buffer::MEMORY_KEPT_MAX;
+use crate::relay::Relay;
+use crate::relay::replay::ReplayBuffer;
+use crate::state::recorder::{AttemptTrace, TunnelTrace};
+
+/// The state of one exchange; part of its carrier and reused with it.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) request: RequestHead,
+    /// The bytes that the spans of `request` refer to.
+    pub(crate) request_text: Vec<u8>,
+    /// The server name of the SNI of a TCP listener's client; empty without one.
+    pub(crate) server_name: Vec<u8>,
+    /// The beginning of the first line of a head that could not be read.
+    pub(crate) first_line: Box<[u8]>,
+    /// The path and query that the server gets, when a rewrite changed them.
+    pub(crate) rewritten: Vec<u8>,
+    pub(crate) request_relay: Relay,
+    /// What was taken of the request body, as long as it may have to be sent again.
+    pub(crate) replay_buffer: ReplayBuffer,
+
+    /// Whether Weir has told the client to send the body.
+    pub(crate) body_was_asked_for: bool,
+    /// Interim responses that were passed on, in all attempts.
+    pub(crate) interim: u32,
+    pub(crate) response: ResponseHead,
+    /// The head of the response as received; kept only when the access log asks for its fields.
+    pub(crate) response_text: Vec<u8>,
+    pub(crate) response_relay: Relay,
+    /// What becomes of the body of the response.
+    pub(crate) body_coding: BodyCoding,
+    /// Whether a final response head was staged for the client: no other answer can be given any more.
+    pub(crate) answered: bool,
+    /// The server that the request belongs to by its cookies.
+    pub(crate) affinity: RequestAffinity,
+    /// Values of headers that the route sets and adds, for the head that is written next.
+    pub(crate) rendered_headers: RenderedHeaders,
+    /// The value of `Retry-After`, in seconds.
+    pub(crate) retry_after: Option<u32>,
+    /// What limits by key have to do with it.
+    pub(crate) limited: Limited,
+    /// What the cache has to do with a request that goes to a server.
+    pub(in crate::exchange) cached: Option<Box<CacheUse>>,
+    /// The gRPC call that the request is.
+    pub(crate) grpc: Option<GrpcCall>,
+    /// The script that it names, for a server of FastCGI.
+    pub(crate) script: Option<Box<Script>>,
+    /// What is known of the client, on a route that asks for that.
+    pub(crate) granted: Option<Box<Granted>>,
+    /// That its request will be copied for a mirror.
+    pub(crate) mirrored: Option<Box<Mirrored>>,
+    /// The upstream of the request that it is a copy of, for a mirror.
+    pub(crate) copied_from: Option<usize>,
+    /// Whether it waits when all servers are full; only requests of Weir's own may not.
+    pub(crate) waits_for_slot: bool,
+
+    pub(crate) waits: Waits,
+    pub(crate) record: Record,
+    /// Its attempts, for the recorder.
+    pub(crate) attempt_trace: AttemptTrace,
+    /// The beginning of a tunnel that is now over.
+    pub(crate) tunnel_trace: Option<Box<TunnelTrace>>,
+}
+
+impl Exchange {
+    pub(crate) fn new() -> Self {
+        Self {
+            request: RequestHead::new(),
+            request_text: Vec::new(),
+            server_name: Vec::new(),
+            first_line: Box::default(),
+            rewritten: Vec::new(),
+            request_relay: Relay::new(),
+            replay_buffer: ReplayBuffer::default(),
+            body_was_asked_for: false,
+            interim: 0,
+            response: ResponseHead::new(),
+            response_text: Vec::new(),
+            response_relay: Relay::new(),
+            body_coding: BodyCoding::AsItIs,
+            answered: false,
+            affinity: RequestAffinity::default(),
+            rendered_headers: RenderedHeaders::default(),
+            retry_after: None,
+            limited: Limited::default(),
+            cached: None,
+            grpc: None,
+            script: None,
+            granted: None,
+            mirrored: None,
+            copied_from: None,
+            waits_for_slot: true,
+            waits: Waits::new(),
+            record: Record::new(),
+            attempt_trace: AttemptTrace::new(),
+            tunnel_trace: None,
+        }
+    }
+
+    /// Forgets the request and the response; keeps the memory.
+    #[inline(always)]
+    pub(crate) fn reset(&mut self) {
+        self.request.reset();
+        self.first_line = Box::default();
+        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
+            text.clear();
+            text.shrink_to(MEMORY_KEPT_MAX);
+        }
+        self.request_relay = Relay::new();
+        self.replay_buffer.reset(MEMORY_KEPT_MAX);
+        self.body_was_asked_for = false;
+        self.interim = 0;
+        self.response.reset();
+        self.response_relay = Relay::new();
+        self.body_coding = BodyCoding::AsItIs;
+        self.answered = false;
+        self.affinity = RequestAffinity::default();
+        self.retry_after = None;
+        self.limited.reset();
+        self.cached = None;
+        self.grpc = None;
+        self.script = None;
+        self.granted = None;
+        self.mirrored = None;
+        self.record.reset();
+        self.attempt_trace.reset();
+        self.tunnel_trace = None;
+    }
+
+    /// The head of the request, as the cache sees it.
+    pub(in crate::exchange) fn request_for_cache(&self) -> HeadView<'_> {
+        HeadView { fields: self.request.fields(), text: &self.request_text }
+    }
+
+    /// Notes what the cache did, for counters and log.
+    pub(in crate::exchange) fn note_cache(&mut self, result: CacheResult, detail: Option<&'static str>) {
+        self.record.cache = Some(result);
+        self.record.cache_detail = detail;
+    }
+
+    /// The user that the client has named; empty without one.
+    pub(in crate::exchange) fn user(&self) -> &[u8] {
+        self.granted.as_ref().map_or(&[], |granted| &granted.user)
+    }
+
+    /// A claim of the token of the client.
+    pub(in crate::exchange) fn claim(&self, name: &str) -> Option<&[u8]> {
+        self.granted.as_ref()?.token.as_ref()?.claims.text(name).map(str::as_bytes)
+    }
+
+    /// How the gRPC call has ended, as its client sees it; `None` for other requests. One that the client has given up is cancelled, and one that has
+    /// broken off (RST_STREAM) an internal error.
+    pub(in crate::exchange) fn grpc_status(&self) -> Option<GrpcStatus> {
+        let call = self.grpc.as_ref()?;
+        let is_cancelled = self.record.failure.is_some_and(|failure| failure.party == Party::Client);
+        Some(call.status.unwrap_or(if is_cancelled { GrpcStatus::Cancelled } else { GrpcStatus::Internal }))
+    }
+}
+
+/// Why an exchange ended before its response was relayed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ended {
+    /// There was no request.
+    Quietly,
+    Failed(Failure),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Ended::Failed(failure)
+    }
+}

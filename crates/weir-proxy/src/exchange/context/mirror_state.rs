@@ -1,0 +1,20 @@
+//! An exchange whose request will be copied for mirrors.
+
+/// An exchange whose request will be copied, and what its response is compared by.
+#[derive(Debug, Default)]
+pub(crate) struct Mirrored {
+    pub(in crate::exchange) status: u16,
+    pub(in crate::exchange) copies: Vec<Copied>,
+}
+
+/// A copy that will be made.
+#[derive(Debug)]
+pub(in crate::exchange) struct Copied {
+    /// The place of the mirror in its route.
+    pub(in crate::exchange) place: usize,
+    /// What it is compared with.
+    pub(in crate::exchange) fields: Vec<ComparedField>,
+}
+
+/// The name of a header in lower case, and a value.
+pub(in crate::exchange) type ComparedField = (Box<[u8]>, Box<[u8]>);

@@ -1,0 +1,73 @@
+//! The plans of the config for one exchange.
+
+use std::rc::Rc;
+
+use weir_observe::UpstreamShard;
+use weir_traffic::ServerId;
+use weir_traffic::retry::RetryPolicy;
+
+use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::state::wait_limits::WaitLimits;
+use crate::state::worker_config::{LocalServer, WorkerConfig};
+use crate::upstream::stream::Destination;
+
+/// The plans of the listener, the route and the upstream of an exchange.
+#[derive(Clone, Copy)]
+pub(crate) struct Plans<'a> {
+    pub(crate) config: &'a Rc<WorkerConfig>,
+    pub(crate) listener: &'a ListenerPlan,
+    pub(crate) route: &'a RoutePlan,
+    pub(crate) upstream: &'a UpstreamPlan,
+    pub(crate) upstream_index: usize,
+}
+
+impl<'a> Plans<'a> {
+    /// The plans of an exchange whose upstream is known by its place in the config.
+    #[inline(always)]
+    pub(crate) fn new(
+        config: &'a Rc<WorkerConfig>,
+        listener: &'a ListenerPlan,
+        route: &'a RoutePlan,
+        upstream_index: usize,
+    ) -> Self {
+        let upstream = &*config.snapshot.upstreams[upstream_index];
+        Self { config, listener, route, upstream, upstream_index }
+    }
+
+    /// The same by another config, in which the upstream has the place `upstream`.
+    pub(crate) fn on(self, config: &'a Rc<WorkerConfig>, upstream: usize) -> Self {
+        Self { config, upstream: &config.snapshot.upstreams[upstream], upstream_index: upstream, ..self }
+    }
+
+    /// The worker's side of a server.
+    #[inline]
+    pub(crate) fn server(self, server: usize) -> &'a Rc<LocalServer> {
+        self.config.server(self.upstream_index, server)
+    }
+
+    /// Decides about retries: that of the route, else that of the upstream.
+    #[inline]
+    pub(crate) fn retry(self) -> &'a RetryPolicy {
+        self.route.config.retry.as_deref().unwrap_or(&self.upstream.retry)
+    }
+
+    /// How long to wait for each party.
+    #[inline]
+    pub(crate) fn wait_limits(self) -> WaitLimits {
+        let mut limits = self.listener.wait_limits(self.upstream);
+        limits.response = self.route.config.timeouts.response.or(limits.response);
+        limits
+    }
+
+    /// What the worker counts of the upstream.
+    #[inline]
+    pub(crate) fn upstream_shard(self) -> &'a UpstreamShard {
+        self.config.upstream_shard(self.upstream_index)
+    }
+
+    /// A server of the upstream.
+    #[inline]
+    pub(crate) fn to(self, server: ServerId) -> Destination<'a> {
+        Destination { config: self.config, upstream: self.upstream_index, server: server.index() }
+    }
+}

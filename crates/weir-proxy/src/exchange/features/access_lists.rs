@@ -1,0 +1,197 @@
+//! What the listener and the route say of who makes a request: the lists that it is in, then the limits that it is under.
+//!
+//! Asked twice where some of them are by the user: those whose keys are known from the request before anything is asked of the client, which bounds
+//! what failed logins cost, the others once it is authenticated. Must not answer: a refusal is a failure like any other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weir_config::{AccessList, ListAction, Stage};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::limits;
+use super::limits::KeyPlace;
+use super::rule_key::RuleKey;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::limit_state::RuleInForce;
+use crate::exchange::forwarded;
+use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::phases::pause;
+use crate::state::snapshot::{ListInUse, ListenerPlan, RequestRules, RoutePlan};
+
+/// Requests that wait for a refusal that is put off, in all workers.
+const TARPITTED_MAX: u32 = 1_000;
+
+static TARPITTED: AtomicU32 = AtomicU32::new(0);
+
+/// Texts of the key of one list at most: combinations of headers, cookies or parameters that a request has several times.
+const KEY_TEXTS_MAX: usize = 256;
+
+/// What a request waits for before its lists and limits are done with it.
+pub(in crate::exchange) enum Hold<'a> {
+    /// Its refusal by this list is put off.
+    Tarpit(&'a Arc<AccessList>),
+    /// It is ahead of the rate of a limit by so many nanoseconds.
+    Rate(u64),
+}
+
+/// Looks a request up in the lists whose keys are known at a stage, then asks the limits.
+///
+/// # Errors
+/// When it is refused at once.
+pub(in crate::exchange) fn ask<'a>(
+    client: &mut Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    (listener, route, rules): (&ListenerPlan, &RoutePlan, &'a RequestRules),
+    stage: Stage,
+) -> Result<Option<Hold<'a>>, Ended> {
+    let place = KeyPlace { listener, route: Some(route), stage };
+    match decide(client, stream, exchange, place, &rules.lists) {
+        Some(list) if list.action == ListAction::Allow => return Ok(None),
+        Some(list) if list.action == ListAction::Tarpit => return Ok(Some(Hold::Tarpit(list))),
+        Some(list) => return Err(refuse(exchange, list).into()),
+        None => {}
+    }
+    let wait_ns = limits::ask(client, stream, exchange, place, &rules.limits)?;
+    Ok((wait_ns > 0).then_some(Hold::Rate(wait_ns)))
+}
+
+/// Waits as [`ask`] said.
+///
+/// # Errors
+/// When the request is refused at the end of it, or the client leaves meanwhile.
+pub(in crate::exchange) async fn wait(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    rules: &RequestRules,
+    hold: Hold<'_>,
+) -> Result<(), Ended> {
+    match hold {
+        Hold::Tarpit(list) => {
+            if let Some(_place) = Tarpitted::enter() {
+                pause::hold(client, stream, exchange, list.delay).await?;
+            }
+            Err(refuse(exchange, list).into())
+        }
+        Hold::Rate(wait_ns) => limits::wait(client, stream, exchange, &rules.limits, wait_ns).await,
+    }
+}
+
+/// The same for a request that no route takes, without waiting.
+///
+/// # Errors
+/// When it is refused.
+#[cold]
+pub(in crate::exchange) fn pass_without_route(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    rules: &RequestRules,
+) -> Result<(), Failure> {
+    let place = KeyPlace { listener, route: None, stage: Stage::Request };
+    // Its client will never be authenticated: no list of a later stage can allow it.
+    let at_last = KeyPlace { stage: rules.last, ..place };
+    match decide(client, stream, exchange, at_last, &rules.lists) {
+        Some(list) if list.action == ListAction::Allow => Ok(()),
+        Some(list) => Err(refuse(exchange, list)),
+        None => limits::ask(client, stream, exchange, place, &rules.limits).map(|_wait_ns| ()),
+    }
+}
+
+/// The list that decides about a request: that with the most specific entry, of equal ones the first. Notes the tag of the first that has one.
+///
+/// A refusal is left open as long as a list of a later stage may have an entry that goes before it and allows the request.
+fn decide<'a>(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    place: KeyPlace<'_>,
+    lists: &'a [ListInUse],
+) -> Option<&'a Arc<AccessList>> {
+    exchange.limited.is_asked = true;
+    exchange.limited.tag.clear();
+    let mut decides: Option<(u8, usize)> = None;
+    for (at, ListInUse { list, .. }) in lists.iter().enumerate().filter(|(_, one)| one.stage <= place.stage) {
+        let mut text = std::mem::take(&mut exchange.limited.text);
+        let found = match list.is_of_networks() {
+            true => list.find_address(forwarded::client_address(client, exchange, place.listener)),
+            false => {
+                let values =
+                    TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
+                find_text(list, &values, &mut text)
+            }
+        };
+        if let Some((bits, tag)) = found {
+            match list.action {
+                ListAction::Tag if exchange.limited.tag.is_empty() => {
+                    exchange.limited.tag.extend_from_slice(tag.as_bytes());
+                }
+                ListAction::Tag => {}
+                _ if decides.is_none_or(|(known, _)| bits > known) => decides = Some((bits, at)),
+                _ => {}
+            }
+        }
+        exchange.limited.text = text;
+    }
+    let (bits, at) = decides?;
+    let list = &lists[at].list;
+    let may_allow = |(later, one): (usize, &ListInUse)| {
+        one.stage > place.stage
+            && one.list.action == ListAction::Allow
+            && (bits < AccessList::WHOLE_KEY_BITS || later < at)
+    };
+    let is_open = list.action != ListAction::Allow && lists.iter().enumerate().any(may_allow);
+    (!is_open).then_some(list)
+}
+
+/// The entry of a request in a list of texts. Of a key with several texts, since a header came in several lines, one is enough for a refusal, and an
+/// `allow` wants all of them: no line hides another. A request with more of them than are looked up is refused where it may be in the list.
+fn find_text<'a>(
+    list: &'a AccessList,
+    values: &TemplateValues<'_>,
+    text: &mut Vec<u8>,
+) -> Option<(u8, &'a str)> {
+    let key = RuleKey::new(values, &list.key);
+    if key.count() > KEY_TEXTS_MAX {
+        let refuses = matches!(list.action, ListAction::Deny | ListAction::Tarpit);
+        return refuses.then_some((AccessList::WHOLE_KEY_BITS, ""));
+    }
+    let mut found = (0..key.count()).map(|place| {
+        key.write(place, text);
+        list.find_text(text)
+    });
+    match list.action {
+        ListAction::Allow => found.try_fold(None, |_, one| one.map(Some)).flatten(),
+        ListAction::Deny | ListAction::Tarpit | ListAction::Tag => found.find_map(|one| one),
+    }
+}
+
+#[cold]
+fn refuse(exchange: &mut Exchange, list: &Arc<AccessList>) -> Failure {
+    // The upstream has not seen the request.
+    exchange.record.upstream = None;
+    exchange.limited.by = Some(RuleInForce::List(Arc::clone(list)));
+    Failure::weir(Phase::Route, Cause::AccessDenied)
+}
+
+/// A request whose refusal is put off, until this is dropped.
+struct Tarpitted;
+
+impl Tarpitted {
+    /// `None`: there are as many as there may be.
+    fn enter() -> Option<Self> {
+        let more = |count: u32| (count < TARPITTED_MAX).then_some(count + 1);
+        TARPITTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
+    }
+}
+
+impl Drop for Tarpitted {
+    fn drop(&mut self) {
+        TARPITTED.fetch_sub(1, Ordering::Relaxed);
+    }
+}

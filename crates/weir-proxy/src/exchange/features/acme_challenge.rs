@@ -1,0 +1,121 @@
+//! Challenges of authorities over HTTP (RFC 8555 section 8.3), for hosts whose certificates Weir obtains by itself.
+//!
+//! Answered by every listener before its routes: a redirect to HTTPS must not be in the way of the certificate that HTTPS needs. A
+//! token that is not known here takes its route, as the server behind it may have an ACME client of its own.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use weir_observe::{Failure, Phase};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::phases::answer;
+use crate::exchange::phases::end::End;
+use crate::net::clock;
+use crate::net::tls::issued::{Issuers, TokenAnswer};
+use crate::responder::Answer;
+use crate::state::activity::Activity;
+
+/// Where authorities ask.
+const PATH: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The longest token; they have 43 characters at Let's Encrypt.
+const TOKEN_LEN_MAX: usize = 128;
+
+/// How long the thread may take that looks for tokens of other nodes.
+const LOOKUP_TIME: Duration = Duration::from_secs(2);
+
+/// Whether the request may be a challenge.
+#[inline]
+pub(in crate::exchange) fn is_one(exchange: &Exchange) -> bool {
+    exchange.request.normal_path(&exchange.request_text).starts_with(PATH)
+}
+
+/// Answers the challenge, if it is one of this node or of another one that shares the folder of its certificates.
+///
+/// # Errors
+/// When the client does not take the answer.
+pub(in crate::exchange) async fn pass(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    issuers: &Issuers,
+) -> Result<Option<End>, Ended> {
+    let token = &exchange.request.normal_path(&exchange.request_text)[PATH.len()..];
+    let Some(token) = checked(token).map(str::to_owned) else { return Ok(None) };
+    let known = issuers.token(&token);
+    let found = match known {
+        Some(answer) => Some(answer),
+        None => look_up(client, stream, exchange, issuers.look_up(&token)).await?,
+    };
+    let Some(found) = found else { return Ok(None) };
+    let host = exchange.request.host().of(&exchange.request_text);
+    if !host.eq_ignore_ascii_case(found.host.as_bytes()) {
+        return Ok(None);
+    }
+    let answer = Answer::of(200).with(b"Content-Type", &b"application/octet-stream"[..]);
+    let answer = Answer { body: found.text.as_bytes().into(), ..answer };
+    answer::of_other(client, stream, exchange, &answer).await.map(Some)
+}
+
+/// Waits for the thread that looks for tokens of other nodes.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the time of the exchange is over.
+async fn look_up(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    asked: Option<oneshot::Receiver<Option<TokenAnswer>>>,
+) -> Result<Option<TokenAnswer>, Ended> {
+    let Some(mut asked) = asked else { return Ok(None) };
+    client.deadline.set(clock::now(), Some(LOOKUP_TIME));
+    let answer = std::future::poll_fn(|cx| {
+        if let Poll::Ready(answer) = Pin::new(&mut asked).poll(cx) {
+            return Poll::Ready(Ok(answer.ok().flatten()));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+        }
+        client.report(Activity::Queue, stream, exchange);
+        let is_over = client.deadline.poll_passed();
+        is_over.map(|()| client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err))
+    });
+    let answer = answer.await.map_err(Ended::Failed);
+    client.deadline.set_at(None);
+    answer
+}
+
+/// The token, if it can be one: characters of base64url and no others (RFC 8555 section 8.3).
+fn checked(token: &[u8]) -> Option<&str> {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let fits = !token.is_empty() && token.len() <= TOKEN_LEN_MAX && token.iter().all(is_token);
+    std::str::from_utf8(token).ok().filter(|_| fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tokens_are_looked_for() {
+        let long = [b'a'; TOKEN_LEN_MAX + 1];
+        for (token, expected) in [
+            (&b"DGyRejmCefe7v4NfDGDKfA"[..], true),
+            (b"a-b_c", true),
+            (b"", false),
+            (b"../lock", false),
+            (b"a.b", false),
+            (b"a/b", false),
+            (&long, false),
+            (&long[1..], true),
+        ] {
+            assert_eq!(checked(token).is_some(), expected, "{}", String::from_utf8_lossy(token));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! HTTP Basic: a user and a password, verified by another thread unless that was done lately.
+
+use std::future::Future as _;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use weir_access::{BasicCredentials, Users};
+use weir_config::BasicAuth;
+use weir_http::FieldName;
+use weir_observe::{Cause, Failure, Phase};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::forwarded;
+use crate::net::clock;
+use crate::state::access::CredentialDigest;
+use crate::state::access::password_checks::{CheckRefused, PasswordAnswer, PasswordCheck};
+use crate::state::activity::Activity;
+use crate::state::snapshot::ListenerPlan;
+
+/// How long an exchange waits for the verdict about its password.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// When a client may try again that was turned away for too many passwords.
+const RETRY_SECONDS: u32 = 2;
+
+const fn refused(cause: Cause) -> Failure {
+    Failure::client(Phase::Route, cause)
+}
+
+/// Admits a request with the password of one of the users.
+pub(in crate::exchange) async fn admit(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    config: &BasicAuth,
+    users: &Users,
+) -> Result<(), Ended> {
+    let credentials = credentials_of(exchange)?;
+    if let Some(granted) = &mut exchange.granted {
+        granted.user.extend_from_slice(credentials.user());
+    }
+    let address = forwarded::client_address(client, exchange, listener);
+    let (digest, answer) = ask(client, address, &credentials, config, users).inspect_err(|failure| {
+        if matches!(failure.cause, Cause::CredentialChecksPending | Cause::CredentialChecksFull) {
+            exchange.retry_after = Some(RETRY_SECONDS);
+        }
+    })?;
+    let is_right = match answer {
+        PasswordAnswer::Known(is_right) => is_right,
+        PasswordAnswer::Coming(verdict) => {
+            let outcome = wait(client, stream, exchange, verdict).await;
+            let now = clock::now();
+            client.now = now;
+            exchange.record.spend(Phase::Route, now);
+            outcome?
+        }
+    };
+    client.worker.passwords.borrow_mut().insert(digest, is_right, config.remember);
+    if is_right { Ok(()) } else { Err(refused(Cause::CredentialsWrong).into()) }
+}
+
+/// The credentials of the request: one field, of this scheme and well-formed.
+fn credentials_of(exchange: &Exchange) -> Result<BasicCredentials, Failure> {
+    let mut fields = exchange.request.fields().all(FieldName::Authorization);
+    let Some(field) = fields.next() else { return Err(refused(Cause::CredentialsMissing)) };
+    if fields.next().is_some() {
+        // Weir and the server might not believe the same one.
+        return Err(refused(Cause::CredentialsMalformed));
+    }
+    match BasicCredentials::parse(field.value.of(&exchange.request_text)) {
+        Some(credentials) => credentials.map_err(|_| refused(Cause::CredentialsMalformed)),
+        None => Err(refused(Cause::CredentialsMissing)),
+    }
+}
+
+/// What is known of the credentials, or will be.
+fn ask(
+    client: &Client,
+    address: IpAddr,
+    credentials: &BasicCredentials,
+    config: &BasicAuth,
+    users: &Users,
+) -> Result<(CredentialDigest, PasswordAnswer), Failure> {
+    let user = users.find(credentials.user());
+    let Some(hash) = user.hash else { return Err(refused(Cause::CredentialsWrong)) };
+    let checks = &client.worker.shared.passwords;
+    // All that the verdict hangs on: it ends with the hash that it was found with.
+    let digest = checks.key.digest(&[
+        credentials.user(),
+        hash.text().as_bytes(),
+        &[u8::from(user.is_known)],
+        &config.remember.as_nanos().to_be_bytes(),
+        credentials.password(),
+    ]);
+    if let Some(is_right) = client.worker.passwords.borrow().get(digest) {
+        return Ok((digest, PasswordAnswer::Known(is_right)));
+    }
+    let answer = checks.ask(digest, address, || PasswordCheck {
+        digest,
+        hash: hash.clone(),
+        is_known: user.is_known,
+        password: credentials.password().into(),
+        kept: config.remember,
+        client: address,
+    });
+    let answer = answer.map_err(|why| match why {
+        CheckRefused::ClientFull => refused(Cause::CredentialChecksPending),
+        CheckRefused::Full => Failure::weir(Phase::Route, Cause::CredentialChecksFull),
+    });
+    Ok((digest, answer?))
+}
+
+/// Waits for the verdict, as long as the client does.
+async fn wait(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    mut verdict: oneshot::Receiver<bool>,
+) -> Result<bool, Failure> {
+    client.deadline.set(clock::now(), Some(WAIT_MAX));
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(outcome) = Pin::new(&mut verdict).poll(cx) {
+            return Poll::Ready(outcome.map_err(|_| Failure::weir(Phase::Route, Cause::Io)));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(refused(cause)));
+        }
+        client.report(Activity::Credentials, stream, exchange);
+        client.deadline.poll_passed().map(|()| Err(too_late(client)))
+    })
+    .await
+}
+
+/// The failure when no verdict has come in time.
+fn too_late(client: &mut Client) -> Failure {
+    let cause = if client.deadline.ends_with_ceiling() {
+        Cause::ExchangeTimedOut
+    } else {
+        Cause::CredentialChecksFull
+    };
+    let passed = Failure::weir(Phase::Route, cause);
+    client.deadline.cut_failure(Phase::Route).unwrap_or(passed)
+}

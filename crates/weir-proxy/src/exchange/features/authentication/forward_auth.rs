@@ -1,0 +1,311 @@
+//! Forward auth: a server of another upstream decides about a request before it goes to its own.
+//!
+//! A request of Weir's own ([`crate::exchange::subrequests::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
+//! an answer, unless the config says so.
+
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use weir_config::{ForwardAuth, HeaderName, HeaderTemplate};
+use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
+use weir_observe::access_log::AuthRecord;
+use weir_observe::{Cause, Failure, Party, Phase};
+
+use crate::exchange::context::authorization::Granted;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::heads::cors;
+use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
+use crate::net::clock;
+use crate::relay::ends::{RelayError, Sink, Source};
+use crate::responder::Answer;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::worker_config::WorkerConfig;
+use crate::upstream::stream::Servers;
+
+/// Fields of a client's request that the question never has, beside those of the connection: about the body, conditions that would change the
+/// status, and names by which servers are told of the request.
+const LEFT_OUT: [&str; 17] = [
+    "expect",
+    "grpc-timeout",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+    "trailer",
+    "x-auth-request-redirect",
+    "x-forwarded-method",
+    "x-forwarded-uri",
+    "x-http-method-override",
+    "x-original-method",
+    "x-original-uri",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
+/// What is asked, and where.
+#[derive(Clone, Copy)]
+pub(in crate::exchange) struct AuthQuestion<'a> {
+    pub(in crate::exchange) config: &'a Rc<WorkerConfig>,
+    pub(in crate::exchange) listener: &'a ListenerPlan,
+    /// The way to the server that decides.
+    pub(in crate::exchange) route: &'a RoutePlan,
+    pub(in crate::exchange) forward: &'a ForwardAuth,
+}
+
+/// An answer that the client gets instead of one to its request.
+pub(in crate::exchange) struct Denial {
+    status: u16,
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    body: Vec<u8>,
+}
+
+impl Denial {
+    pub(in crate::exchange) fn answer(&self) -> Answer<'_> {
+        let fields = self.fields.iter().map(|(name, value)| (&name[..], value.into()));
+        Answer { status: self.status, fields: fields.collect(), body: (&self.body).into() }
+    }
+}
+
+/// Asks about the request of the exchange; `None` when it may pass.
+///
+/// # Errors
+/// When there is no answer, or the client leaves meanwhile.
+pub(in crate::exchange) async fn ask<C: ClientStream, U: Servers>(
+    client: &mut Client,
+    stream: &mut C,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    question: AuthQuestion<'_>,
+) -> Result<Option<Denial>, Ended> {
+    let forward = question.forward;
+    let began = clock::now();
+    client.now = began;
+    exchange.record.spend(Phase::Route, began);
+    let further = further_fields(client, stream, exchange, question);
+    let mut inner = inner_exchange(client, exchange, (forward, &further))?;
+    let (upstream_index, config) = (forward.upstream.0, question.config);
+    let upstream = &*config.snapshot.upstreams[upstream_index];
+    let plans =
+        Plans { config, listener: question.listener, route: question.route, upstream, upstream_index };
+    let mut answer = AuthAnswer::none(forward);
+    let before = client.deadline.narrow(forward.timeout.map(|limit| began + limit));
+    let outcome = subrequest::run(client, stream, servers, &mut inner, plans, &[], &mut answer).await;
+    let is_own_limit = client.deadline.lift(before);
+    let outcome = outcome.map_err(|ended| match ended {
+        Ended::Failed(failure) if is_own_limit && failure.cause == Cause::ExchangeTimedOut => {
+            Failure::server(failure.phase, Cause::TimedOut).into()
+        }
+        ended => ended,
+    });
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Route, now);
+    let micros = clock::micros(now - began);
+    let granted = exchange.granted.get_or_insert_default();
+    match outcome {
+        Ok(()) => {
+            let AuthAnswer { status, fields, body, .. } = answer;
+            granted.auth = Some(AuthRecord { status: Some(status), reason: None, micros });
+            if (200..300).contains(&status) {
+                granted.fields = fields;
+                return Ok(None);
+            }
+            if forward.fail_open && status >= 500 {
+                return Ok(None);
+            }
+            let is_kept = |name: &[u8]| question_allows(exchange, question.listener, name);
+            let fields = fields.into_iter().filter(|(name, _)| is_kept(name)).collect();
+            Ok(Some(Denial { status, fields, body }))
+        }
+        Err(ended) => {
+            let Ended::Failed(failure) = ended else { return Err(ended) };
+            granted.auth = Some(AuthRecord { status: None, reason: Some(failure.reason()), micros });
+            match without_answer(failure) {
+                Missing::OfServer(_) if forward.fail_open => Ok(None),
+                Missing::OfServer(failure) | Missing::OfExchange(failure) => Err(failure.into()),
+            }
+        }
+    }
+}
+
+/// Whether a field of an answer goes to the client: on a route with CORS, Weir alone speaks of that.
+fn question_allows(exchange: &Exchange, listener: &ListenerPlan, name: &[u8]) -> bool {
+    let route = exchange.record.route.map(|index| &listener.route_plans[index]);
+    route.is_none_or(|route| route.config.cors.is_none()) || !cors::is_of_protocol(name)
+}
+
+/// Why there is no answer.
+enum Missing {
+    /// The server, or the way to it.
+    OfServer(Failure),
+    /// The exchange itself has come to its end.
+    OfExchange(Failure),
+}
+
+fn without_answer(failure: Failure) -> Missing {
+    let of_exchange = matches!(failure.cause, Cause::ExchangeTimedOut | Cause::Killed | Cause::MemoryLimit);
+    if failure.party == Party::Client || of_exchange {
+        return Missing::OfExchange(Failure { phase: Phase::Route, ..failure });
+    }
+    let cause = match failure.log_status() {
+        503 => Cause::AuthUnavailable,
+        504 => Cause::AuthTimedOut,
+        _ => Cause::AuthFailed,
+    };
+    Missing::OfServer(Failure::server(Phase::Route, cause))
+}
+
+/// The fields that the config adds to the question.
+fn further_fields<'a>(
+    client: &Client,
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    question: AuthQuestion<'a>,
+) -> QuestionFields<'a> {
+    if question.forward.headers.is_empty() {
+        return Vec::new();
+    }
+    let route = exchange.record.route.map(|index| &question.listener.route_plans[index]);
+    let values = TemplateValues::of_request(client, stream, exchange, question.listener, route);
+    let written = |(name, template): &'a (HeaderName, HeaderTemplate)| {
+        let mut value = Vec::new();
+        values.write(template, &mut value).then_some((name.as_bytes(), value))
+    };
+    question.forward.headers.iter().filter_map(written).collect()
+}
+
+/// Names and values of fields that the question has besides those of the request.
+type QuestionFields<'a> = Vec<(&'a [u8], Vec<u8>)>;
+
+/// The exchange of the question: a GET with what is known of the request.
+fn inner_exchange(
+    client: &Client,
+    exchange: &Exchange,
+    (forward, further): (&ForwardAuth, &QuestionFields<'_>),
+) -> Result<Box<Exchange>, Ended> {
+    let mut inner = subrequest::of(exchange, forward.upstream.0, client);
+    inner.record.trace = exchange.record.trace;
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let others = request.connection().others();
+    let goes = |field: &&Field| {
+        let name = field.name.of(text);
+        let is_wanted = |wanted: &Vec<HeaderName>| wanted.iter().any(|one| is_named(one, name));
+        let is_dropped = FieldSet::REQUEST_HOP.contains(field.known)
+            || (others && request.is_named_by_connection(text, field))
+            || is_left_out(name)
+            || forward.response_headers.iter().any(|given| is_named(given, name))
+            || forward.headers.iter().any(|(own, _)| is_named(own, name));
+        !is_dropped && forward.request_headers.as_ref().is_none_or(is_wanted)
+    };
+    let mut uri = Vec::new();
+    match request.target_form() {
+        TargetForm::Origin | TargetForm::Absolute => {
+            // As servers get it and routes compare it: another spelling must not mislead the server that decides.
+            uri.extend_from_slice(request.normal_path(text));
+            if let Some(query) = request.query() {
+                uri.push(b'?');
+                uri.extend_from_slice(query.of(text));
+            }
+        }
+        TargetForm::Authority | TargetForm::Asterisk => uri.extend_from_slice(request.target().of(text)),
+    }
+    let fields =
+        request.fields().iter().filter(goes).map(|field| (field.name.of(text), field.value.of(text)));
+    let method = request.method_span().of(text).to_vec();
+    let mut told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
+    told.extend(further.iter().map(|(name, value)| (name.to_vec(), value.clone())));
+    inner.granted = Some(Box::new(Granted { fields: told, ..Granted::default() }));
+    let host = request.authority().of(text);
+    let composed =
+        inner.request.compose_get(&mut inner.request_text, forward.path.exposed().as_bytes(), host, fields);
+    composed.map_err(|rule| Failure::client(Phase::Route, Cause::Rule(rule)))?;
+    Ok(inner)
+}
+
+fn is_named(name: &HeaderName, other: &[u8]) -> bool {
+    name.as_bytes().eq_ignore_ascii_case(other)
+}
+
+/// Whether the question never has a field of this name.
+fn is_left_out(name: &[u8]) -> bool {
+    let begins =
+        |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    begins(b"content-")
+        || begins(b"sec-websocket-")
+        || LEFT_OUT.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// What the server has said.
+struct AuthAnswer<'a> {
+    forward: &'a ForwardAuth,
+    status: u16,
+    /// Of one with 2xx, those that the request gets; of others, those that the client gets.
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    body: Vec<u8>,
+    /// Whether the body is longer than it may be.
+    is_over: bool,
+}
+
+impl<'a> AuthAnswer<'a> {
+    fn none(forward: &'a ForwardAuth) -> Self {
+        Self { forward, status: 0, fields: Vec::new(), body: Vec::new(), is_over: false }
+    }
+
+    fn is_granted(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl ResponseTaker for AuthAnswer<'_> {
+    fn begin(&mut self, response: &ResponseHead, text: &[u8]) {
+        self.status = response.status();
+        let others = response.connection().others();
+        let hop = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::Date]));
+        let is_of_use = |field: &&Field| match self.is_granted() {
+            true => self.forward.response_headers.iter().any(|name| is_named(name, field.name.of(text))),
+            false => !(hop.contains(field.known) || others && response.is_named_by_connection(text, field)),
+        };
+        let fields = response.fields().iter().filter(is_of_use);
+        self.fields =
+            fields.map(|field| (field.name.of(text).to_vec(), field.value.of(text).to_vec())).collect();
+    }
+
+    fn is_enough(&self) -> Result<(), Failure> {
+        // Of a request that passes, the body of the answer is of no use.
+        let excess = Failure::server(Phase::Relay, Cause::ResponseExcess);
+        if self.is_granted() { Ok(()) } else { Err(excess) }
+    }
+}
+
+impl Sink for AuthAnswer<'_> {
+    fn has_room(&self) -> bool {
+        !self.is_over
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.is_over
+    }
+
+    fn accept(&mut self, data: &[u8]) -> usize {
+        let limit = usize::try_from(self.forward.body_size.bytes()).unwrap_or(usize::MAX);
+        if self.body.len() + data.len() <= limit {
+            self.body.extend_from_slice(data);
+        } else {
+            self.is_over = true;
+        }
+        data.len()
+    }
+
+    fn finish(&mut self, _source: &impl Source) {}
+
+    fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+        Poll::Ready(Err(RelayError::Write(io::ErrorKind::FileTooLarge.into())))
+    }
+}

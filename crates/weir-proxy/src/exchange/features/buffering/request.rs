@@ -1,0 +1,83 @@
+//! The body of a request, taken in before a server is chosen: a slow client then holds no slot.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use weir_http::Framing;
+use weir_observe::{Cause, Failure, Phase};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::stream::{ClientStream, Status};
+use crate::relay::ends::{RelayError, Sink as _};
+use crate::relay::failure::of_request_body;
+use crate::relay::replay::Gathered;
+use crate::state::activity::Activity;
+use crate::state::snapshot::RoutePlan;
+
+/// Whether the body is to be taken in. The messages of a call of gRPC may wait for answers.
+#[inline]
+pub(in crate::exchange) fn is_wanted(exchange: &Exchange, route: &RoutePlan) -> bool {
+    route.config.buffer_requests.is_some() && !exchange.request.body().is_empty() && exchange.grpc.is_none()
+}
+
+/// Takes the body in, as far as it may be kept.
+///
+/// # Errors
+/// When the client fails or is too slow, or the file cannot be written.
+pub(in crate::exchange) async fn take_request(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+) -> Result<(), Ended> {
+    let Some(limits) = &plans.route.config.buffer_requests else { return Ok(()) };
+    if exchange.request.expects_continue() {
+        // Nothing but Weir can ask for the body now (RFC 9110 section 10.1.1).
+        exchange.body_was_asked_for = true;
+        stream.interim(exchange, Status { code: 100, reason: b"Continue" }, |_| {});
+    }
+    let maxima = (limits.memory.as_usize(), limits.file.bytes());
+    let gathered = poll_fn(|cx| poll(cx, client, stream, exchange, maxima)).await?;
+    let place = match gathered {
+        Gathered::Memory => 0,
+        Gathered::File => 1,
+        Gathered::Partly => 2,
+    };
+    client.worker.shard.bodies_buffered[place].increment();
+    exchange.replay_buffer.begin_gathered();
+    if plans.upstream.speaks_fastcgi() && exchange.request.body() == Framing::Delimited {
+        if gathered == Gathered::Partly {
+            // Its length is needed before its first byte, and there is no room to measure it.
+            return Err(Failure::client(Phase::Request, Cause::BodyTooLarge).into());
+        }
+        exchange.request.set_body_length(exchange.replay_buffer.gathered_len());
+    }
+    Ok(())
+}
+
+fn poll(
+    cx: &mut Context<'_>,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    maxima: (usize, u64),
+) -> Poll<Result<Gathered, Failure>> {
+    if exchange.body_was_asked_for {
+        let mut sink = stream.reply();
+        while sink.is_waiting() && matches!(sink.poll_write(cx, &[]), Poll::Ready(Ok(_))) {}
+    }
+    let polled = exchange.replay_buffer.poll_gather(cx, &mut stream.body(client), maxima);
+    match polled {
+        Poll::Ready(Ok(gathered)) => Poll::Ready(Ok(gathered)),
+        // The file, not a server.
+        Poll::Ready(Err(RelayError::Write(_))) => Poll::Ready(Err(Failure::weir(Phase::Request, Cause::Io))),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(of_request_body(&error))),
+        Poll::Pending => {
+            let received = stream.body_received();
+            client.report(Activity::RequestBody, stream, exchange);
+            exchange.waits.poll_over(&mut client.deadline, Activity::RequestBody, received).map(Err)
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The response of a server, taken as fast as the server gives it: its slot is free before a slow client has everything.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use weir_observe::{Cause, Failure, Party, Phase};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::outcome::RespondingServer;
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::features::mirror;
+use crate::exchange::phases::end::End;
+use crate::exchange::phases::{finish, pacing, respond};
+use crate::net::clock;
+use crate::relay::ends::RelayError;
+use crate::relay::failure::of_response_body;
+use crate::relay::spool::{Spool, SpoolSink, SpoolSource};
+use crate::relay::{Relay, WaitingFor};
+use crate::state::activity::Activity;
+use crate::state::snapshot::RoutePlan;
+use crate::upstream::stream::{ServerStream, Servers};
+
+/// Whether the response is to be taken in. The end of a call of gRPC is a matter of its stream.
+#[inline]
+pub(in crate::exchange) fn is_wanted(exchange: &Exchange, route: &RoutePlan) -> bool {
+    route.config.buffer_responses.is_some() && exchange.grpc.is_none()
+}
+
+/// Relays the response that `serving` has begun, and gives the server free as soon as it has said everything.
+///
+/// # Errors
+/// The failure that broke it off; part of the response may have reached the client.
+pub(in crate::exchange) async fn run<U: Servers>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    mut serving: RespondingServer<U::Stream>,
+) -> Result<End, Ended> {
+    let Some(limits) = &plans.route.config.buffer_responses else { return Ok(End::Closed) };
+    respond::begin(client, stream, exchange, plans, &mut serving);
+    mirror::observe_bodies(exchange, plans);
+    let mut spool = Spool::new(limits.memory.as_usize(), limits.file.bytes());
+    let mut taking = Relay::new();
+    let taken =
+        poll_fn(|cx| poll_both(cx, client, stream, exchange, &mut serving, (&mut taking, &mut spool))).await;
+    // A server that answers before it has the whole request: the rest is not sent.
+    if taken.is_ok() && exchange.request_relay.is_done() {
+        finish::run(client, servers, exchange, plans, serving);
+    } else {
+        respond::count_cut(plans, &serving, taken);
+        exchange.record.sent_to_server += serving.server.sent();
+        servers.drop_stream(serving.server);
+        if !exchange.request_relay.is_done() && !stream.discard_body(client) {
+            stream.close_after();
+        }
+    }
+    if let Err(failure) = taken {
+        if is_cut(failure) {
+            // On the heap, since it is rare and would make every exchange larger.
+            Box::pin(poll_fn(|cx| poll_cut(cx, client, stream, exchange, &mut spool))).await?;
+        }
+        return Err(failure.into());
+    }
+    let place = usize::from(spool.has_file());
+    client.worker.shard.responses_buffered[place].increment();
+    poll_fn(|cx| poll_client(cx, client, stream, exchange, &mut spool)).await?;
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Relay, now);
+    Ok(End::Done)
+}
+
+/// Whether the server has cut its response short: what came before that is for the client.
+fn is_cut(failure: Failure) -> bool {
+    failure.party == Party::Server && !matches!(failure.cause, Cause::Rule(_))
+}
+
+/// Takes from the server and gives to the client, until the server has said everything.
+fn poll_both<T: ServerStream>(
+    cx: &mut Context<'_>,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    serving: &mut RespondingServer<T>,
+    (taking, spool): (&mut Relay, &mut Spool),
+) -> Poll<Result<(), Failure>> {
+    loop {
+        let stock = &client.worker.stock;
+        match serving.server.poll_response(cx, taking, &mut SpoolSink(spool), stock) {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+            // The file, not the client.
+            Poll::Ready(Err(RelayError::Write(_))) => {
+                return Poll::Ready(Err(Failure::weir(Phase::Relay, Cause::Io)));
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(of_response_body(&error))),
+            Poll::Pending => {}
+        }
+        let given = exchange.response_relay.taken();
+        let polled = exchange.response_relay.poll(cx, &mut SpoolSource(spool), &mut stream.reply());
+        if let Poll::Ready(Err(error)) = polled {
+            return Poll::Ready(Err(of_spool(&error)));
+        }
+        // What was taken for the client may be room that the server waits for.
+        if taking.waiting == WaitingFor::Source || exchange.response_relay.taken() == given {
+            break;
+        }
+    }
+    let (awaited, moved) = match exchange.response_relay.waiting {
+        WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
+        WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
+        WaitingFor::Source => {
+            if let Some(cause) = stream.poll_reset(cx, client) {
+                return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
+            }
+            (Activity::ResponseBody, taking.moved)
+        }
+    };
+    client.report(awaited, stream, exchange);
+    exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
+}
+
+/// Gives the client what is left.
+fn poll_client(
+    cx: &mut Context<'_>,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    spool: &mut Spool,
+) -> Poll<Result<(), Failure>> {
+    match exchange.response_relay.poll(cx, &mut SpoolSource(spool), &mut stream.reply()) {
+        Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_spool(&error))),
+        Poll::Pending => {}
+    }
+    let (awaited, moved) = match exchange.response_relay.waiting {
+        WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
+        WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
+        WaitingFor::Source => (Activity::Disk, exchange.response_relay.taken()),
+    };
+    client.report(awaited, stream, exchange);
+    exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
+}
+
+/// Gives the client what came before the server has cut the body.
+fn poll_cut(
+    cx: &mut Context<'_>,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    spool: &mut Spool,
+) -> Poll<Result<(), Failure>> {
+    let polled = poll_client(cx, client, stream, exchange, spool);
+    // What was given to the sink has left before the relay waits for more.
+    let has_all = exchange.response_relay.waiting == WaitingFor::Source && spool.is_drained();
+    if polled.is_pending() && has_all { Poll::Ready(Ok(())) } else { polled }
+}
+
+/// What comes from the spool fails with the file only, or is not encoded as its head says.
+fn of_spool(error: &RelayError) -> Failure {
+    match error {
+        RelayError::Write(_) | RelayError::Broken(_) => of_response_body(error),
+        _ => Failure::weir(Phase::Relay, Cause::Io),
+    }
+}

@@ -1,0 +1,166 @@
+//! The body of a response on its way into the store, as fast as the server gives it: clients read it from there, and may leave.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use weir_cache::store::{BodyWriter, StoredResponse};
+use weir_observe::{Failure, Party};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::outcome::RespondingServer;
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::waits::Waits;
+use crate::exchange::phases::{finish, respond};
+use crate::net::clock;
+use crate::relay::Relay;
+use crate::relay::ends::RelayError;
+use crate::relay::failure::of_response_body;
+use crate::relay::stored::{BodyBeginning, StoringSink};
+use crate::state::activity::Activity;
+use crate::state::cache::CacheState;
+use crate::state::wait_limits::WaitLimits;
+use crate::state::worker::Worker;
+use crate::upstream::stream::{Destination, ServerStream, Servers};
+
+/// A response whose head is stored, and the server that gives its body.
+pub(in crate::exchange) struct Fill<T> {
+    pub(in crate::exchange) serving: RespondingServer<T>,
+    relay: Relay,
+    sink: StoringSink,
+    stored: Arc<StoredResponse>,
+    cache: Arc<CacheState>,
+}
+
+/// What has come of a body before its response is stored.
+pub(in crate::exchange) struct Begun {
+    relay: Relay,
+    beginning: BodyBeginning,
+}
+
+/// Takes what is here of the body of a response.
+///
+/// # Errors
+/// When the server has broken it off already.
+pub(in crate::exchange) async fn begin<T: ServerStream>(
+    client: &Client,
+    serving: &mut RespondingServer<T>,
+) -> Result<Begun, RelayError> {
+    let mut begun = Begun { relay: Relay::new(), beginning: BodyBeginning::default() };
+    let stock = &client.worker.stock;
+    let polled = poll_fn(|cx| {
+        let server = &mut serving.server;
+        Poll::Ready(server.poll_response(cx, &mut begun.relay, &mut begun.beginning, stock))
+    })
+    .await;
+    match polled {
+        Poll::Ready(Err(error)) => Err(error),
+        Poll::Ready(Ok(())) | Poll::Pending => Ok(begun),
+    }
+}
+
+impl<T: ServerStream> Fill<T> {
+    /// The body of `stored`, which `writer` takes.
+    pub(in crate::exchange) fn new(
+        (serving, begun): (RespondingServer<T>, Begun),
+        (stored, writer): (Arc<StoredResponse>, BodyWriter),
+        cache: &Arc<CacheState>,
+    ) -> Self {
+        let sink = StoringSink::begun(writer, &begun.beginning);
+        Self { serving, relay: begun.relay, sink, stored, cache: Arc::clone(cache) }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
+        self.serving.server.poll_response(cx, &mut self.relay, &mut self.sink, &worker.stock)
+    }
+}
+
+/// Fills the store with the body: at once if it is here already, else in a task of its own. When the server has cut it short, those who read it see that.
+pub(in crate::exchange) async fn run<U: Servers>(
+    client: &mut Client,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    mut fill: Fill<U::Stream>,
+) {
+    let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &client.worker))).await;
+    match polled {
+        Poll::Ready(Ok(())) => {
+            plans.server(fill.serving.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
+            fill.sink.complete();
+            fill.cache.keep_in_file(&fill.stored);
+            finish::run(client, servers, exchange, plans, fill.serving);
+        }
+        Poll::Ready(Err(error)) => {
+            respond::count_cut(plans, &fill.serving, Err(of_response_body(&error)));
+            exchange.record.sent_to_server += fill.serving.server.sent();
+            servers.drop_stream(fill.serving.server);
+        }
+        Poll::Pending => go_on(client, servers, plans, fill),
+    }
+}
+
+/// Goes on without the client.
+fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: Fill<U::Stream>) {
+    let mut servers = servers.for_background();
+    let mut own = BackgroundClient(client.for_task());
+    let limits = WaitLimits { relay: plans.upstream.config.timeouts.relay, ..WaitLimits::default() };
+    tokio::task::spawn_local(async move {
+        let outcome = body(&mut own.0, &mut fill, &limits).await;
+        let Fill { serving: RespondingServer { server, slot, send_failed, .. }, relay, sink, stored, cache } =
+            fill;
+        let (config, upstream) = slot.location();
+        let to = Destination { config: &config, upstream, server: slot.server.index() };
+        let shard = &to.local().shard;
+        shard.bytes_in.add(relay.moved);
+        match outcome {
+            Ok(()) => {
+                sink.complete();
+                cache.keep_in_file(&stored);
+                let may_keep = !send_failed && !own.0.worker.is_stopping();
+                servers.finish(server, to, &mut own.0.pinned, clock::now(), may_keep);
+            }
+            Err(failure) => {
+                if failure.party == Party::Server {
+                    shard.outlier_failures.increment();
+                }
+                servers.drop_stream(server);
+            }
+        }
+    });
+}
+
+/// Waits until the server has said everything.
+async fn body<T: ServerStream>(
+    client: &mut Client,
+    fill: &mut Fill<T>,
+    limits: &WaitLimits,
+) -> Result<(), Failure> {
+    let mut waits = Waits::new();
+    waits.begin(limits);
+    poll_fn(|cx| {
+        client.deadline.enter(cx);
+        Poll::Ready(())
+    })
+    .await;
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = fill.poll(cx, &client.worker) {
+            return Poll::Ready(outcome.map_err(|error| of_response_body(&error)));
+        }
+        waits.poll_over(&mut client.deadline, Activity::ResponseBody, fill.relay.moved).map(Err)
+    })
+    .await
+}
+
+/// The client of the task, as far as it needs one: a deadline, and a place for connections.
+struct BackgroundClient(Client);
+
+impl Drop for BackgroundClient {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.worker.shard.panics.increment();
+        }
+        self.0.leave_task();
+    }
+}

@@ -1,0 +1,377 @@
+//! Phase Route of a route with a cache: whether there is a response already, and who fetches it if there is none.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_cache::directives::RequestDirectives;
+use weir_cache::disk::DiskHit;
+use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
+use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
+use weir_config::{PathForm, RouteAction, RouteCache, SplitTarget};
+use weir_http::{FieldName, Method};
+use weir_observe::{CacheResult, Cause, Failure, Phase};
+
+use super::files;
+use super::files::Loaded;
+use super::refresh;
+use super::send;
+use super::send::StoredAnswer;
+use crate::exchange::context::cache_use::{CacheTask, CacheUse, RequestKey};
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::phases::end::End;
+use crate::exchange::phases::{answer, choose};
+use crate::net::clock;
+use crate::responder::Answer;
+use crate::state::activity::Activity;
+use crate::state::cache::{RouteCachePlan, cache_now};
+use crate::state::cache_keys::{ForwardedProto, RequestClass};
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::upstream::stream::Servers;
+
+/// What is to be done with a request.
+enum CacheStep {
+    Answer(StoredAnswer),
+    /// It is stale: it is the answer, and refreshed behind it.
+    AnswerAndRefresh(StoredAnswer),
+    Wait(FetchWait),
+    /// It is in a file.
+    Load(Box<DiskHit>, ForwardReason, FetchTicket),
+    Forward(ForwardReason, CacheTask, Option<&'static str>),
+    /// The client wants nothing but what is stored, and nothing is.
+    Nothing,
+}
+
+/// How far waiting for others has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Not,
+    /// The response of another request is here.
+    Done,
+    /// It was one for other requests with this key, and so was waited for once more.
+    Twice,
+    /// There is none: this request fetches it itself.
+    InVain,
+}
+
+/// Answers from the cache; `None` when the request goes to a server.
+///
+/// # Errors
+/// When the client leaves meanwhile, or does not take the answer.
+pub(in crate::exchange) async fn pass(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+    (listener, route, way): (&ListenerPlan, &RoutePlan, &RoutePlan),
+) -> Result<Option<End>, Ended> {
+    let Some((plan, config)) = route.cache.as_deref().zip(route.config.cache.as_deref()) else {
+        return Ok(None);
+    };
+    let is_exchange = exchange.grpc.is_none() && exchange.request.upgrade().is_none();
+    // What a target of a split answers itself is no response of a server.
+    let Some(target) = target_of(exchange, route, way).filter(|_| is_exchange) else { return Ok(None) };
+    if choose::is_preflight(exchange, route) {
+        return Ok(None);
+    }
+    let mut key = Vec::new();
+    let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+    values.write_key(&config.key, &mut key);
+    let class = class_of(client, stream, exchange, listener);
+    if !plan.end_key(&mut key, target, class) {
+        return Ok(None);
+    }
+    let key = RequestKey { key, is_proven: class.is_proven };
+    let bypass = bypass(exchange, (config, listener), &values);
+    if let Some((reason, task)) = bypass {
+        begin(exchange, (key, reason, task), (CacheResult::Bypass, None));
+        return Ok(None);
+    }
+    let directives = match config.obey_clients {
+        true => RequestDirectives::of(exchange.request_for_cache()),
+        false => RequestDirectives::default(),
+    };
+    let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
+    loop {
+        let so_far = (waited, is_loaded, loaded.take());
+        match step(exchange, plan, (&key.key, &directives), config.wait, so_far) {
+            CacheStep::Answer(answer) => return answered(client, stream, exchange, answer).await,
+            CacheStep::AnswerAndRefresh(answer) => {
+                let (target, own) = (route.place_of_target(way), way.cache.as_deref().unwrap_or(plan));
+                refresh::begin(client, stream, servers, exchange, own, (&key, &answer.stored, target));
+                return answered(client, stream, exchange, answer).await;
+            }
+            CacheStep::Wait(wait) => {
+                let outcome =
+                    wait_for(client, stream, exchange, wait, config.wait.unwrap_or_default()).await?;
+                waited = match outcome {
+                    FetchOutcome::Stored(_) if waited == Waited::Not => Waited::Done,
+                    FetchOutcome::Stored(_) => Waited::Twice,
+                    FetchOutcome::NotStored | FetchOutcome::Failed => Waited::InVain,
+                };
+                if let FetchOutcome::Stored(stored) = outcome
+                    && plan.store().is_for(&stored, &plan.store().key(&key.key), exchange.request_for_cache())
+                    && let Ok(CacheStep::Answer(answer)) = of_stored(plan, stored, &directives, waited)
+                {
+                    return answered(client, stream, exchange, answer).await;
+                }
+            }
+            CacheStep::Load(hit, reason, ticket) => {
+                let loading = (&key.key[..], *hit, ticket);
+                is_loaded = true;
+                match files::load(client, stream, exchange, plan, loading).await? {
+                    Loaded::Whole(stored) => loaded = Some(stored),
+                    Loaded::Purged => {}
+                    Loaded::Unusable(ticket) => {
+                        let is_get = exchange.request.method() == Method::Get;
+                        let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
+                        begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
+                        return Ok(None);
+                    }
+                }
+            }
+            CacheStep::Forward(reason, task, detail) => {
+                begin(exchange, (key, reason, task), (CacheResult::Miss, detail));
+                return Ok(None);
+            }
+            CacheStep::Nothing => {
+                let nothing = Answer::of(504).with(b"Cache-Status", &b"weir; detail=only-if-cached"[..]);
+                exchange.note_cache(CacheResult::Miss, Some("only-if-cached"));
+                return answer::of_other(client, stream, exchange, &nothing).await.map(Some);
+            }
+        }
+    }
+}
+
+/// The place of the target of the split that the request goes to, 0 without a split; `None` when it goes to no server.
+fn target_of(exchange: &Exchange, route: &RoutePlan, way: &RoutePlan) -> Option<usize> {
+    let upstream = exchange.record.upstream?;
+    let RouteAction::Split(targets) = &route.config.action else { return Some(0) };
+    route.place_of_target(way).or_else(|| {
+        // Targets of one upstream that are as the route is have the same partition.
+        let is_it = |target: &SplitTarget| {
+            !target.is_apart() && target.upstream().is_some_and(|index| index.0 == upstream)
+        };
+        targets.iter().position(is_it)
+    })
+}
+
+/// What the key of a request does not say of it.
+fn class_of(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> RequestClass {
+    let has_certificate = || stream.tls().is_some_and(|tls| tls.client_certificate.is_some());
+    let proto = || exchange.request.fields().first(FieldName::XForwardedProto);
+    let forwarded = match listener.trusts(client.peer) {
+        false => ForwardedProto::Own,
+        true => match proto().map(|field| field.value.of(&exchange.request_text)) {
+            None => ForwardedProto::Unsaid,
+            Some(value) if value.eq_ignore_ascii_case(b"https") => ForwardedProto::Https,
+            Some(value) if value.eq_ignore_ascii_case(b"http") => ForwardedProto::Http,
+            Some(_) => ForwardedProto::Other,
+        },
+    };
+    RequestClass { is_proven: exchange.granted.is_some() || has_certificate(), forwarded }
+}
+
+/// Why a request has nothing to do with what is stored.
+fn bypass(
+    exchange: &Exchange,
+    (config, listener): (&RouteCache, &ListenerPlan),
+    values: &TemplateValues<'_>,
+) -> Option<(ForwardReason, CacheTask)> {
+    let method = exchange.request.method();
+    if !matches!(method, Method::Get | Method::Head) {
+        let task = if method.is_safe() { CacheTask::Pass } else { CacheTask::Invalidate };
+        return Some((ForwardReason::Method, task));
+    }
+    let head = exchange.request_for_cache();
+    // Only the server knows the version that these are about (RFC 9111 section 4.3.2).
+    let is_for_server = head.contains("if-match") || head.contains("if-unmodified-since");
+    // The server gets the path in a form that the key does not have, and may take it for another.
+    let is_sent_otherwise = listener.config.paths.forward == PathForm::AsReceived
+        && exchange.rewritten.is_empty()
+        && !exchange.request.is_path_normal();
+    let mut text = Vec::new();
+    let is_bypassed = is_for_server
+        || is_sent_otherwise
+        || !exchange.request.body().is_empty()
+        || config.bypass.iter().any(|template| {
+            text.clear();
+            values.write(template, &mut text);
+            !matches!(&text[..], b"" | b"0")
+        });
+    is_bypassed.then_some((ForwardReason::Bypass, CacheTask::Pass))
+}
+
+/// `loaded`: the response that was just read from a file. It may have made room for others in memory by now.
+fn step(
+    exchange: &Exchange,
+    plan: &RouteCachePlan,
+    (key_text, directives): (&[u8], &RequestDirectives),
+    wait: Option<Duration>,
+    (waited, is_loaded, loaded): (Waited, bool, Option<Arc<StoredResponse>>),
+) -> CacheStep {
+    let (store, head, now) = (plan.store(), exchange.request_for_cache(), cache_now());
+    let key = store.key(key_text);
+    let is_head = exchange.request.method() == Method::Head;
+    let missing = match loaded.map_or_else(|| store.find(&key, head, now), Found::Hit) {
+        Found::Hit(stored) => match of_stored(plan, stored, directives, waited) {
+            Ok(step) => return step,
+            Err((stored, reason, stale_on_error)) => {
+                if directives.only_if_cached {
+                    return CacheStep::Nothing;
+                }
+                if is_head {
+                    return CacheStep::Forward(reason, CacheTask::Pass, None);
+                }
+                let ticket = match store.join_refresh(&key, &stored) {
+                    Join::Lead(ticket) => Some(ticket),
+                    Join::Wait(fetch) if wait.is_some() && waited == Waited::Not => {
+                        return CacheStep::Wait(fetch);
+                    }
+                    Join::Wait(_) => None,
+                };
+                return CacheStep::Forward(
+                    reason,
+                    CacheTask::Refresh { ticket, stored, stale_on_error },
+                    None,
+                );
+            }
+        },
+        Found::Passed(slot) => {
+            return match directives.only_if_cached {
+                true => CacheStep::Nothing,
+                false => CacheStep::Forward(miss(slot), CacheTask::Pass, Some("not-stored-before")),
+            };
+        }
+        Found::Missing(slot) => slot,
+    };
+    let in_file = if is_loaded { None } else { files::find(plan, key_text, head, now) };
+    if in_file.is_none() && directives.only_if_cached {
+        return CacheStep::Nothing;
+    }
+    if in_file.is_none() && is_head {
+        return CacheStep::Forward(miss(missing), CacheTask::Pass, None);
+    }
+    let lead = |ticket| match in_file {
+        Some(hit) => CacheStep::Load(Box::new(hit), miss(missing), ticket),
+        None => CacheStep::Forward(miss(missing), CacheTask::Fetch(ticket), None),
+    };
+    let may_wait = match waited {
+        Waited::Not => true,
+        // What came was another variant: this one may be on its way, too.
+        Waited::Done => missing.is_variant,
+        Waited::Twice | Waited::InVain => false,
+    };
+    if !may_wait || wait.is_none() {
+        return lead(store.lead_alone(&key, missing));
+    }
+    match store.join(&key, missing) {
+        Join::Lead(ticket) => lead(ticket),
+        Join::Wait(fetch) => CacheStep::Wait(fetch),
+    }
+}
+
+fn miss(slot: FetchSlot) -> ForwardReason {
+    if slot.is_variant { ForwardReason::VaryMiss } else { ForwardReason::UriMiss }
+}
+
+/// What becomes of a stored response; the error says that a server is to be asked about it, why, and whether it is of use if that fails.
+fn of_stored(
+    plan: &RouteCachePlan,
+    stored: Arc<StoredResponse>,
+    directives: &RequestDirectives,
+    waited: Waited,
+) -> Result<CacheStep, (Arc<StoredResponse>, ForwardReason, bool)> {
+    let lifetime = stored.lifetime();
+    let has_waited = matches!(waited, Waited::Done | Waited::Twice);
+    let used = reuse(&lifetime, directives, plan.client, cache_now());
+    let fresh = if has_waited { CacheResult::Collapsed } else { CacheResult::Hit };
+    let answer = |result| StoredAnswer::of(Arc::clone(&stored), result);
+    match used {
+        Reuse::Fresh => answer(fresh).map(CacheStep::Answer).ok_or((stored, ForwardReason::Miss, false)),
+        Reuse::Stale => {
+            answer(CacheResult::Stale).map(CacheStep::Answer).ok_or((stored, ForwardReason::Stale, false))
+        }
+        Reuse::StaleWhileRevalidate => {
+            let answer = answer(CacheResult::Stale);
+            answer.map(CacheStep::AnswerAndRefresh).ok_or((stored, ForwardReason::Stale, false))
+        }
+        // One that another request has just fetched is as good as one that this request would fetch.
+        Reuse::Revalidate { cause: RevalidateCause::Stale, .. } if has_waited => {
+            answer(fresh).map(CacheStep::Answer).ok_or((stored, ForwardReason::Stale, false))
+        }
+        Reuse::Revalidate { cause, stale_on_error } => {
+            let reason = match cause {
+                RevalidateCause::Request => ForwardReason::Request,
+                RevalidateCause::Stale | RevalidateCause::NoCache => ForwardReason::Stale,
+            };
+            Err((stored, reason, stale_on_error))
+        }
+    }
+}
+
+/// The request goes to a server.
+fn begin(
+    exchange: &mut Exchange,
+    (RequestKey { key, is_proven }, forwarded, task): (RequestKey, ForwardReason, CacheTask),
+    (result, detail): (CacheResult, Option<&'static str>),
+) {
+    exchange.note_cache(result, detail);
+    exchange.cached = Some(Box::new(CacheUse { key, is_proven, forwarded, task, sent: cache_now() }));
+}
+
+async fn answered(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    answer: StoredAnswer,
+) -> Result<Option<End>, Ended> {
+    // No server has seen the request.
+    exchange.record.upstream = None;
+    exchange.note_cache(answer.result, None);
+    send::stored(client, stream, exchange, answer).await.map_err(Ended::Failed)?;
+    Ok(Some(End::Done))
+}
+
+/// Waits until the response that another request fetches begins.
+async fn wait_for(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    mut wait: FetchWait,
+    time: Duration,
+) -> Result<FetchOutcome, Ended> {
+    client.deadline.set(clock::now(), Some(time));
+    let outcome = poll_fn(|cx| {
+        if let Poll::Ready(outcome) = wait.poll(cx) {
+            return Poll::Ready(Ok(outcome));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Route, cause)));
+        }
+        client.report(Activity::Cache, stream, exchange);
+        client.deadline.poll_passed().map(|()| match client.deadline.cut_failure(Phase::Route) {
+            Some(failure) => Err(failure),
+            None if client.deadline.ends_with_ceiling() => {
+                Err(Failure::weir(Phase::Route, Cause::ExchangeTimedOut))
+            }
+            None => Ok(FetchOutcome::Failed),
+        })
+    })
+    .await
+    .map_err(Ended::Failed)?;
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Route, now);
+    Ok(outcome)
+}

@@ -1,0 +1,219 @@
+//! Refreshes a stale response behind a client that has got it already (RFC 5861 section 3).
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weir_cache::rules::{FreshenPlan, NotStored, StoreRules, StoredRequest, plan_freshening, plan_storing};
+use weir_cache::store::{FetchTicket, NewResponse, StoredResponse};
+use weir_cache::{CacheTime, HeadView, StoredHead};
+use weir_http::{Field, FieldSet, Method, ResponseHead, TargetForm};
+use weir_observe::Failure;
+
+use crate::exchange::context::cache_use::{CacheTask, CacheUse, RequestKey, is_about_versions};
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::heads::fields;
+use crate::exchange::subrequests::background::{self, BackgroundRequest, BackgroundTaker, Way};
+use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
+use crate::relay::ends::{RelayError, Sink, Source};
+use crate::relay::stored::StoringSink;
+use crate::state::cache::{CachePlan, RouteCachePlan, cache_now};
+use crate::upstream::stream::Servers;
+
+/// How long a refresh may take in all.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of a body that is of no use which are taken, so that the connection can be used again.
+const UNUSED_BYTES_MAX: usize = 64 * 1024;
+
+/// Asks a server in a task of its own, unless another one does already.
+pub(super) fn begin(
+    client: &Client,
+    stream: &impl ClientStream,
+    servers: &impl Servers,
+    exchange: &Exchange,
+    plan: &RouteCachePlan,
+    (key, stored, target): (&RequestKey, &Arc<StoredResponse>, Option<usize>),
+) {
+    let store = plan.store();
+    let Some(ticket) = store.try_refresh(&store.key(&key.key), stored) else { return };
+    let Some(inner) = inner_exchange(client, exchange, (key, stored)) else { return };
+    let request = StoredHead::copy(exchange.request_for_cache(), |_| true);
+    let taker = Refresh {
+        plan: Arc::clone(&plan.plan),
+        rules: plan.rules.clone(),
+        worker: client.worker.index,
+        request,
+        is_proven: key.is_proven,
+        stored: Arc::clone(stored),
+        ticket: Some(ticket),
+        sent: cache_now(),
+        sink: None,
+        unused: 0,
+    };
+    let way = target.map_or(Way::Route, Way::Target);
+    let request = BackgroundRequest { exchange: inner, way, body: Vec::new(), timeout: TIME_MAX };
+    background::begin(client, stream, servers, request, taker);
+}
+
+/// The exchange of the request: as that of the client, about the stored version.
+fn inner_exchange(
+    client: &Client,
+    exchange: &Exchange,
+    (key, stored): (&RequestKey, &Arc<StoredResponse>),
+) -> Option<Box<Exchange>> {
+    let mut inner = subrequest::of(exchange, exchange.record.upstream?, client);
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let others = request.connection().others();
+    let passes = |name: &[u8]| !is_about_versions(name) && !name.eq_ignore_ascii_case(b"expect");
+    let is_of_connection = |field: &Field| {
+        FieldSet::REQUEST_HOP.contains(field.known) || (others && request.is_named_by_connection(text, field))
+    };
+    let sent = request.fields().iter();
+    let sent = sent.filter(|field| !is_of_connection(field) && passes(field.name.of(text)));
+    let sent = sent.map(|field| (field.name.of(text), field.value.of(text)));
+    let target = match request.target_form() {
+        TargetForm::Absolute => fields::target(exchange),
+        _ => request.target().of(text),
+    };
+    let host = request.authority().of(text);
+    inner.request.compose_get(&mut inner.request_text, target, host, sent).ok()?;
+    inner.rewritten.extend_from_slice(&exchange.rewritten);
+    inner.granted = exchange.granted.clone();
+    inner.script = exchange.script.clone();
+    inner.cached = Some(Box::new(CacheUse {
+        key: key.key.clone(),
+        is_proven: key.is_proven,
+        forwarded: weir_cache::rules::ForwardReason::Stale,
+        task: CacheTask::Refresh { ticket: None, stored: Arc::clone(stored), stale_on_error: false },
+        sent: cache_now(),
+    }));
+    Some(inner)
+}
+
+/// Takes the response, and stores what comes of it.
+struct Refresh {
+    plan: Arc<CachePlan>,
+    rules: StoreRules,
+    worker: usize,
+    /// The fields of the client's request, and whether the client has proven who it is.
+    request: StoredHead,
+    is_proven: bool,
+    stored: Arc<StoredResponse>,
+    ticket: Option<FetchTicket>,
+    sent: CacheTime,
+    /// Takes the body of a response that is stored.
+    sink: Option<(StoringSink, Arc<StoredResponse>)>,
+    /// Bytes of a body that is not.
+    unused: usize,
+}
+
+impl Refresh {
+    fn stored_request(&self) -> StoredRequest<'_> {
+        let (head, sent, is_proven) = (self.request.view(), self.sent, self.is_proven);
+        StoredRequest { method: Method::Get, head, sent, is_proven }
+    }
+
+    /// The server has another version.
+    fn replace(&mut self, ticket: FetchTicket, response: &ResponseHead, head: HeadView<'_>, now: CacheTime) {
+        let request = self.stored_request();
+        let too_large = response.content_length().is_some_and(|len| len > self.plan.config.response_max);
+        let planned = plan_storing(&request, response.status(), head, &self.rules, now);
+        let planned = if too_large { Err(NotStored::TooLarge) } else { planned };
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(reason) => {
+                if reason.is_of_response() {
+                    self.plan.state.forget(&self.stored);
+                }
+                return ticket.not_stored(None);
+            }
+        };
+        let new = NewResponse {
+            status: response.status(),
+            head: plan.stored_head(head),
+            lifetime: plan.lifetime,
+            vary: plan.vary,
+            len: response.content_length(),
+        };
+        let storing = ticket.store(new, self.request.view());
+        if storing.refused.is_none() {
+            self.plan.state.shards.of(self.worker).stored.increment();
+            self.sink = Some((StoringSink::new(storing.writer), storing.response));
+        }
+    }
+}
+
+impl ResponseTaker for Refresh {
+    fn begin(&mut self, response: &ResponseHead, text: &[u8]) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let (now, head) = (cache_now(), HeadView { fields: response.fields(), text });
+        match response.status() {
+            304 => {
+                let request = self.stored_request();
+                let stored = &self.stored;
+                let view = stored.head().view();
+                match plan_freshening(&request, stored.status(), view, head, &self.rules, now) {
+                    FreshenPlan::Store(freshened) => {
+                        let stored = ticket.freshen(stored, *freshened);
+                        self.plan.state.freshen_file(&stored);
+                    }
+                    FreshenPlan::SendOnly(_, reason) if !reason.is_of_response() => {}
+                    FreshenPlan::SendOnly(..) | FreshenPlan::OtherVersion => {
+                        self.plan.state.forget(stored);
+                    }
+                }
+            }
+            // A failure of the server makes the stored response no worse.
+            500..=599 => {}
+            _ => self.replace(ticket, response, head, now),
+        }
+    }
+}
+
+impl Sink for Refresh {
+    fn has_room(&self) -> bool {
+        self.sink.as_ref().map_or(self.unused <= UNUSED_BYTES_MAX, |(sink, _)| sink.has_room())
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.has_room()
+    }
+
+    fn accept(&mut self, data: &[u8]) -> usize {
+        if let Some((sink, _)) = &mut self.sink {
+            return sink.accept(data);
+        }
+        self.unused += data.len();
+        data.len()
+    }
+
+    fn finish(&mut self, source: &impl Source) {
+        if let Some((sink, _)) = &mut self.sink {
+            sink.finish(source);
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
+        let has_room = self.has_room();
+        match &mut self.sink {
+            Some((sink, _)) => sink.poll_write(cx, data),
+            None if has_room => Poll::Ready(Ok(0)),
+            None => Poll::Ready(Err(RelayError::Write(std::io::ErrorKind::BrokenPipe.into()))),
+        }
+    }
+}
+
+impl BackgroundTaker for Refresh {
+    fn end(self, outcome: Result<(), Failure>) {
+        if outcome.is_ok() {
+            self.plan.state.shards.of(self.worker).refreshes.increment();
+            if let Some((sink, stored)) = self.sink {
+                sink.complete();
+                self.plan.state.keep_in_file(&stored);
+            }
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Phase Response of an exchange whose request has gone past the cache: what of the response is stored, and what a stored one is good for.
+
+use weir_cache::HeadView;
+use weir_cache::rules::{
+    FreshenPlan, Freshened, NotStored, StorePlan, StoredRequest, invalidated_targets, invalidates,
+    is_same_version, normalize_authority, plan_freshening, plan_storing,
+};
+use weir_cache::store::{FetchTicket, NewResponse, StoredResponse, key_text};
+use weir_config::RouteCache;
+use weir_http::{FieldName, Method, write_normal_path};
+use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
+use weir_traffic::retry::RetryCause;
+
+use std::sync::Arc;
+
+use super::files;
+use super::fill;
+use super::fill::Fill;
+use super::send;
+use super::send::StoredAnswer;
+use crate::exchange::context::cache_use::{CacheTask, CacheUse};
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::outcome::{AttemptFailure, FailureOrigin, RespondingServer};
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::features::error_pages::intercept;
+use crate::exchange::heads::affinity;
+use crate::exchange::phases::attempt_response::AttemptResponse;
+use crate::exchange::phases::end::End;
+use crate::exchange::phases::{finish, respond};
+use crate::net::clock;
+use crate::relay::ends::RelayError;
+use crate::relay::failure::of_unsent_body;
+use crate::state::cache::{RouteCachePlan, cache_now};
+use crate::state::recorder::Decision;
+use crate::upstream::stream::{ServerStream, Servers};
+
+/// For how long a response that may not be stored keeps requests for the same from waiting for one another, in milliseconds.
+const PASS_MS: u64 = 120_000;
+
+/// What is fetched, to be stored.
+struct Fetching {
+    ticket: FetchTicket,
+    /// The stale response that it replaces, and whether that is used in place of a failure.
+    replaced: Option<(Arc<StoredResponse>, bool)>,
+}
+
+impl Fetching {
+    /// The same for another attempt.
+    fn into_task(self) -> CacheTask {
+        let Self { ticket, replaced } = self;
+        match replaced {
+            None => CacheTask::Fetch(ticket),
+            Some((stored, stale_on_error)) => {
+                CacheTask::Refresh { ticket: Some(ticket), stored, stale_on_error }
+            }
+        }
+    }
+
+    /// The right to store it; the server has something else than what is in a file.
+    fn into_ticket(self, plan: &RouteCachePlan, status: u16) -> FetchTicket {
+        if let Some((stored, _)) = self.replaced
+            && status < 500
+        {
+            plan.plan.state.forget_file(&stored);
+        }
+        self.ticket
+    }
+}
+
+/// Stores the response that `serving` has begun, or uses it for what is stored, as far as either may be.
+///
+/// # Errors
+/// The failure that broke it off; part of the response may have reached the client.
+pub(in crate::exchange) async fn take<U: Servers>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    mut serving: RespondingServer<U::Stream>,
+) -> Result<AttemptResponse<U::Stream>, Ended> {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref_mut()) else {
+        return Ok(AttemptResponse::Passes(serving));
+    };
+    let sent = used.sent;
+    match std::mem::replace(&mut used.task, CacheTask::Pass) {
+        CacheTask::Pass => Ok(AttemptResponse::Passes(serving)),
+        CacheTask::Invalidate => {
+            let changed = invalidate(client, exchange, plans, plan, &serving);
+            if plan.plan.state.disk.is_some() {
+                files::forget(client, exchange, plan, &changed).await;
+            }
+            Ok(AttemptResponse::Passes(serving))
+        }
+        CacheTask::Fetch(ticket) => {
+            let fetching = Fetching { ticket, replaced: None };
+            store(client, stream, servers, exchange, plans, (plan, fetching, sent), serving).await
+        }
+        CacheTask::Refresh { ticket, stored, stale_on_error } => {
+            let status = exchange.response.status();
+            let answer = if status == 304 {
+                freshened(exchange, plan, serving.server.head(), ticket, stored, sent)
+            } else if stale_on_error && matches!(status, 500 | 502 | 503 | 504) {
+                drop(ticket);
+                stale(exchange, stored, Some(status), "stale-if-error")
+            } else if let Some(ticket) = ticket {
+                let fetching = Fetching { ticket, replaced: Some((stored, stale_on_error)) };
+                return store(client, stream, servers, exchange, plans, (plan, fetching, sent), serving)
+                    .await;
+            } else {
+                if status < 500 {
+                    plan.plan.state.forget_file(&stored);
+                }
+                return Ok(AttemptResponse::Passes(serving));
+            };
+            let Some(answer) = answer else { return Ok(AttemptResponse::Passes(serving)) };
+            respond::account(client, exchange, plans, &serving);
+            let is_read = intercept::read_out(client, exchange, plans, &mut serving).await;
+            if is_read {
+                finish::run(client, servers, exchange, plans, serving);
+            } else {
+                exchange.record.sent_to_server += serving.server.sent();
+                servers.drop_stream(serving.server);
+            }
+            exchange.note_cache(answer.result, exchange.record.cache_detail);
+            send::stored(client, stream, exchange, answer).await?;
+            Ok(AttemptResponse::Done(End::Done))
+        }
+    }
+}
+
+/// Whether the request goes to a server once more: its client wants a part, the server was asked for the whole, and that is not stored. It goes as the
+/// client has sent it then, and so do others for the same: a client that wants the end of a large file does not have to take all of it.
+pub(in crate::exchange) fn wants_part_instead<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+) -> bool {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref()) else {
+        return false;
+    };
+    let is_for_whole = matches!(used.task, CacheTask::Fetch(_) | CacheTask::Refresh { .. });
+    let wants_part =
+        exchange.request.method() == Method::Get && exchange.request_for_cache().contains("range");
+    if !is_for_whole || !wants_part || exchange.response.status() != 200 {
+        return false;
+    }
+    let Err(reason) = plan_response(exchange, plan, serving.server.head(), used.sent) else { return false };
+    let Some(used) = exchange.cached.as_deref_mut() else { return false };
+    match std::mem::replace(&mut used.task, CacheTask::Pass) {
+        CacheTask::Fetch(ticket) | CacheTask::Refresh { ticket: Some(ticket), .. } => {
+            not_stored(exchange, plan.plan.state.shards.of(client.worker.index), (ticket, reason));
+        }
+        CacheTask::Refresh { .. } | CacheTask::Pass | CacheTask::Invalidate => {}
+    }
+    goes_once_more(client, exchange, plans, serving, Decision::Part);
+    true
+}
+
+/// Whether the request goes to a server once more: its response confirms another version than the one that the server was asked about (RFC 9111
+/// section 4.3.4). What is stored is forgotten, and the request goes without conditions.
+pub(in crate::exchange) fn confirms_other_version<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+) -> bool {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref_mut()) else {
+        return false;
+    };
+    let CacheTask::Refresh { stored, .. } = &used.task else { return false };
+    let newer = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+    if exchange.response.status() != 304 || is_same_version(stored.head().view(), newer) {
+        return false;
+    }
+    plan.plan.state.forget(stored);
+    used.task = match std::mem::replace(&mut used.task, CacheTask::Pass) {
+        CacheTask::Refresh { ticket: Some(ticket), .. } => CacheTask::Fetch(ticket),
+        _ => CacheTask::Pass,
+    };
+    goes_once_more(client, exchange, plans, serving, Decision::Unconditional);
+    true
+}
+
+/// The request goes to a server once more, in place of the response at hand.
+fn goes_once_more<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+    decision: Decision,
+) {
+    plans.server(serving.slot.server.index()).shard.responses.record(exchange.response.status());
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Response, now);
+    exchange.attempt_trace.decided(decision, now);
+    exchange.rewind();
+}
+
+/// A response is not stored.
+fn not_stored(exchange: &mut Exchange, shard: &CacheShard, (ticket, reason): (FetchTicket, NotStored)) {
+    shard.not_stored.increment();
+    exchange.note_cache(CacheResult::Miss, Some(reason.as_str()));
+    // Neither a failure nor what this client asks for says anything about the next response.
+    let is_lasting = exchange.response.status() < 500 && reason.is_of_response();
+    ticket.not_stored(is_lasting.then(|| cache_now().after(PASS_MS)));
+}
+
+/// Stores a response, and answers with what is stored of it so far.
+async fn store<U: Servers>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    (plan, fetching, sent): (&RouteCachePlan, Fetching, weir_cache::CacheTime),
+    mut serving: RespondingServer<U::Stream>,
+) -> Result<AttemptResponse<U::Stream>, Ended> {
+    let (shard, status) = (plan.plan.state.shards.of(client.worker.index), exchange.response.status());
+    let planned = match intercept::page(exchange, plans) {
+        Some(_) => Err(NotStored::Status),
+        None => plan_response(exchange, plan, serving.server.head(), sent),
+    };
+    let store_plan = match planned {
+        Ok(store_plan) => store_plan,
+        Err(reason) => {
+            not_stored(exchange, shard, (fetching.into_ticket(plan, status), reason));
+            return Ok(AttemptResponse::Passes(serving));
+        }
+    };
+    respond::account(client, exchange, plans, &serving);
+    let head = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+    let fetched_head = store_plan.fetched_head(head).map(|fetched| (fetched, store_plan.lifetime));
+    if head.fields.contains(FieldName::SetCookie) {
+        // Its client gets it.
+        affinity::learn(exchange, plans.upstream, serving.slot.server, head.text, client.now);
+    }
+    let new_head = store_plan.stored_head(head);
+    let length = serving.server.begin_body(&exchange.response, Method::Get, plans.upstream.chunked_limits);
+    let new = NewResponse {
+        status,
+        head: new_head,
+        lifetime: store_plan.lifetime,
+        vary: store_plan.vary,
+        len: length.length(),
+    };
+    serving.server.take_head();
+    let begun = match fill::begin(client, &mut serving).await {
+        Ok(begun) => begun,
+        Err(error) => {
+            if let Some(used) = exchange.cached.as_deref_mut() {
+                used.task = fetching.into_task();
+            }
+            return Ok(AttemptResponse::BrokenOff(broken_off(servers, exchange, plans, serving, &error)));
+        }
+    };
+    let storing = fetching.into_ticket(plan, status).store(new, exchange.request_for_cache());
+    match storing.refused {
+        None => shard.stored.increment(),
+        Some(reason) => {
+            shard.not_stored.increment();
+            exchange.note_cache(CacheResult::Miss, Some(reason.as_str()));
+        }
+    }
+    let stored = Arc::clone(&storing.response);
+    let Some(mut answer) = StoredAnswer::of(storing.response, CacheResult::Miss) else {
+        servers.drop_stream(serving.server);
+        return Ok(AttemptResponse::Done(End::Closed));
+    };
+    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, None));
+    answer.is_new = storing.refused.is_none();
+    answer.other_head = fetched_head;
+    let fill = Fill::new((serving, begun), (stored, storing.writer), &plan.plan.state);
+    fill::run(client, servers, exchange, plans, fill).await;
+    send::stored(client, stream, exchange, answer).await?;
+    Ok(AttemptResponse::Done(End::Done))
+}
+
+/// The attempt whose server has broken off its response.
+#[cold]
+fn broken_off<U: Servers>(
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: RespondingServer<U::Stream>,
+    error: &RelayError,
+) -> AttemptFailure {
+    let failure = of_unsent_body(error);
+    respond::count_cut(plans, &serving, Err(failure));
+    let record = &mut exchange.record;
+    record.sent_to_server += serving.server.sent();
+    // The client has none yet.
+    record.status = 0;
+    let failed = AttemptFailure {
+        failure,
+        server: serving.slot.server,
+        origin: FailureOrigin::Server(RetryCause::ConnectionError),
+        sent_any: serving.sent_any,
+        received_any: true,
+        unread: false,
+        reused: record.reused,
+        slot: None,
+    };
+    servers.drop_stream(serving.server);
+    failed
+}
+
+/// Whether the response may be stored, and how.
+fn plan_response(
+    exchange: &Exchange,
+    plan: &RouteCachePlan,
+    text: &[u8],
+    sent: weir_cache::CacheTime,
+) -> Result<StorePlan, NotStored> {
+    let too_large = plan.plan.config.response_max;
+    if exchange.response.content_length().is_some_and(|len| len > too_large) {
+        return Err(NotStored::TooLarge);
+    }
+    let request = stored_request(exchange, sent);
+    let head = HeadView { fields: exchange.response.fields(), text };
+    plan_storing(&request, exchange.response.status(), head, &plan.rules, cache_now())
+}
+
+/// The request as the rules see it.
+fn stored_request(exchange: &Exchange, sent: weir_cache::CacheTime) -> StoredRequest<'_> {
+    // As long as it is not known, the response is for its client alone.
+    let is_proven = exchange.cached.as_ref().is_none_or(|used| used.is_proven);
+    StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent, is_proven }
+}
+
+/// What a server has confirmed.
+fn freshened(
+    exchange: &mut Exchange,
+    plan: &RouteCachePlan,
+    text: &[u8],
+    ticket: Option<FetchTicket>,
+    stored: Arc<StoredResponse>,
+    sent: weir_cache::CacheTime,
+) -> Option<StoredAnswer> {
+    let request = stored_request(exchange, sent);
+    let newer = HeadView { fields: exchange.response.fields(), text };
+    let now = cache_now();
+    let (stored, only_sent) =
+        match plan_freshening(&request, stored.status(), stored.head().view(), newer, &plan.rules, now) {
+            FreshenPlan::Store(freshened) => match ticket {
+                Some(ticket) => {
+                    let stored = ticket.freshen(&stored, *freshened);
+                    plan.plan.state.freshen_file(&stored);
+                    (stored, None)
+                }
+                None => (stored, Some(freshened)),
+            },
+            FreshenPlan::SendOnly(freshened, reason) => {
+                if reason.is_of_response() {
+                    plan.plan.state.forget(&stored);
+                }
+                (stored, Some(freshened))
+            }
+            // The request has gone to a server again in place of that.
+            FreshenPlan::OtherVersion => return None,
+        };
+    let mut answer = StoredAnswer::of(stored, CacheResult::Revalidated)?;
+    answer.other_head = only_sent.map(|freshened| {
+        let Freshened { head, lifetime } = *freshened;
+        (head, lifetime)
+    });
+    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, Some(304)));
+    Some(answer)
+}
+
+/// A stale response in place of a failure.
+fn stale(
+    exchange: &mut Exchange,
+    stored: Arc<StoredResponse>,
+    status: Option<u16>,
+    detail: &'static str,
+) -> Option<StoredAnswer> {
+    let mut answer = StoredAnswer::of(stored, CacheResult::Stale)?;
+    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, status));
+    exchange.note_cache(CacheResult::Stale, Some(detail));
+    Some(answer)
+}
+
+/// Answers with a stale response in place of the failure of a server, where that is allowed; `None` when it is not.
+pub(in crate::exchange) async fn instead_of_failure(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    failure: Failure,
+) -> Option<Result<End, Failure>> {
+    if exchange.answered || failure.party == Party::Client || failure.log_status() < 500 {
+        return None;
+    }
+    let used = exchange.cached.as_deref_mut()?;
+    let CacheTask::Refresh { ticket, stored, stale_on_error } =
+        std::mem::replace(&mut used.task, CacheTask::Pass)
+    else {
+        return None;
+    };
+    drop(ticket);
+    let answer = if stale_on_error { stale(exchange, stored, None, failure.reason()) } else { None }?;
+    Some(send::stored(client, stream, exchange, answer).await.map(|()| End::Done))
+}
+
+/// Forgets what a request has changed (RFC 9111 section 4.4); the keys of that.
+fn invalidate<T: ServerStream>(
+    client: &Client,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    plan: &RouteCachePlan,
+    serving: &RespondingServer<T>,
+) -> Vec<Vec<u8>> {
+    let Some(CacheUse { key, .. }) = exchange.cached.as_deref() else { return Vec::new() };
+    if !invalidates(exchange.request.method(), exchange.response.status()) {
+        return Vec::new();
+    }
+    let mut texts = vec![key_text(key).to_vec()];
+    // Under another key than the usual one, what other paths would come to is not known.
+    if plans.route.config.cache.as_deref().is_some_and(RouteCache::has_usual_key) {
+        let scheme: &[u8] = if client.is_tls { b"https" } else { b"http" };
+        let authority = exchange.request.authority().of(&exchange.request_text);
+        let head = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+        invalidated_targets(head, scheme, authority, |target| {
+            let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+            let (path, query) = target.split_at(end);
+            let mut other = [scheme, b"://", authority].concat();
+            normalize_authority(&mut other, scheme.len() + 3, scheme);
+            write_normal_path(&mut other, path, plans.listener.head_limits.paths.encoded_slash);
+            other.extend_from_slice(query);
+            texts.push(other);
+        });
+    }
+    let snapshot = &plans.config.snapshot;
+    let cache = snapshot.caches.iter().position(|one| one.config.name == plan.plan.config.name);
+    // Wherever this listener or this upstream has stored it.
+    let of = (exchange.record.listener(), plans.upstream_index);
+    let keys = texts.iter().flat_map(|text| snapshot.partitions.keys(text, cache.unwrap_or_default(), of));
+    let changed: Vec<Vec<u8>> = keys.collect();
+    let (store, now) = (plan.store(), cache_now());
+    for key in &changed {
+        store.invalidate(&store.key(key), now);
+    }
+    changed
+}

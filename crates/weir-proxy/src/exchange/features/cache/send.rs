@@ -1,0 +1,332 @@
+//! A stored response on its way to a client: the whole of it, parts, or the word that the client has it already.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, is_not_modified, write_cache_status};
+use weir_cache::store::{BodyReader, StoredResponse};
+use weir_cache::{CacheTime, HeadView, StoredHead};
+use weir_http::{
+    ByteRange, FieldName, FieldSet, FieldWriter, Framing, Method, RangeSelection, Validators, parse_date,
+    select_ranges,
+};
+use weir_observe::{CacheResult, Failure, Phase, status_text};
+
+use crate::exchange::context::body_coding::BodyCoding;
+use crate::exchange::context::cache_use::STATUS;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::header_changes::{has_values, leave, write_changes};
+use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::heads::compression::{ReceivedFields, ResponseOutline};
+use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::heads::{compression, cors, fields};
+use crate::exchange::phases::pacing;
+use crate::net::clock;
+use crate::relay::WaitingFor;
+use crate::relay::ends::Source;
+use crate::relay::failure::of_response_body;
+use crate::relay::memory::MemoryBody;
+use crate::relay::stored::{StoredBody, StoredParts};
+use crate::responder::ranges::{RangeBody, multipart_type, select};
+use crate::state::activity::Activity;
+use crate::state::cache::cache_now;
+use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
+
+/// A stored response that a client gets, and how that came about.
+pub(in crate::exchange) struct StoredAnswer {
+    pub(in crate::exchange) stored: Arc<StoredResponse>,
+    /// Reads its body from the beginning.
+    pub(in crate::exchange) reader: BodyReader,
+    /// Its fields, when they are others than those that are stored.
+    pub(in crate::exchange) other_head: Option<(StoredHead, Lifetime)>,
+    pub(in crate::exchange) result: CacheResult,
+    /// Why a server was asked, and what it said if that is not what is sent.
+    pub(in crate::exchange) forwarded: Option<(ForwardReason, Option<u16>)>,
+    /// Whether it has been stored by this request.
+    pub(in crate::exchange) is_new: bool,
+}
+
+impl StoredAnswer {
+    /// `None` when its body can no longer be read from the beginning.
+    pub(in crate::exchange) fn of(stored: Arc<StoredResponse>, result: CacheResult) -> Option<Self> {
+        let reader = stored.read_from(0)?;
+        Some(Self { stored, reader, other_head: None, result, forwarded: None, is_new: false })
+    }
+
+    fn head(&self) -> HeadView<'_> {
+        self.other_head.as_ref().map_or_else(|| self.stored.head().view(), |(head, _)| head.view())
+    }
+
+    fn lifetime(&self) -> Lifetime {
+        self.other_head.as_ref().map_or_else(|| self.stored.lifetime(), |(_, lifetime)| *lifetime)
+    }
+}
+
+/// What of it the client gets.
+struct Selected {
+    /// Reads the one part of a body that is still coming.
+    growing: Option<(ByteRange, BodyReader)>,
+    status: u16,
+    body: RangeBody,
+    content_range: Option<Vec<u8>>,
+    /// The `Content-Type` of several parts.
+    content_type: Option<Vec<u8>>,
+}
+
+/// Sends it.
+///
+/// # Errors
+/// When the client does not take it, or the server behind a body that is still coming fails.
+pub(in crate::exchange) async fn stored(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    mut answer: StoredAnswer,
+) -> Result<(), Failure> {
+    if !stream.discard_body(client) {
+        stream.close_after();
+    }
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    let Some(route) = exchange.record.route.map(|index| &listener.route_plans[index]) else { return Ok(()) };
+    let selected = select_part(exchange, &answer, client.worker.random());
+    stage_head(client, stream, exchange, (&config.snapshot, listener, route), &answer, &selected);
+    let (stored, reader) = (&answer.stored, &mut answer.reader);
+    match selected.body {
+        RangeBody::None => send_body(client, stream, exchange, stored, MemoryBody(b"")).await,
+        _ if exchange.request.method() == Method::Head => {
+            send_body(client, stream, exchange, stored, MemoryBody(b"")).await
+        }
+        RangeBody::Whole => send_body(client, stream, exchange, stored, StoredBody::new(reader)).await,
+        RangeBody::Parts(pieces, _) => {
+            let parts = match selected.growing {
+                Some((range, part_reader)) => {
+                    // The one at the beginning would keep what is before the part.
+                    drop(answer.reader);
+                    StoredParts::one(stored, range, part_reader)
+                }
+                None => StoredParts::new(stored, pieces),
+            };
+            send_body(client, stream, exchange, stored, parts).await
+        }
+    }?;
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Relay, now);
+    if let Some(cache) = &route.cache {
+        cache.plan.state.shards.of(client.worker.index).bytes_sent.add(exchange.response_relay.taken());
+    }
+    Ok(())
+}
+
+/// What the request asks for of it (RFC 9111 section 4.3.2, RFC 9110 section 14).
+fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Selected {
+    let whole = |status| Selected {
+        growing: None,
+        status,
+        body: RangeBody::Whole,
+        content_range: None,
+        content_type: None,
+    };
+    let (stored, head, request) = (&answer.stored, answer.head(), exchange.request_for_cache());
+    if stored.status() != 200 {
+        return whole(stored.status());
+    }
+    if is_not_modified(200, head, answer.lifetime().received, request) {
+        return Selected { body: RangeBody::None, ..whole(304) };
+    }
+    let range = request.first("range").filter(|_| exchange.request.method() == Method::Get);
+    let Some((range, len)) = range.zip(stored.body_len()) else { return whole(200) };
+    let modified = head.first("last-modified").and_then(parse_date);
+    let etag = head.first("etag").unwrap_or_default();
+    let validators = Validators { etag, modified: modified.unwrap_or(u64::MAX) };
+    if !validators.allow_range(request.fields, request.text) {
+        return whole(200);
+    }
+    let ranges = select_ranges(range, len);
+    let mut growing = None;
+    if stored.body().len().is_none() {
+        // Of a body that is still coming, one part is waited for; of several, what was before the last may be gone.
+        match &ranges {
+            RangeSelection::One(range) => match stored.read_from(range.start) {
+                Some(reader) => growing = Some((*range, reader)),
+                None => return whole(200),
+            },
+            RangeSelection::Several(_) => return whole(200),
+            RangeSelection::Whole | RangeSelection::Unsatisfiable => {}
+        }
+    }
+    let media_type = head.first("content-type").unwrap_or(b"application/octet-stream");
+    let (status, body, content_range) = select(len, media_type, &ranges, boundary);
+    let is_multipart = matches!(ranges, RangeSelection::Several(_));
+    let content_type = is_multipart.then(|| multipart_type(boundary));
+    Selected { growing, status, body, content_range, content_type }
+}
+
+fn stage_head(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    (snapshot, listener, route): (&Snapshot, &ListenerPlan, &RoutePlan),
+    answer: &StoredAnswer,
+    selected: &Selected,
+) {
+    let (head, status, now) = (answer.head(), selected.status, cache_now());
+    let (framed, length) = body_length(exchange.request.method(), answer, selected);
+    exchange.response_relay.restart();
+    exchange.body_coding = BodyCoding::AsItIs;
+    let stored_fields = ReceivedFields { fields: head.fields, text: head.text };
+    let (framed, length) = match route.config.compression {
+        None => (framed, length),
+        Some(_) => {
+            let outline = ResponseOutline::new(status, exchange.request.method(), framed, length);
+            let coding = compression::begin(client, exchange, (snapshot, route), outline, &stored_fields);
+            (coding.of(framed), length.filter(|_| !coding.replaces_length()))
+        }
+    };
+    let changes = &route.config.response_headers;
+    if has_values(changes) {
+        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+        let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+        let values = TemplateValues { response: Some((head.fields, head.text)), status, ..values };
+        rendered.render(changes, |template, out| values.write(template, out));
+        exchange.rendered_headers = rendered;
+    }
+    let response = FinalHead {
+        status: Status { code: status, reason: status_text(status).as_bytes() },
+        content: Content::Body(framed, length),
+        is_early: false,
+        text: b"",
+    };
+    stream.respond(client, exchange, &response, |out| {
+        copy_fields(out, exchange, listener, route, head, selected);
+        if !head.contains("date") && leave(changes, b"Date") {
+            out.field(b"Date", &client.worker.date(clock::now()));
+        }
+        fields::write_id(out, exchange, listener, changes);
+        exchange.limited.write_levels(out, changes);
+        compression::write(out, exchange, &stored_fields, changes);
+        if let Some(cors) = &route.config.cors {
+            cors::write(out, cors, exchange);
+        }
+        write_age_and_status(out, exchange, route, answer, now);
+        write_changes(out, changes, &exchange.rendered_headers, |_| true);
+    });
+    exchange.record.is_own_answer = true;
+    exchange.record.status = status;
+    exchange.answered = true;
+    exchange.waits.begin(&listener.client_wait_limits());
+}
+
+/// How the body is delimited as it is sent, and the length that the head tells.
+fn body_length(method: Method, answer: &StoredAnswer, selected: &Selected) -> (Framing, Option<u64>) {
+    let (framing, len) = match &selected.body {
+        RangeBody::None => (Framing::None, (selected.status == 416).then_some(0)),
+        RangeBody::Whole if matches!(selected.status, 204 | 205 | 304) => (Framing::None, None),
+        RangeBody::Whole => match answer.stored.body_len() {
+            Some(len) => (Framing::Length(len), Some(len)),
+            None => (Framing::Delimited, None),
+        },
+        RangeBody::Parts(_, len) => (Framing::Length(*len), Some(*len)),
+    };
+    (framing.in_response(method, selected.status), len)
+}
+
+/// Fields about a body, which a head without one does not have (RFC 9110 section 15.4.5).
+const OF_BODY: FieldSet =
+    FieldSet::of(&[FieldName::ContentType, FieldName::ContentEncoding, FieldName::LastModified]);
+
+/// Copies the fields that are stored.
+fn copy_fields(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    route: &RoutePlan,
+    head: HeadView<'_>,
+    selected: &Selected,
+) {
+    let changes = &route.config.response_headers;
+    let id = listener.id_of_responses();
+    let has_etag = head.contains("etag");
+    for field in head.fields {
+        let name = field.name.of(head.text);
+        let is_left_out = match selected.status {
+            304 => OF_BODY.contains(field.known) && (has_etag || field.known != FieldName::LastModified),
+            416 => field.known == FieldName::ContentType,
+            _ => field.known == FieldName::ContentType && selected.content_type.is_some(),
+        };
+        let passes = !is_left_out
+            && leave(changes, name)
+            && !compression::is_replaced(exchange.body_coding, name)
+            && !id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            && (route.config.cors.is_none() || !cors::is_of_protocol(name));
+        if passes {
+            out.field(name, field.value.of(head.text));
+        }
+    }
+    if let Some(content_type) = &selected.content_type {
+        out.field(b"Content-Type", content_type);
+    }
+    if let Some(content_range) = &selected.content_range {
+        out.field(b"Content-Range", content_range);
+    }
+}
+
+/// `Age` (RFC 9111 section 5.1) and `Cache-Status` (RFC 9211).
+fn write_age_and_status(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    route: &RoutePlan,
+    answer: &StoredAnswer,
+    now: CacheTime,
+) {
+    let (changes, lifetime) = (&route.config.response_headers, answer.lifetime());
+    let is_from_server = answer.is_new && lifetime.initial_age_ms < 1_000;
+    if !is_from_server && leave(changes, b"Age") {
+        out.decimal_field(b"Age", lifetime.age(now));
+    }
+    if !leave(changes, STATUS) {
+        return;
+    }
+    let outcome = CacheOutcome {
+        forwarded: answer.forwarded.map(|(reason, _)| reason),
+        forward_status: answer.forwarded.and_then(|(_, status)| status),
+        ttl: Some(lifetime.ttl(now)),
+        is_stored: answer.is_new,
+        is_collapsed: answer.result == CacheResult::Collapsed,
+        detail: exchange.record.cache_detail,
+        ..CacheOutcome::default()
+    };
+    out.field_with(STATUS, |value| write_cache_status(value, &outcome));
+}
+
+async fn send_body(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    stored: &StoredResponse,
+    mut source: impl Source,
+) -> Result<(), Failure> {
+    poll_fn(|cx| {
+        match exchange.response_relay.poll(cx, &mut source, &mut stream.reply()) {
+            Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
+            Poll::Pending => {}
+        }
+        let (awaited, moved) = match exchange.response_relay.waiting {
+            WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
+            WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
+            WaitingFor::Source => {
+                if let Some(cause) = stream.poll_reset(cx, client) {
+                    return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
+                }
+                // While a part is waited for, what comes before it is progress, too.
+                (Activity::ResponseBody, exchange.response_relay.taken() + stored.body().grown())
+            }
+        };
+        client.report(awaited, stream, exchange);
+        exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
+    })
+    .await
+}

@@ -1,0 +1,4 @@
+//! Pages in place of the responses of servers: which, and where they come from.
+
+pub(in crate::exchange) mod intercept;
+pub(crate) mod remote_page;

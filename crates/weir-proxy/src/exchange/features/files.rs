@@ -1,0 +1,439 @@
+//! Phases Route and Response of a route with `files`: the file that the request names, on its way to the client.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use weir_config::{TemplatePart, TemplateValue};
+use weir_http::Method;
+use weir_observe::{Cause, Failure, Party, Phase};
+
+use crate::exchange::context::cgi_script::Script;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::heads::cgi::requested_path;
+use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::phases::{answer, choose};
+use crate::net::file::{DiskWait, OpenError};
+use crate::relay::file::{BodyPiece, FileBody};
+use crate::relay::memory::MemoryBody;
+use crate::responder::Answer;
+use crate::responder::files::listing;
+use crate::responder::files::path::{FilePath, file_path, path_info};
+use crate::responder::files::response::{FileResponse, respond, whole};
+use crate::responder::ranges::RangeBody;
+use crate::state::activity::Activity;
+use crate::state::snapshot::RoutePlan;
+use crate::state::static_files::{FilesPlan, FolderItem, OpenFile, OpenFiles};
+
+/// What answers a request.
+enum Chosen {
+    /// A script, that a server of FastCGI runs.
+    Script(Script),
+    File(Rc<OpenFile>),
+    /// A folder whose path lacks the slash at its end.
+    Slash,
+    /// A folder, to be listed.
+    Listing(FilePath),
+}
+
+/// Why a path is not what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NotThere {
+    Missing,
+    Forbidden,
+}
+
+/// Answers with a file; `false` when the upstream of the route is to answer.
+pub(in crate::exchange) async fn answer(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    route: &RoutePlan,
+) -> Result<bool, Ended> {
+    // As long as a file may be the answer, the upstream has not seen the request.
+    let upstream = exchange.record.upstream.take();
+    let is_answered = serve(client, stream, exchange, route).await?;
+    exchange.record.upstream = upstream.filter(|_| !is_answered);
+    Ok(is_answered)
+}
+
+async fn serve(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    route: &RoutePlan,
+) -> Result<bool, Ended> {
+    let Some(files) = &route.files else { return Ok(false) };
+    if choose::is_preflight(exchange, route) {
+        return Ok(false);
+    }
+    let has_upstream = files.config.otherwise.is_some();
+    let reads = matches!(exchange.request.method(), Method::Get | Method::Head);
+    if !reads && files.scripts.is_none() {
+        return match has_upstream {
+            true => Ok(false),
+            false => Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
+        };
+    }
+    let chosen = match choose_at_once(client, exchange, files) {
+        Some(file) => Ok(Chosen::File(file)),
+        // On the heap, since it is large and most exchanges need none of it.
+        None => Box::pin(choose(client, stream, exchange, route, files)).await?,
+    };
+    let not_there = match chosen {
+        Ok(Chosen::Script(script)) => {
+            exchange.script = Some(Box::new(script));
+            return Ok(false);
+        }
+        Ok(_) if !reads => return Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
+        Ok(chosen) => {
+            if !stream.discard_body(client) {
+                stream.close_after();
+            }
+            let sent = match chosen {
+                Chosen::File(file) => send(client, stream, exchange, (route, files), &file).await,
+                Chosen::Slash => redirect(client, stream, exchange).await,
+                Chosen::Script(_) => return Ok(false),
+                Chosen::Listing(path) => Box::pin(list(client, stream, exchange, files, &path)).await,
+            };
+            return sent.map(|()| true).map_err(Ended::Failed);
+        }
+        Err(not_there) => not_there,
+    };
+    let goes_on = match &files.scripts {
+        None => has_upstream,
+        Some(scripts) => scripts.script.is_some(),
+    };
+    if goes_on {
+        return Ok(false);
+    }
+    let cause = match not_there {
+        NotThere::Missing => Cause::FileMissing,
+        NotThere::Forbidden if files.sends => Cause::FileForbidden,
+        NotThere::Forbidden => Cause::FileMissing,
+    };
+    Err(Failure::weir(Phase::Response, cause).into())
+}
+
+/// The usual case: the path of the request is that of a file which is open, or can be opened without waiting.
+fn choose_at_once(client: &Client, exchange: &Exchange, files: &FilesPlan) -> Option<Rc<OpenFile>> {
+    if !files.tries_path_first || !files.sends {
+        return None;
+    }
+    let path = file_path(requested_path(exchange), files.config.hidden)?;
+    if path.is_folder {
+        return None;
+    }
+    match client.worker.open_files.look_up(files, &path.relative, client.now) {
+        Ok(FolderItem::File(file)) => Some(file),
+        _ => None,
+    }
+}
+
+/// The first of the files of the route that exists.
+async fn choose(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    route: &RoutePlan,
+    files: &Arc<FilesPlan>,
+) -> Result<Result<Chosen, NotThere>, Ended> {
+    let mut not_there = NotThere::Missing;
+    for place in 0..files.config.try_files.len() {
+        let url_path = render(client, stream, exchange, route, files, place);
+        let Some(path) = file_path(&url_path, files.config.hidden) else {
+            match encoded_script(client, stream, exchange, files, &url_path).await? {
+                Some(script) => return Ok(Ok(Chosen::Script(script))),
+                None => continue,
+            }
+        };
+        if let Some(script) = script(client, stream, exchange, files, &path).await? {
+            return Ok(Ok(Chosen::Script(script)));
+        }
+        let item = match files.trusts_names() && !files.sends && path.is_folder {
+            true => Ok(FolderItem::Folder),
+            false => look_up(client, stream, exchange, files, &path.relative).await?,
+        };
+        match item {
+            // There are scripts and nothing else; or with a slash behind its name, it would be a folder.
+            Ok(FolderItem::File(_)) if !files.sends => {}
+            Ok(FolderItem::Script) => {}
+            // With a slash behind it, it would be a folder.
+            Ok(FolderItem::File(_)) if path.is_folder => {}
+            Ok(FolderItem::File(file)) => return Ok(Ok(Chosen::File(file))),
+            Ok(FolderItem::Folder) => {
+                // Only the path of the request can be asked for anew with a slash.
+                let is_requested = files.is_path_of_request(place);
+                let has_slash = path.is_folder && !lacks_slash(exchange, route);
+                let path = FilePath { is_folder: has_slash || !is_requested, ..path };
+                match index(client, stream, exchange, files, &path).await? {
+                    Ok(chosen) => return Ok(Ok(chosen)),
+                    Err(why) => not_there = why,
+                }
+            }
+            Err(NotThere::Forbidden) => not_there = NotThere::Forbidden,
+            Err(NotThere::Missing) => {}
+        }
+    }
+    Ok(Err(not_there))
+}
+
+/// Whether the path that the client sees is a folder without the slash, though what the rewrite made of it has one: `/files` for all
+/// below `/files/`.
+fn lacks_slash(exchange: &Exchange, route: &RoutePlan) -> bool {
+    let path = exchange.request.normal_path(&exchange.request_text);
+    route.rewrite.as_ref().is_some_and(|rewrite| rewrite.takes_whole(path))
+}
+
+/// The script that a path names, with what follows it.
+async fn script(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    files: &Arc<FilesPlan>,
+    path: &FilePath,
+) -> Result<Option<Script>, Ended> {
+    let Some(scripts) = &files.scripts else { return Ok(None) };
+    let Some(len) = scripts.script_len(&path.relative) else { return Ok(None) };
+    let found = look_up(client, stream, exchange, files, &path.relative[..len]).await?;
+    Ok(matches!(found, Ok(FolderItem::Script)).then(|| Script::in_path(path, len)))
+}
+
+/// The script at the front of a path that can be no file, since what follows the script has encoded slashes.
+#[cold]
+async fn encoded_script(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    files: &Arc<FilesPlan>,
+    url_path: &[u8],
+) -> Result<Option<Script>, Ended> {
+    let split = files.scripts.as_ref().and_then(|scripts| scripts.script_len(url_path));
+    let Some((front, rest)) = split.map(|len| url_path.split_at(len)) else { return Ok(None) };
+    let hidden = files.config.hidden;
+    let Some((path, info)) = file_path(front, hidden).zip(path_info(rest, hidden)) else { return Ok(None) };
+    let found = look_up(client, stream, exchange, files, &path.relative).await?;
+    let is_script = matches!(found, Ok(FolderItem::Script));
+    Ok(is_script.then(|| Script { path: [b"/", &path.relative[..]].concat(), path_info: info }))
+}
+
+/// What answers for a folder: its index file, a redirect that adds the slash, or a list of what is in it.
+async fn index(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    files: &Arc<FilesPlan>,
+    folder: &FilePath,
+) -> Result<Result<Chosen, NotThere>, Ended> {
+    let slash = if folder.relative.is_empty() { &b""[..] } else { b"/" };
+    for name in &files.config.index {
+        let path = [&folder.relative, slash, name.as_bytes()].concat();
+        let chosen = match look_up(client, stream, exchange, files, &path).await? {
+            Ok(FolderItem::File(file)) if files.sends => Chosen::File(file),
+            Ok(FolderItem::Script) => {
+                let path = FilePath { relative: path, is_folder: false };
+                Chosen::Script(Script::in_path(&path, path.relative.len()))
+            }
+            _ => continue,
+        };
+        return Ok(Ok(if folder.is_folder { chosen } else { Chosen::Slash }));
+    }
+    Ok(match (files.config.listing, folder.is_folder) {
+        (false, _) => Err(NotThere::Forbidden),
+        (true, false) => Ok(Chosen::Slash),
+        (true, true) => Ok(Chosen::Listing(folder.clone())),
+    })
+}
+
+/// The path that the entry of `try_files` at `place` comes to.
+fn render(
+    client: &Client,
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    route: &RoutePlan,
+    files: &FilesPlan,
+    place: usize,
+) -> Vec<u8> {
+    let listener = client.listener.plan();
+    let values = TemplateValues::of_request(client, stream, exchange, &listener, Some(route));
+    let mut path = Vec::new();
+    for part in files.config.try_files[place].parts() {
+        match part {
+            TemplatePart::Literal(text) => encode_percent(text.as_bytes(), &mut path),
+            TemplatePart::Value(TemplateValue::Path) => path.extend_from_slice(requested_path(exchange)),
+            TemplatePart::Value(value) => values.write_one(value, &mut path),
+        }
+    }
+    path
+}
+
+/// Text of the config stands for itself: what looks like an encoded byte is none.
+fn encode_percent(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
+        match byte {
+            b'%' => out.extend_from_slice(b"%25"),
+            byte => out.push(byte),
+        }
+    }
+}
+
+/// What is at a path; waits for the disk if the answer is there.
+async fn look_up(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    files: &Arc<FilesPlan>,
+    path: &[u8],
+) -> Result<Result<FolderItem<Rc<OpenFile>>, NotThere>, Ended> {
+    if files.trusts_names() {
+        // Without files to send, nothing at all is looked up.
+        match files.is_script(path) {
+            true => return Ok(Ok(FolderItem::Script)),
+            false if !files.sends => return Ok(Err(NotThere::Missing)),
+            false => {}
+        }
+    }
+    let mut found = client.worker.open_files.look_up(files, path, client.now);
+    if let Err(OpenError::WouldWait) = found {
+        let loaded = wait(client, stream, exchange, OpenFiles::load(files, path)).await?;
+        found = loaded.and_then(|loaded| client.worker.open_files.put(files, path, loaded, client.now));
+    }
+    match found {
+        Ok(item) => Ok(Ok(item)),
+        Err(OpenError::Missing) => Ok(Err(NotThere::Missing)),
+        Err(OpenError::Forbidden) => Ok(Err(NotThere::Forbidden)),
+        Err(OpenError::WouldWait | OpenError::Failed(_)) => {
+            Err(Failure::weir(Phase::Response, Cause::FileFailed).into())
+        }
+    }
+}
+
+/// Waits for what a thread finds on the disk.
+async fn wait<T: Send + 'static>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    mut waiting: DiskWait<T>,
+) -> Result<T, Failure> {
+    exchange.waits.begin(&client.listener.plan().client_wait_limits());
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = waiting.poll(cx) {
+            return Poll::Ready(outcome.map_err(|_lost| Failure::weir(Phase::Response, Cause::FileFailed)));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Response, cause)));
+        }
+        client.report(Activity::Disk, stream, exchange);
+        exchange.waits.poll_over(&mut client.deadline, Activity::Disk, 0).map(Err)
+    })
+    .await
+}
+
+async fn send(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    (route, files): (&RoutePlan, &FilesPlan),
+    file: &OpenFile,
+) -> Result<(), Failure> {
+    let has_forms = !files.config.precompressed.is_empty();
+    let boundary = client.worker.random();
+    let (fields, text) = (exchange.request.fields(), &exchange.request_text[..]);
+    let FileResponse { file, mut head, body } =
+        respond(exchange.request.method(), file, fields, text, has_forms, boundary);
+    // Not of failures: how long a file may be kept says nothing about them.
+    if !files.config.headers.is_empty() && matches!(head.status, 200 | 206 | 304) {
+        add_headers(client, stream, exchange, (route, files), &mut head);
+    }
+    match (body, &file.content) {
+        (RangeBody::None, _) => answer::send(client, stream, exchange, &head).await,
+        (RangeBody::Whole, Some(content)) => {
+            let body = (content.len() as u64, MemoryBody(content));
+            answer::send_with(client, stream, exchange, &head, body).await
+        }
+        (RangeBody::Whole, None) => {
+            Box::pin(send_file(client, stream, exchange, &head, file, whole(file))).await
+        }
+        (RangeBody::Parts(pieces, len), _) => {
+            Box::pin(send_file(client, stream, exchange, &head, file, (pieces, len))).await
+        }
+    }
+}
+
+/// Adds the headers that the config gives files, in place of those of the same names.
+#[cold]
+fn add_headers<'a>(
+    client: &Client,
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    (route, files): (&RoutePlan, &'a FilesPlan),
+    head: &mut Answer<'a>,
+) {
+    let listener = client.listener.plan();
+    let values = TemplateValues::of_request(client, stream, exchange, &listener, Some(route));
+    for (name, template) in &files.config.headers {
+        let mut value = Vec::new();
+        if values.write(template, &mut value) {
+            let name = name.as_bytes();
+            head.fields.retain(|(other, _)| {
+                other.eq_ignore_ascii_case(b"vary") || !other.eq_ignore_ascii_case(name)
+            });
+            head.fields.push((name, value.into()));
+        }
+    }
+}
+
+/// Sends parts of a file from the disk.
+async fn send_file(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    head: &Answer<'_>,
+    file: &OpenFile,
+    (pieces, len): (VecDeque<BodyPiece>, u64),
+) -> Result<(), Failure> {
+    let stock = Rc::clone(&client.worker.stock);
+    let body = FileBody::new(&file.file, &stock, pieces);
+    let sent = answer::send_with(client, stream, exchange, head, (len, body)).await;
+    sent.map_err(|failure| match failure.party {
+        // What brings the bytes is the disk.
+        Party::Server => Failure::weir(Phase::Relay, Cause::FileFailed),
+        _ => failure,
+    })
+}
+
+/// The same path with a slash at its end.
+async fn redirect(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+) -> Result<(), Failure> {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let mut location = request.normal_path(text).to_vec();
+    location.push(b'/');
+    if let Some(query) = request.query() {
+        location.push(b'?');
+        location.extend_from_slice(query.of(text));
+    }
+    let answer = Answer::of(301).with(b"Location", Cow::Owned(location));
+    answer::send(client, stream, exchange, &answer).await
+}
+
+async fn list(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    files: &Arc<FilesPlan>,
+    folder: &FilePath,
+) -> Result<(), Failure> {
+    let names = wait(client, stream, exchange, files.list(&folder.relative, listing::NAMES_MAX)).await?;
+    let names = names.map_err(|_| Failure::weir(Phase::Response, Cause::FileFailed))?;
+    let path = exchange.request.normal_path(&exchange.request_text).to_vec();
+    let page = listing::answer(&path, &names, files.config.hidden);
+    answer::send(client, stream, exchange, &page).await
+}

@@ -1,0 +1,268 @@
+//! Limits by key: whether a request may go on, now or after a while.
+//!
+//! Asked when the route and the upstream are known and nothing was sent yet: each limit once, at the stage at which its key is known. When one refuses,
+//! what the others have taken is given back, so that a refused request costs nothing. Must not answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::{Stage, TemplatePart, TemplateValue};
+use weir_http::digits;
+use weir_observe::{Cause, Failure, Phase};
+
+use super::rule_key::RuleKey;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::limit_state::RuleInForce;
+use crate::exchange::forwarded;
+use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::phases::pause;
+use crate::net::clock;
+use crate::relay::pace::BodyPace;
+use crate::state::limit::{LimitAnswer, LimitHold, LimitInUse, LimitPlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+
+/// Where keys are looked up.
+#[derive(Clone, Copy)]
+pub(in crate::exchange) struct KeyPlace<'a> {
+    pub(in crate::exchange) listener: &'a ListenerPlan,
+    pub(in crate::exchange) route: Option<&'a RoutePlan>,
+    /// What is known by now.
+    pub(in crate::exchange) stage: Stage,
+}
+
+/// Keys of one request under one limit at most, where it has several values of what the limit is by.
+const KEYS_MAX: usize = 8;
+
+/// Asks the limits of a stage: the longest wait that one of them wants, in nanoseconds.
+///
+/// # Errors
+/// When one refuses the request.
+pub(in crate::exchange) fn ask(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    place: KeyPlace<'_>,
+    limits: &[LimitInUse],
+) -> Result<u64, Failure> {
+    let is_later = place.stage > Stage::Request;
+    if !is_later {
+        // What was asked for the request before stays taken.
+        exchange.limited.asked.clear();
+        exchange.limited.told.clear();
+        exchange.limited.paced.clear();
+    }
+    let (mut longest_ns, paced) = (0, exchange.limited.paced.len());
+    for (index, limit) in limits.iter().enumerate() {
+        let is_elsewhere = limit.upstream.is_some() && limit.upstream != exchange.record.upstream;
+        if is_elsewhere || (limit.stage > Stage::Request) != is_later {
+            continue;
+        }
+        if limit.plan.config.is_by_address() {
+            let address = forwarded::client_address(client, exchange, place.listener);
+            let key = (limit.plan.hash_address(address), 0);
+            longest_ns = ask_one(client, stream, exchange, place, (limits, index, key), longest_ns)?;
+            continue;
+        }
+        let mut keys = std::mem::take(&mut exchange.limited.keys);
+        find_keys(client, stream, exchange, place, &limit.plan, &mut keys);
+        let asked = keys.iter().try_fold(longest_ns, |longest_ns, key| {
+            ask_one(client, stream, exchange, place, (limits, index, *key), longest_ns)
+        });
+        exchange.limited.keys = keys;
+        longest_ns = asked?;
+    }
+    if exchange.limited.paced.len() > paced {
+        exchange.response_relay.set_pace(BodyPace::new(exchange.limited.paced.clone()));
+    }
+    Ok(longest_ns)
+}
+
+/// Asks the limit at `index` about one key, the text of which is at `place` among those of the request: the longest wait by now, in nanoseconds.
+///
+/// # Errors
+/// When it refuses the request.
+fn ask_one(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    place: KeyPlace<'_>,
+    (limits, index, (key, text)): (&[LimitInUse], usize, (u64, usize)),
+    mut longest_ns: u64,
+) -> Result<u64, Failure> {
+    let plan = &limits[index].plan;
+    let shard = plan.state.shards.of(client.worker.index);
+    let answer = plan.ask(key, client.now);
+    let is_over = !matches!(answer, LimitAnswer::Pass { .. });
+    match answer {
+        LimitAnswer::Pass { wait_ns: 0 } => shard.passed.increment(),
+        LimitAnswer::Pass { .. } if plan.config.dry_run => shard.excess.increment(),
+        LimitAnswer::Pass { wait_ns } => {
+            shard.delayed.increment();
+            if wait_ns > longest_ns {
+                longest_ns = wait_ns;
+                exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+            }
+        }
+        _ if plan.config.dry_run => {
+            shard.excess.increment();
+            note(client, stream, exchange, place, plan, (key, text));
+        }
+        refusal => {
+            shard.refused.increment();
+            note(client, stream, exchange, place, plan, (key, text));
+            return Err(refuse(exchange, limits, plan, refusal));
+        }
+    }
+    if plan.is_held() {
+        let has_place = plan.config.concurrent.is_some() && !is_over;
+        exchange.limited.holds.push(LimitHold { plan: Arc::clone(plan), key, has_place });
+    }
+    if !is_over {
+        exchange.limited.asked.push((index, key));
+        let is_told = exchange.limited.told.iter().any(|(told, _)| Arc::ptr_eq(told, plan));
+        if plan.tells() && !is_told {
+            exchange.limited.told.push((Arc::clone(plan), key));
+        }
+    }
+    if plan.is_pacing() {
+        exchange.limited.paced.push((Arc::clone(plan), key));
+    }
+    Ok(longest_ns)
+}
+
+/// The hashes of what a limit counts the request by, each with the place of its text; none: nothing of it is there, so the limit does not hold. Every
+/// value of a header that came in several lines counts, whichever a server believes; of more than [`KEYS_MAX`], the first ones and the last.
+fn find_keys(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    place: KeyPlace<'_>,
+    plan: &LimitPlan,
+    keys: &mut Vec<(u64, usize)>,
+) {
+    keys.clear();
+    let mut text = std::mem::take(&mut exchange.limited.text);
+    let values = TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
+    let key = RuleKey::new(&values, &plan.config.key);
+    let (first, last) = match key.count() {
+        count if count <= KEYS_MAX => (count, None),
+        count => (KEYS_MAX - 1, Some(count - 1)),
+    };
+    for place in (0..first).chain(last) {
+        if write_key(&values, &key, place, plan, (&mut text, false)) {
+            let hash = plan.hash(&text);
+            if keys.iter().all(|(known, _)| *known != hash) {
+                keys.push((hash, place));
+            }
+        }
+    }
+    exchange.limited.text = text;
+}
+
+/// Bytes of a secret, such as a token, that operators see: enough to know which it is.
+const SHOWN_OF_SECRETS: usize = 4;
+
+/// Writes the text of a key; whether there is any. Where it is shown, secrets are cut.
+fn write_key(
+    values: &TemplateValues<'_>,
+    key: &RuleKey<'_>,
+    place: usize,
+    plan: &LimitPlan,
+    (out, is_shown): (&mut Vec<u8>, bool),
+) -> bool {
+    out.clear();
+    let mut has_value = plan.config.key.literal().is_some();
+    key.for_each_part(place, |part, nth| match part {
+        TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+        TemplatePart::Value(value) => {
+            let start = out.len();
+            match value {
+                TemplateValue::ClientAddress => {
+                    let address = forwarded::client_address(values.client, values.exchange, values.listener);
+                    digits::address(out, plan.config.prefixes.network(address));
+                }
+                value => key.write_value(value, nth, out),
+            }
+            has_value |= out.len() > start;
+            if is_shown && value.is_secret() && out.len() > start + SHOWN_OF_SECRETS {
+                out.truncate(start + SHOWN_OF_SECRETS);
+                out.extend_from_slice(b"...");
+            }
+            // No value can end like another and begin like the next.
+            out.push(0);
+        }
+    });
+    has_value
+}
+
+/// Keeps the text of a key that was refused, for operators.
+#[cold]
+fn note(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    place: KeyPlace<'_>,
+    plan: &LimitPlan,
+    (key, at): (u64, usize),
+) {
+    let mut text = std::mem::take(&mut exchange.limited.text);
+    let values = TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
+    write_key(&values, &RuleKey::new(&values, &plan.config.key), at, plan, (&mut text, true));
+    text.retain(|byte| *byte != 0);
+    plan.note_refusal(client.worker.index, key, &text, client.now);
+    exchange.limited.text = text;
+}
+
+/// The failure of a request that a limit refuses; gives back what the limits before it have taken.
+#[cold]
+fn refuse(
+    exchange: &mut Exchange,
+    limits: &[LimitInUse],
+    plan: &Arc<LimitPlan>,
+    refusal: LimitAnswer,
+) -> Failure {
+    for (index, key) in exchange.limited.asked.drain(..) {
+        limits[index].plan.give_back_token(key);
+    }
+    let cause = match refusal {
+        LimitAnswer::OverRate { retry_ns } => {
+            let seconds = Duration::from_nanos(retry_ns).as_millis().div_ceil(1_000).max(1);
+            exchange.retry_after = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
+            Cause::RateLimited
+        }
+        _ => Cause::ConcurrencyLimited,
+    };
+    exchange.limited.told.clear();
+    // A limit by responses must not count its own refusals: a client that waits for the end of it would never see it.
+    exchange.limited.holds.clear();
+    // The upstream has not seen the request.
+    exchange.record.upstream = None;
+    exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+    exchange.limited.refusal = Some(refusal);
+    Failure::weir(Phase::Route, cause)
+}
+
+/// Waits for the turn of the request.
+///
+/// # Errors
+/// When too many wait, or the client leaves meanwhile.
+pub(in crate::exchange) async fn wait(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    limits: &[LimitInUse],
+    wait_ns: u64,
+) -> Result<(), Ended> {
+    let Some(RuleInForce::Limit(plan)) = exchange.limited.by.clone() else { return Ok(()) };
+    let Some(_turn) = plan.wait() else {
+        plan.state.shards.of(client.worker.index).refused.increment();
+        let refusal = LimitAnswer::OverRate { retry_ns: wait_ns };
+        return Err(refuse(exchange, limits, &plan, refusal).into());
+    };
+    pause::hold(client, stream, exchange, Duration::from_nanos(wait_ns)).await?;
+    client.now = clock::now();
+    exchange.record.spend(Phase::Queue, client.now);
+    Ok(())
+}

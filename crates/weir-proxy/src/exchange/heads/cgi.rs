@@ -1,0 +1,196 @@
+//! What a server of FastCGI is told about a request: the parameters of CGI (RFC 3875 section 4.1), and those of the web servers that programs
+//! know.
+//!
+//! Fields of the request follow as `HTTP_NAME`, by the same rules as for servers of HTTP. Must not look at the disk: which script it is has
+//! been decided.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use weir_config::{FastcgiSettings, PathForm};
+use weir_http::fastcgi::Params;
+use weir_http::{TargetForm, Version, digits};
+
+use super::fields;
+use super::placeholders::TemplateValues;
+use crate::exchange::context::cgi_script::Script;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::plans::Plans;
+use crate::exchange::forwarded;
+use crate::exchange::forwarded::Arrival;
+use crate::net::peer::Peer;
+use crate::responder::files::path::file_path;
+
+/// What programs see as the name of the server's software.
+const SOFTWARE: &[u8] = concat!("weir/", env!("CARGO_PKG_VERSION")).as_bytes();
+
+/// The path that the request names, after rewrites.
+pub(in crate::exchange) fn requested_path(exchange: &Exchange) -> &[u8] {
+    match &exchange.rewritten[..] {
+        [] => exchange.request.normal_path(&exchange.request_text),
+        rewritten => rewritten.split(|byte| *byte == b'?').next().unwrap_or_default(),
+    }
+}
+
+/// Adds the parameters, but those that the stream knows: host and length of the body.
+pub(in crate::exchange) fn write_params(
+    params: &mut Params,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    let Some(settings) = &plans.route.config.fastcgi else { return };
+    let values = TemplateValues::of_request(client, stream, exchange, plans.listener, Some(plans.route));
+    for (name, template) in &settings.params {
+        params.fix(name.as_bytes(), |out| {
+            values.write(template, out);
+        });
+    }
+    write_script(params, exchange, settings);
+    write_request(params, exchange, plans);
+    write_peers(params, client, stream, exchange, plans);
+    fields::write_cgi_request(params, client, stream, exchange, plans);
+}
+
+/// Which script is to run.
+fn write_script(params: &mut Params, exchange: &Exchange, settings: &FastcgiSettings) {
+    let script = match &exchange.script {
+        Some(script) => Cow::Borrowed(&**script),
+        None => Cow::Owned(otherwise(exchange, settings)),
+    };
+    let Script { path, path_info } = &*script;
+    let prefix = stripped_prefix(exchange);
+    if let Some(root) = &settings.root {
+        use std::os::unix::ffi::OsStrExt as _;
+        let root = root.as_os_str().as_bytes();
+        let root = root.strip_suffix(b"/").unwrap_or(root);
+        params.set_with(b"SCRIPT_FILENAME", |out| append(out, &[root, path]));
+        params.set(b"DOCUMENT_ROOT", root);
+        if !path_info.is_empty() {
+            params.set_with(b"PATH_TRANSLATED", |out| append(out, &[root, path_info]));
+        }
+    }
+    params.set_with(b"SCRIPT_NAME", |out| append(out, &[&prefix, path]));
+    if !path_info.is_empty() {
+        params.set(b"PATH_INFO", path_info);
+    }
+    params.set_with(b"DOCUMENT_URI", |out| append(out, &[&prefix, path, path_info]));
+}
+
+/// The script of a request whose path names none.
+fn otherwise(exchange: &Exchange, settings: &FastcgiSettings) -> Script {
+    match settings.script.as_deref() {
+        Some(script) if !script.is_empty() => Script { path: script.into(), path_info: Vec::new() },
+        _ => {
+            let path = requested_path(exchange);
+            let decoded = file_path(path, true).map(|decoded| Script::in_path(&decoded, 0).path_info_alone());
+            Script { path: Vec::new(), path_info: decoded.unwrap_or_else(|| path.to_vec()) }
+        }
+    }
+}
+
+impl Script {
+    /// The path of an application, which is no script.
+    fn path_info_alone(self) -> Vec<u8> {
+        match self.path_info.starts_with(b"/") {
+            true => self.path_info,
+            false => [b"/", &self.path_info[..]].concat(),
+        }
+    }
+}
+
+/// What a rewrite has removed at the front of the path: for clients, the script is below it.
+fn stripped_prefix(exchange: &Exchange) -> Vec<u8> {
+    if exchange.rewritten.is_empty() {
+        return Vec::new();
+    }
+    let path = exchange.request.normal_path(&exchange.request_text);
+    let prefix = match requested_path(exchange) {
+        b"/" => path.strip_suffix(b"/").unwrap_or(path),
+        rest => path.strip_suffix(rest).unwrap_or_default(),
+    };
+    match file_path(prefix, true) {
+        Some(decoded) if !decoded.relative.is_empty() => [b"/", &decoded.relative[..]].concat(),
+        _ => Vec::new(),
+    }
+}
+
+/// What the request says.
+fn write_request(params: &mut Params, exchange: &Exchange, plans: Plans<'_>) {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let query = match &exchange.rewritten[..] {
+        [] => request.query().map(|query| query.of(text)),
+        rewritten => memchr::memchr(b'?', rewritten).map(|at| &rewritten[at + 1..]),
+    };
+    params.set(b"QUERY_STRING", query.unwrap_or_default());
+    params.set(b"REQUEST_METHOD", request.method_span().of(text));
+    params.set_with(b"REQUEST_URI", |out| {
+        if matches!(request.target_form(), TargetForm::Asterisk | TargetForm::Authority) {
+            return out.extend_from_slice(request.target().of(text));
+        }
+        // As clients see it: before rewrites, but in the form that routes are matched on.
+        let as_received = plans.listener.config.paths.forward == PathForm::AsReceived;
+        out.extend_from_slice(if as_received { request.path().of(text) } else { request.normal_path(text) });
+        if let Some(query) = request.query() {
+            out.push(b'?');
+            out.extend_from_slice(query.of(text));
+        }
+    });
+    params.set(
+        b"SERVER_PROTOCOL",
+        match request.version() {
+            Version::Http10 => b"HTTP/1.0",
+            Version::Http11 => b"HTTP/1.1",
+            Version::Http2 => b"HTTP/2.0",
+        },
+    );
+    params.set(b"GATEWAY_INTERFACE", b"CGI/1.1");
+    params.set(b"SERVER_SOFTWARE", SOFTWARE);
+    // PHP as CGI runs nothing without it.
+    params.set(b"REDIRECT_STATUS", b"200");
+    let user = exchange.user();
+    if !user.is_empty() {
+        params.set(b"REMOTE_USER", user);
+    }
+}
+
+/// Who asks, and whom. What a trusted proxy says of its client counts.
+fn write_peers(
+    params: &mut Params,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    let (request, text, listener) = (&exchange.request, &exchange.request_text[..], plans.listener);
+    let address = forwarded::client_address(client, exchange, listener);
+    params.set_with(b"REMOTE_ADDR", |out| digits::address(out, address));
+    if client.peer.ip() == Some(address)
+        && let Peer::Inet(peer) = client.peer
+    {
+        params.set_with(b"REMOTE_PORT", |out| digits::decimal(out, peer.port().into()));
+    }
+    let arrival = Arrival::of(client, exchange, listener);
+    let is_https = arrival.is_https(client.is_tls);
+    let local = client.known_destination().or_else(|| stream.local_address());
+    if let Some(local) = local {
+        params.set_with(b"SERVER_ADDR", |out| digits::address(out, IpAddr::to_canonical(&local.ip())));
+    }
+    let port = arrival.port_or(local.map(|local| local.port())).unwrap_or(if is_https { 443 } else { 80 });
+    params.set_with(b"SERVER_PORT", |out| digits::decimal(out, port.into()));
+    match (request.host().of(text), local) {
+        ([], Some(local)) => params.set_with(b"SERVER_NAME", |out| digits::address(out, local.ip())),
+        (host, _) => params.set(b"SERVER_NAME", host),
+    }
+    params.set(b"REQUEST_SCHEME", if is_https { b"https" } else { b"http" });
+    if is_https {
+        params.set(b"HTTPS", b"on");
+    }
+}
+
+fn append(out: &mut Vec<u8>, pieces: &[&[u8]]) {
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+}

@@ -1,0 +1,376 @@
+//! Which fields pass, which stop here, and which Weir adds (RFC 9110 section 7.6).
+//!
+//! Decided once, for every protocol: what is about framing and the connection is the matter of the stream that writes the
+//! head. Runs of fields that pass are copied as they are. Must not read or write a socket.
+
+use weir_config::{ForwardHost, HeaderChanges, Listener};
+use weir_http::{
+    EncodedSlashRule, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing,
+    Method, RequestHead, TargetForm, Version, write_normal_path,
+};
+
+use weir_traffic::ServerId;
+use weir_traffic::affinity::cookie_values;
+
+use super::compression::ReceivedFields;
+use super::{affinity, compression, cors, grpc};
+use crate::exchange::context::body_coding::BodyCoding;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::header_changes::{is_changed_away, leave, write_changes};
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::{authorization, cache_use};
+use crate::exchange::forwarded;
+use crate::exchange::telemetry::trace;
+use crate::state::snapshot::ListenerPlan;
+
+/// What decides whether a field passes.
+struct Filter<'a> {
+    drop: FieldSet,
+    /// Called for every field; costs more than the set, so absent where the set is enough.
+    also_drop: Option<&'a dyn Fn(&Field) -> bool>,
+    /// A field that passes with another value.
+    replace: Option<FieldName>,
+}
+
+/// Adds the fields of a head that pass, neighbours as one run. `replace` adds a field that passes with another value.
+#[inline(always)]
+fn copy_fields<W: FieldWriter>(
+    out: &mut W,
+    text: &[u8],
+    fields: &Fields,
+    filter: &Filter<'_>,
+    replace: impl Fn(&mut W, &Field),
+) {
+    let replaced = match filter.replace {
+        Some(name) => FieldSet::of(&[name]),
+        None => FieldSet::EMPTY,
+    };
+    let not_copied = filter.drop.with(replaced);
+    let is_dropped =
+        |field: &Field| filter.drop.contains(field.known) || filter.also_drop.is_some_and(|drop| drop(field));
+    let fields = fields.as_slice();
+    let mut run_start = None;
+    for (at, field) in fields.iter().enumerate() {
+        let passes =
+            !not_copied.contains(field.known) && filter.also_drop.is_none_or(|also_drop| !also_drop(field));
+        match (passes, run_start) {
+            (true, None) => run_start = Some(at),
+            (false, Some(start)) => {
+                out.copy(FieldRun { text, fields: &fields[start..at], end: field.name.start as usize });
+                run_start = None;
+            }
+            _ => {}
+        }
+        if replaced.contains(field.known) && !is_dropped(field) {
+            replace(out, field);
+        }
+    }
+    if let Some(start) = run_start {
+        // Everything up to the empty line that ends the head.
+        out.copy(FieldRun { text, fields: &fields[start..], end: text.len() - b"\r\n".len() });
+    }
+}
+
+/// The values of the cookies of a name, in all fields.
+pub(in crate::exchange) fn cookies<'a, 'n>(
+    exchange: &'a Exchange,
+    name: &'n str,
+) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+    let fields = exchange.request.fields().all(FieldName::Cookie);
+    fields.flat_map(|field| cookie_values(field.value.of(&exchange.request_text), name.as_bytes()))
+}
+
+/// The target that the server gets.
+pub(crate) fn target(exchange: &Exchange) -> &[u8] {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    if !exchange.rewritten.is_empty() {
+        return &exchange.rewritten;
+    }
+    if request.target_form() != TargetForm::Absolute {
+        return request.target().of(text);
+    }
+    // A server is not a proxy: it gets the origin form (RFC 9112 section 3.2.1).
+    match request.query() {
+        // RFC 9112 section 3.2.4: OPTIONS of an absolute target without a path becomes the asterisk form.
+        _ if asks_about_server(exchange) => b"*",
+        Some(query) => &text[request.path().start as usize..query.end()],
+        None => request.path().of(text),
+    }
+}
+
+/// Whether an absolute target has a query without a path before it (`http://host?query`): then it is put together anew.
+pub(in crate::exchange) fn is_path_apart(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    request.target_form() == TargetForm::Absolute
+        && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
+}
+
+/// Writes the path as servers get it, without a rewrite.
+pub(in crate::exchange) fn write_path(
+    out: &mut Vec<u8>,
+    request: &RequestHead,
+    text: &[u8],
+    listener: &Listener,
+) {
+    match listener.forwards_encoded_slashes && !request.is_path_normal() {
+        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
+        false => out.extend_from_slice(request.normal_path(text)),
+    }
+}
+
+/// `OPTIONS http://host`: a question about the server, not about its root.
+fn asks_about_server(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    request.method() == Method::Options
+        && request.target_form() == TargetForm::Absolute
+        && request.target().end() == request.authority().end()
+}
+
+/// The authority that the server gets.
+#[inline(always)]
+pub(crate) fn host<'a>(exchange: &'a Exchange, plans: Plans<'a>, server: ServerId) -> &'a [u8] {
+    let kept = exchange.request.authority().of(&exchange.request_text);
+    let server_host = || plans.upstream.config.servers[server.index()].name.as_bytes();
+    if exchange.request.target_form() == TargetForm::Authority {
+        return kept;
+    }
+    match &plans.route.config.forward_host {
+        ForwardHost::Literal(host) => host.as_bytes(),
+        ForwardHost::Server => server_host(),
+        // An HTTP/1.0 client may have named no host, but an HTTP/1.1 request must.
+        ForwardHost::Keep if kept.is_empty() && exchange.request.version() == Version::Http10 => {
+            server_host()
+        }
+        ForwardHost::Keep => kept,
+    }
+}
+
+/// Whether the client takes trailers of the response (RFC 9110 section 10.1.4: of TE only `trailers` may be passed on).
+pub(crate) fn takes_trailers(exchange: &Exchange) -> bool {
+    exchange.request.fields().all(FieldName::Te).any(|field| {
+        let value = field.value.of(&exchange.request_text);
+        value.split(|&byte| byte == b',').any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+    })
+}
+
+/// Adds the fields of the request as the server gets them.
+pub(crate) fn write_request<W: FieldWriter>(
+    out: &mut W,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    copy_request_fields(out, client, exchange, plans);
+    forwarded::write(out, client, exchange, plans.listener, &plans.route.config.request_headers);
+    write_own_request_fields(out, client, stream, exchange, plans);
+}
+
+/// The same for a server of FastCGI, to which Weir is the web server and no proxy: programs take what proxies say for a sign of one.
+pub(crate) fn write_cgi_request<W: FieldWriter>(
+    out: &mut W,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    copy_request_fields(out, client, exchange, plans);
+    forwarded::write_request_id(out, exchange, plans.listener, &plans.route.config.request_headers);
+    write_own_request_fields(out, client, stream, exchange, plans);
+}
+
+/// Adds what is Weir's own beside the fields about proxies.
+#[inline(always)]
+fn write_own_request_fields<W: FieldWriter>(
+    out: &mut W,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    let changes = &plans.route.config.request_headers;
+    forwarded::write_certificate(out, stream, plans.listener);
+    trace::write(out, exchange, changes);
+    if exchange.grpc.is_some() {
+        grpc::fields::write_request(out, exchange, client.now, changes);
+    }
+    if let Some(left) = exchange.request.max_forwards(&exchange.request_text)
+        && leave(changes, b"Max-Forwards")
+    {
+        out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
+    }
+    if let Some(cached) = &exchange.cached {
+        cached.write_request(out);
+    }
+    if let Some(granted) = &exchange.granted
+        && plans.route.config.access.is_some()
+    {
+        authorization::write_fields(out, granted, changes);
+    }
+    write_changes(out, changes, &exchange.rendered_headers, |_| true);
+}
+
+#[inline(always)]
+fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &Exchange, plans: Plans<'_>) {
+    let Plans { listener, route, upstream, .. } = plans;
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let mut drop = listener.request_drop.with(exchange.record.trace.stripped);
+    if !listener.trusts(client.peer) {
+        drop = drop.with(FieldSet::REQUEST_ORIGIN);
+    }
+    // A client that announces an empty body and sends `Expect` may wait for 100; it is up to the server to send it.
+    let announces_body = request.body() != Framing::None;
+    if request.expectation() != Expectation::Continue || !announces_body || exchange.body_was_asked_for {
+        drop = drop.with(FieldSet::of(&[FieldName::Expect]));
+    }
+    if request.max_forwards(text).is_some() {
+        drop = drop.with(FieldSet::of(&[FieldName::MaxForwards]));
+    }
+    if let Some(access) = route.config.access.as_deref() {
+        drop = drop.with(authorization::withheld(access));
+    }
+    let others = request.connection().others();
+    // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is examined.
+    let underscores = !listener.config.lenient.underscore_names && memchr::memchr(b'_', text).is_some();
+    let own_id = listener.own_id_header();
+    // The same as in trailers.
+    let (stripped, by_route) = (listener.stripped(client.peer), route.stripped.as_deref());
+    let call = exchange.grpc.as_ref();
+    let cached = exchange.cached.as_deref();
+    let also_drop = |field: &Field| {
+        let name = field.name.of(text);
+        (underscores && name.contains(&b'_'))
+            || (others && request.is_named_by_connection(text, field))
+            || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || stripped.is_some_and(|stripped| stripped.covers(name))
+            || call.is_some_and(|call| grpc::fields::replaces_in_request(call, name))
+            || by_route.is_some_and(|stripped| stripped.covers(name))
+            || cached.is_some_and(|cached| !cached.passes(name))
+    };
+    let ask = underscores
+        || others
+        || own_id.is_some()
+        || stripped.is_some()
+        || call.is_some()
+        || by_route.is_some()
+        || cached.is_some();
+    let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
+    // A route of a mirror has a field of its own, so that this costs others nothing.
+    let copied = by_route.and_then(|_| affinity::of_copied(exchange, plans));
+    let filter = Filter {
+        drop,
+        also_drop: if ask { Some(&also_drop) } else { None },
+        replace: changing.or(copied).map(|_| FieldName::Cookie),
+    };
+    copy_fields(out, text, request.fields(), &filter, |out, field| {
+        affinity::write_cookie(out, [copied, changing], text, field);
+    });
+}
+
+/// Adds the fields of an interim response (1xx but 101), of which `text` is the received head.
+pub(crate) fn write_interim(out: &mut impl FieldWriter, exchange: &Exchange, text: &[u8]) {
+    let response = &exchange.response;
+    let also_drop = |field: &Field| response.is_named_by_connection(text, field);
+    let ask = response.connection().others();
+    let filter = Filter {
+        drop: FieldSet::RESPONSE_HOP,
+        also_drop: if ask { Some(&also_drop) } else { None },
+        replace: None,
+    };
+    copy_fields(out, text, response.fields(), &filter, |_, _| {});
+}
+
+/// Adds the fields of the final response of `server`, of which `text` is the received head.
+pub(crate) fn write_response(
+    out: &mut impl FieldWriter,
+    client: &Client,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    text: &[u8],
+) {
+    let changes = &plans.route.config.response_headers;
+    let web_type = match exchange.grpc {
+        None => None,
+        Some(_) => grpc::fields::web_response_type(exchange, text),
+    };
+    let drop = match web_type {
+        None => FieldSet::RESPONSE_HOP,
+        Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::ContentType])),
+    };
+    copy_response_fields(out, exchange, plans, server, text, drop);
+    if let Some(content_type) = web_type.filter(|_| leave(changes, b"content-type")) {
+        out.field_with(b"content-type", |value| content_type.write(value));
+    }
+    let is_final = exchange.response.status() >= 200 && !exchange.switches_protocols();
+    if is_final && !exchange.response.fields().contains(FieldName::Date) && leave(changes, b"Date") {
+        out.field(b"Date", &client.worker.date(client.now));
+    }
+    write_id(out, exchange, plans.listener, changes);
+    exchange.limited.write_levels(out, changes);
+    if exchange.body_coding != BodyCoding::AsItIs {
+        let fields = ReceivedFields { fields: exchange.response.fields(), text };
+        compression::write(out, exchange, &fields, changes);
+    }
+    if let Some(cors) = &plans.route.config.cors {
+        cors::write(out, cors, exchange);
+    }
+    affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
+    if let Some(used) = &exchange.cached {
+        cache_use::write_status(out, used, exchange.record.cache_detail, plans.route);
+    }
+    write_changes(out, changes, &exchange.rendered_headers, |_| true);
+}
+
+fn copy_response_fields<W: FieldWriter>(
+    out: &mut W,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    text: &[u8],
+    drop: FieldSet,
+) {
+    let response = &exchange.response;
+    let changes = &plans.route.config.response_headers;
+    let others = response.connection().others();
+    let id = plans.listener.id_of_responses();
+    let decides_cors = plans.route.config.cors.is_some();
+    let coding = exchange.body_coding;
+    let also_drop = |field: &Field| {
+        let name = field.name.of(text);
+        (others && response.is_named_by_connection(text, field))
+            || id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || decides_cors && cors::is_of_protocol(name)
+            || compression::is_replaced(coding, name)
+            || is_changed_away(changes, name)
+    };
+    let changes_coding = coding != BodyCoding::AsItIs;
+    let ask = others || id.is_some() || decides_cors || changes_coding || !changes.is_empty();
+    let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
+    let filter = Filter {
+        drop,
+        also_drop: if ask { Some(&also_drop) } else { None },
+        replace: marking.map(|_| FieldName::SetCookie),
+    };
+    copy_fields(out, text, response.fields(), &filter, |out, field| {
+        if let Some(affinity) = marking {
+            affinity::write_set_cookie(out, affinity, server, text, field);
+        }
+    });
+}
+
+/// Adds the id of the request, where responses contain it.
+pub(crate) fn write_id(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    changes: &HeaderChanges,
+) {
+    let id = &exchange.record.request_id;
+    if let Some(header) = listener.id_of_responses().filter(|header| !id.is_empty() && leave(changes, header))
+    {
+        out.field(header, id);
+    }
+}

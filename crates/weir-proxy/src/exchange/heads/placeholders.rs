@@ -1,0 +1,411 @@
+//! What the values of a template come to in an exchange.
+//!
+//! Values come from peers: whatever is no part of a header value (CR, LF, NUL and other control bytes) becomes a space, and what is no
+//! part of a URL is percent-encoded there.
+
+use std::net::SocketAddr;
+
+use weir_cache::rules as cache_rules;
+use weir_config::{Template, TemplatePart, TemplateValue};
+use weir_http::{Field, FieldName, Fields, digits, normalize_authority};
+use weir_observe::access_log::UnixMicros;
+use weir_observe::{AffinityOutcome, CacheResult};
+use weir_traffic::ServerId;
+use weir_traffic::route::{decoded_parameter, query_value, query_values};
+
+use super::fields;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::plans::Plans;
+use crate::exchange::forwarded;
+use weir_traffic::rewrite::Rewrite;
+
+use crate::net::clock;
+use crate::net::peer::Peer;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+
+/// Where values are looked up.
+#[derive(Clone, Copy)]
+pub(in crate::exchange) struct TemplateValues<'a> {
+    pub(in crate::exchange) client: &'a Client,
+    pub(in crate::exchange) end: &'a dyn ClientEnd,
+    pub(in crate::exchange) exchange: &'a Exchange,
+    pub(in crate::exchange) listener: &'a ListenerPlan,
+    pub(in crate::exchange) route: Option<&'a RoutePlan>,
+    /// Upstream and server; empty without one.
+    pub(in crate::exchange) destination: (&'a str, &'a str),
+    /// Fields and text of the response of a server, fresh or stored.
+    pub(in crate::exchange) response: Option<(&'a Fields, &'a [u8])>,
+    /// The status of the response; 0 before there is one.
+    pub(in crate::exchange) status: u16,
+    /// What becomes of the path where it is shown: that of a redirect.
+    pub(in crate::exchange) path_rewrite: Option<&'a Rewrite>,
+}
+
+impl<'a> TemplateValues<'a> {
+    /// For a request, before there is a server.
+    pub(in crate::exchange) fn of_request(
+        client: &'a Client,
+        stream: &'a impl ClientEnd,
+        exchange: &'a Exchange,
+        listener: &'a ListenerPlan,
+        route: Option<&'a RoutePlan>,
+    ) -> Self {
+        // Behind an attempt, as on a page that says why it failed.
+        let record = &exchange.record;
+        let upstream = record.upstream.zip(record.served());
+        let upstream = upstream.map(|(index, served)| &served.snapshot.upstreams[index].config);
+        let server =
+            upstream.zip(record.server).map_or("", |(upstream, index)| &upstream.servers[index].name);
+        let destination = (upstream.map_or("", |upstream| &*upstream.name), server);
+        Self {
+            client,
+            end: stream,
+            exchange,
+            listener,
+            route,
+            destination,
+            response: None,
+            status: 0,
+            path_rewrite: None,
+        }
+    }
+
+    /// For an attempt on `server`.
+    pub(in crate::exchange) fn of_attempt(
+        client: &'a Client,
+        stream: &'a impl ClientEnd,
+        exchange: &'a Exchange,
+        plans: Plans<'a>,
+        server: ServerId,
+    ) -> Self {
+        let upstream = &plans.upstream.config;
+        let destination = (&*upstream.name, &*upstream.servers[server.index()].name);
+        let values = Self::of_request(client, stream, exchange, plans.listener, Some(plans.route));
+        Self { destination, ..values }
+    }
+
+    /// Appends the text of a template; whether it has no values, or one that is not empty.
+    pub(in crate::exchange) fn write(&self, template: &Template, out: &mut Vec<u8>) -> bool {
+        self.write_with(template, out, |value, out, start| {
+            self.normalize(value, out, start);
+            clean_for_header(&mut out[start..]);
+        })
+    }
+
+    /// The same as the key of a cache, or part of one: hosts are in normal form, and every line of a header counts, since the response may hang on any.
+    pub(in crate::exchange) fn write_key(&self, template: &Template, out: &mut Vec<u8>) {
+        let scheme: &[u8] = if self.client.is_tls { b"https" } else { b"http" };
+        self.write_with(template, out, |value, out, start| {
+            if matches!(value, TemplateValue::Authority | TemplateValue::Host) {
+                cache_rules::normalize_authority(out, start, scheme);
+            }
+            for nth in 1..self.count(value) {
+                out.extend_from_slice(b", ");
+                self.write_sent(value, nth, out);
+            }
+            clean_for_header(&mut out[start..]);
+        });
+    }
+
+    /// The same as part of a URL: what cannot stand in one is percent-encoded.
+    pub(in crate::exchange) fn write_url(&self, template: &Template, out: &mut Vec<u8>) {
+        self.write_with(template, out, |value, out, start| {
+            self.normalize(value, out, start);
+            clean_for_url(out, start);
+        });
+    }
+
+    /// Hosts are the same in every spelling.
+    fn normalize(&self, value: &TemplateValue, out: &mut Vec<u8>, start: usize) {
+        if matches!(value, TemplateValue::Authority | TemplateValue::Host) {
+            normalize_authority(out, start, if self.client.is_tls { 443 } else { 80 });
+        }
+    }
+
+    fn write_with(
+        &self,
+        template: &Template,
+        out: &mut Vec<u8>,
+        clean: impl Fn(&TemplateValue, &mut Vec<u8>, usize),
+    ) -> bool {
+        let mut has_value = template.literal().is_some();
+        for part in template.parts() {
+            match part {
+                TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                TemplatePart::Value(value) => {
+                    let start = out.len();
+                    self.write_value(value, out);
+                    has_value |= out.len() > start;
+                    clean(value, out, start);
+                }
+            }
+        }
+        has_value
+    }
+
+    /// How many values of a placeholder the request has, at least one: one for each line of the header, and each cookie and parameter of its name.
+    pub(in crate::exchange) fn count(&self, value: &TemplateValue) -> usize {
+        let Exchange { request, request_text: text, .. } = self.exchange;
+        let count = match value {
+            TemplateValue::Header(name) => request.fields().all_by_name(text, name).count(),
+            TemplateValue::UserAgent => request.fields().all(FieldName::UserAgent).count(),
+            TemplateValue::Referer => request.fields().all(FieldName::Referer).count(),
+            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).count(),
+            TemplateValue::QueryParameter(name) => query_values(self.query(), name.as_bytes()).count(),
+            _ => 1,
+        };
+        count.max(1)
+    }
+
+    /// Appends one of them in the form in which lists and limits compare it: hosts in lower case, parameters decoded.
+    pub(in crate::exchange) fn write_nth(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        match value {
+            TemplateValue::QueryParameter(name) => {
+                let sent = query_values(self.query(), name.as_bytes()).nth(nth);
+                out.extend_from_slice(&decoded_parameter(sent.unwrap_or_default()));
+            }
+            value => self.write_sent(value, nth, out),
+        }
+        self.normalize(value, out, start);
+        clean_for_header(&mut out[start..]);
+    }
+
+    /// The same as it was sent.
+    fn write_sent(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+        let Exchange { request, request_text: text, .. } = self.exchange;
+        let line = |field: Option<&Field>| field.map_or(&b""[..], |field| field.value.of(text));
+        let sent = match value {
+            TemplateValue::Header(name) => line(request.fields().all_by_name(text, name).nth(nth)),
+            TemplateValue::UserAgent => line(request.fields().all(FieldName::UserAgent).nth(nth)),
+            TemplateValue::Referer => line(request.fields().all(FieldName::Referer).nth(nth)),
+            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).nth(nth).unwrap_or_default(),
+            TemplateValue::QueryParameter(name) => {
+                query_values(self.query(), name.as_bytes()).nth(nth).unwrap_or_default()
+            }
+            value => return self.write_value(value, out),
+        };
+        out.extend_from_slice(sent);
+    }
+
+    fn query(&self) -> &'a [u8] {
+        self.exchange.request.query().map_or(&b""[..], |query| query.of(&self.exchange.request_text))
+    }
+
+    /// Appends one value as it is in the exchange.
+    pub(in crate::exchange) fn write_one(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write_value(value, out);
+        self.normalize(value, out, start);
+    }
+
+    fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let Self { client, exchange, listener, .. } = self;
+        let (request, text) = (&exchange.request, &exchange.request_text[..]);
+        match value {
+            TemplateValue::ClientAddress => {
+                digits::address(out, forwarded::client_address(client, exchange, listener));
+            }
+            TemplateValue::ClientPort => number(out, port(client.peer)),
+            TemplateValue::PeerPort => number(out, port(client.sender())),
+            TemplateValue::PeerAddress => address(out, client.sender().ip()),
+            TemplateValue::LocalAddress => address(out, self.local_address().map(|address| address.ip())),
+            TemplateValue::LocalPort => number(out, self.local_address().map(|address| address.port())),
+            TemplateValue::Listener => out.extend_from_slice(listener.config.name.as_bytes()),
+            TemplateValue::Route => {
+                out.extend_from_slice(self.route.map_or("", |route| &route.config.name).as_bytes());
+            }
+            TemplateValue::Method => out.extend_from_slice(request.method_span().of(text)),
+            TemplateValue::Scheme => out.extend_from_slice(if client.is_tls { b"https" } else { b"http" }),
+            TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
+            TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
+            TemplateValue::Path => match self.path_rewrite {
+                None => fields::write_path(out, request, text, &listener.config),
+                Some(rewrite) => _ = rewrite.apply(request.normal_path(text), None, out),
+            },
+            TemplateValue::Query => {
+                if request.query().is_some() {
+                    out.push(b'?');
+                    out.extend_from_slice(self.query());
+                }
+            }
+            TemplateValue::Version => out.extend_from_slice(request.version().as_str().as_bytes()),
+            TemplateValue::RequestId => out.extend_from_slice(&exchange.record.request_id),
+            TemplateValue::TraceId => {
+                let digits = exchange.record.trace.id_digits();
+                out.extend_from_slice(digits.as_ref().map_or(&b""[..], |digits| digits.as_slice()));
+            }
+            TemplateValue::TokenClaim(name) => {
+                out.extend_from_slice(exchange.claim(name).unwrap_or_default());
+            }
+            TemplateValue::User => out.extend_from_slice(exchange.user()),
+            TemplateValue::Tag => out.extend_from_slice(&exchange.limited.tag),
+            TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
+            TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),
+            TemplateValue::Status if self.status == 0 => {}
+            TemplateValue::Status => digits::decimal(out, self.status.into()),
+            TemplateValue::Header(name) => {
+                self.write_request_header(name, out);
+            }
+            TemplateValue::ResponseHeader(name) => {
+                let value = self.response.and_then(|(fields, text)| {
+                    fields.get_by_name(text, name).map(|field| field.value.of(text))
+                });
+                out.extend_from_slice(value.unwrap_or_default());
+            }
+            TemplateValue::Cookie(name) => {
+                out.extend_from_slice(fields::cookies(exchange, name).next().unwrap_or_default());
+            }
+            TemplateValue::QueryParameter(name) => {
+                out.extend_from_slice(query_value(self.query(), name.as_bytes()).unwrap_or_default());
+            }
+            TemplateValue::MatchGroup(name) => {
+                let path = self.route.map(|route| &route.config.matches.path);
+                let group = path.and_then(|path| path.group(request.normal_path(text), name));
+                out.extend_from_slice(group.unwrap_or_default());
+            }
+            TemplateValue::Target => out.extend_from_slice(request.target().of(text)),
+            TemplateValue::UserAgent => self.write_request_header("user-agent", out),
+            TemplateValue::Referer => self.write_request_header("referer", out),
+            other => self.write_of_record(other, out),
+        }
+    }
+
+    fn write_request_header(&self, name: &str, out: &mut Vec<u8>) {
+        let text = &self.exchange.request_text[..];
+        let field = self.exchange.request.fields().get_by_name(text, name);
+        out.extend_from_slice(field.map_or(&b""[..], |field| field.value.of(text)));
+    }
+
+    /// What the log knows of the exchange, as far as it has come.
+    fn write_of_record(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let (exchange, record) = (self.exchange, &self.exchange.record);
+        let word = |word: Option<&str>, out: &mut Vec<u8>| {
+            out.extend_from_slice(word.unwrap_or_default().as_bytes());
+        };
+        match value {
+            TemplateValue::Time => out.extend_from_slice(&UnixMicros(self.began_micros()).rfc3339()),
+            TemplateValue::TimeSeconds => seconds(out, self.began_micros()),
+            TemplateValue::TimeMicros => digits::decimal(out, self.began_micros()),
+            TemplateValue::Duration => digits::decimal(out, self.micros_so_far()),
+            TemplateValue::DurationMillis => digits::decimal(out, self.micros_so_far() / 1000),
+            TemplateValue::DurationSeconds => seconds(out, self.micros_so_far()),
+            TemplateValue::Phase(phase) => digits::decimal(out, record.times[*phase].into()),
+            TemplateValue::ConnectionRequests => digits::decimal(out, self.client.requests),
+            TemplateValue::QueuePosition => digits::decimal(out, record.queue_position.into()),
+            TemplateValue::Attempts => digits::decimal(out, record.attempts.into()),
+            TemplateValue::Retries => digits::decimal(out, record.attempts.saturating_sub(1).into()),
+            TemplateValue::ServerConnection => {
+                let reused = (record.attempts > 0).then_some(record.reused);
+                word(reused.map(|reused| if reused { "reused" } else { "new" }), out);
+            }
+            TemplateValue::Affinity => word(record.kept.map(AffinityOutcome::name), out),
+            TemplateValue::Cache => word(record.cache.map(CacheResult::as_str), out),
+            TemplateValue::CacheReason => word(record.cache_detail, out),
+            TemplateValue::Compression => word(exchange.body_coding.word(), out),
+            TemplateValue::Limit => out.extend_from_slice(exchange.limited.name().as_bytes()),
+            of_tls => self.write_of_tls(of_tls, out),
+        }
+    }
+
+    /// When the exchange began, in microseconds since 1970.
+    fn began_micros(&self) -> u64 {
+        let ago = clock::now().saturating_duration_since(self.exchange.record.began);
+        u64::try_from(clock::unix_now().saturating_sub(ago).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// What the phases that are over have taken, and the one that is not.
+    fn micros_so_far(&self) -> u64 {
+        let record = &self.exchange.record;
+        record.times.total() + clock::now().micros_since(record.accounted)
+    }
+
+    /// Asked for only where a template names it: it may take a system call.
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.client.known_destination().or_else(|| self.end.local_address())
+    }
+
+    fn write_of_tls(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let Some(tls) = self.end.tls().map(|tls| tls.record()) else { return };
+        out.extend_from_slice(match value {
+            TemplateValue::TlsVersion => tls.version.as_bytes(),
+            TemplateValue::TlsCipherSuite => tls.cipher_suite.as_bytes(),
+            TemplateValue::TlsSession if tls.resumed => b"resumed",
+            TemplateValue::TlsSession => b"new",
+            TemplateValue::TlsServerName => tls.server_name.as_bytes(),
+            TemplateValue::TlsClientSubject => tls.client_subject.as_bytes(),
+            TemplateValue::TlsClientFingerprint => tls.client_fingerprint.as_bytes(),
+            _ => b"",
+        });
+    }
+}
+
+fn port(peer: Peer) -> Option<u16> {
+    match peer {
+        Peer::Inet(address) => Some(address.port()),
+        Peer::Unix => None,
+    }
+}
+
+fn address(out: &mut Vec<u8>, address: Option<std::net::IpAddr>) {
+    if let Some(address) = address {
+        digits::address(out, address);
+    }
+}
+
+/// Microseconds as seconds with six decimals.
+fn seconds(out: &mut Vec<u8>, micros: u64) {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    digits::decimal(out, seconds);
+    out.extend_from_slice(format!(".{fraction:06}").as_bytes());
+}
+
+fn number(out: &mut Vec<u8>, number: Option<u16>) {
+    if let Some(number) = number {
+        digits::decimal(out, number.into());
+    }
+}
+
+/// Replaces what is not allowed in the value of a header.
+fn clean_for_header(value: &mut [u8]) {
+    let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
+    value.iter_mut().filter(|byte| is_control(byte)).for_each(|byte| *byte = b' ');
+}
+
+/// Percent-encodes what is not allowed in a URL, from `start` on.
+fn clean_for_url(out: &mut Vec<u8>, start: usize) {
+    if out[start..].iter().all(|byte| is_of_url(*byte)) {
+        return;
+    }
+    for byte in out.split_off(start) {
+        if is_of_url(byte) {
+            out.push(byte);
+        } else {
+            digits::percent_encoded(out, byte);
+        }
+    }
+}
+
+/// Whether a byte is allowed in a URL (RFC 3986 section 2), or is a percent sign, which a value of a URL has.
+fn is_of_url(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_cleaned_for_their_place() {
+        let value = b"a\r\nb\0\x7f\tc%41/?\xc3\xa9\"";
+        let mut of_header = *value;
+        clean_for_header(&mut of_header);
+        assert_eq!(of_header, *b"a  b  \tc%41/?\xc3\xa9\"");
+        // What stands before the value is the text of the template.
+        let mut of_url = [&b"\n:"[..], value].concat();
+        clean_for_url(&mut of_url, 2);
+        assert_eq!(of_url.escape_ascii().to_string(), "\\n:a%0D%0Ab%00%7F%09c%41/?%C3%A9%22");
+    }
+}

@@ -1,0 +1,285 @@
+//! Phase Connect: a stream to a server, on a connection that is kept or on a new one, within the time limit of the phase.
+//!
+//! Must not send the request.
+
+use std::future::Future as _;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
+use weir_traffic::{ServerId, retry};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin};
+use crate::exchange::context::plans::Plans;
+use crate::net::clock::{self, Instant};
+use crate::net::descriptors::{self, ServerPermit};
+use crate::net::permit_queue::PermitWait;
+use crate::net::socket::Behind;
+use crate::state::activity::Activity;
+use crate::state::snapshot::UpstreamPlan;
+use crate::upstream::proxy_header;
+use crate::upstream::stream::{Destination, Servers};
+
+/// Another server may take the request.
+const BY_SERVER: FailureOrigin = FailureOrigin::Server(retry::RetryCause::Connect);
+
+/// A stream on a connection that is quiet and open already.
+#[inline(always)]
+pub(in crate::exchange) fn take_kept<U: Servers>(
+    client: &mut Client,
+    servers: &mut U,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    history: &AttemptHistory,
+) -> Option<U::Stream> {
+    // A request that cannot be sent twice gets the more careful check.
+    let careful = !plans.upstream.may_repeat(exchange) || !exchange.request.body().is_empty();
+    let to = plans.to(server);
+    if history.fresh {
+        servers.forget_kept(to, &mut client.pinned);
+        return None;
+    }
+    let kept = servers.take_kept(to, &mut client.pinned, client.now, careful)?;
+    to.local().shard.reuses.increment();
+    Some(kept)
+}
+
+/// A stream on a new connection; on a kept one, too, if it had to wait for a descriptor and there is a `history`. Large: callers put it on
+/// the heap.
+pub(in crate::exchange) async fn connect<C: ClientEnd, U: Servers>(
+    client: &mut Client,
+    stream: &mut C,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    history: Option<&AttemptHistory>,
+) -> Result<U::Stream, AttemptFailure> {
+    let to = plans.to(server);
+    if ServerPermit::are_used_up() {
+        client.worker.free_descriptors();
+    }
+    // Several exchanges may wait for one connection, whose task has the permit.
+    let mut permit = None;
+    if !plans.upstream.shares_connections() {
+        permit = ServerPermit::take_free();
+        if permit.is_none() {
+            let waiting = wait_for_permit(client, stream, servers, exchange, plans, server, history);
+            match waiting.await {
+                Ok(Admitted::Kept(kept)) => return Ok(kept),
+                Ok(Admitted::Permit(awaited)) => permit = Some(awaited),
+                Err(failure) => {
+                    return Err(not_connected(client, plans, server, (failure, FailureOrigin::Other)));
+                }
+            }
+        }
+    }
+    let mut outcome = open(client, stream, servers, exchange, plans, to).await;
+    if let Err((failure, _)) = &outcome
+        && failure.cause == Cause::DescriptorLimit
+        && client.worker.free_descriptors()
+    {
+        outcome = open(client, stream, servers, exchange, plans, to).await;
+    }
+    let now = clock::now();
+    let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
+    exchange.record.spend(Phase::Connect, now);
+    client.now = now;
+    // One that is shared is counted when it is opened, not by those that wait for it.
+    let counted = (!plans.upstream.shares_connections()).then_some(&to.local().shard);
+    if let Some(shard) = counted {
+        shard.connects.increment();
+    }
+    match outcome {
+        Ok(opened) => {
+            if let Some(shard) = counted {
+                shard.connect_time.record(micros);
+            }
+            let begun = servers.begin(opened, to, now);
+            // The connection has one of its own by now: until then, this was the one that it counts by.
+            drop(permit);
+            Ok(begun)
+        }
+        Err(error) => Err(not_connected(client, plans, server, error)),
+    }
+}
+
+/// Counts a connection that could not be had.
+#[cold]
+fn not_connected(
+    client: &Client,
+    plans: Plans<'_>,
+    server: ServerId,
+    (failure, origin): AttemptError,
+) -> AttemptFailure {
+    if descriptors::is_local(failure) {
+        client.worker.count_wanting(failure);
+    } else if !plans.upstream.shares_connections() {
+        plans.to(server).local().shard.connect_errors.increment();
+    }
+    AttemptFailure {
+        failure,
+        server,
+        origin,
+        sent_any: false,
+        received_any: false,
+        unread: false,
+        reused: false,
+        slot: None,
+    }
+}
+
+/// What an exchange has waited for.
+enum Admitted<T> {
+    /// The descriptor of a new connection.
+    Permit(ServerPermit),
+    /// A connection that another exchange has left.
+    Kept(T),
+}
+
+/// Waits until there is a descriptor for a connection to `server`, or a connection to it that is kept, within the time limit of the queue:
+/// connections to servers have their whole share of the descriptors.
+///
+/// # Errors
+/// When the time is over, or the client is gone.
+async fn wait_for_permit<C: ClientEnd, U: Servers>(
+    client: &mut Client,
+    stream: &mut C,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    history: Option<&AttemptHistory>,
+) -> Result<Admitted<U::Stream>, Failure> {
+    let exhausted = Failure::weir(Phase::Connect, Cause::DescriptorLimit);
+    if !exchange.waits_for_slot {
+        return Err(exhausted);
+    }
+    let began = clock::now();
+    client.deadline.set(began, Some(plans.upstream.config.timeouts.queue));
+    let counted = QueueCount::begin(plans.upstream_shard(), began);
+    let place = PermitWait::begin(plans.config.pool_number(plans.upstream_index, server.index()));
+    let history = history.filter(|history| !history.fresh);
+    let outcome = std::future::poll_fn(|cx| {
+        place.register(cx.waker());
+        client.now = clock::now();
+        let kept = history.and_then(|history| take_kept(client, servers, exchange, plans, server, history));
+        if let Some(kept) = kept {
+            return Poll::Ready(Ok(Admitted::Kept(kept)));
+        }
+        if let Some(permit) = ServerPermit::take_awaited() {
+            return Poll::Ready(Ok(Admitted::Permit(permit)));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+        }
+        client.report(Activity::Queue, stream, exchange);
+        client.deadline.poll_passed().map(|()| Err(client.deadline.failure(Phase::Queue, exhausted)))
+    })
+    .await;
+    match &outcome {
+        Ok(_) => place.end(),
+        Err(_) => drop(place),
+    }
+    drop(counted);
+    let now = clock::now();
+    exchange.record.spend(Phase::Queue, now);
+    client.now = now;
+    outcome
+}
+
+/// Counts an exchange in the queue of its upstream, until it is dropped.
+struct QueueCount<'a> {
+    shard: &'a UpstreamShard,
+    began: Instant,
+}
+
+impl<'a> QueueCount<'a> {
+    fn begin(shard: &'a UpstreamShard, began: Instant) -> Self {
+        shard.queued.increment();
+        shard.queue_length.increment();
+        Self { shard, began }
+    }
+}
+
+impl Drop for QueueCount<'_> {
+    fn drop(&mut self) {
+        self.shard.queue_length.decrement();
+        self.shard.queue_time.record(u64::from(clock::micros(clock::now() - self.began)));
+    }
+}
+
+/// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream has no `proxy_protocol`.
+fn proxy_header_for(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plan: &UpstreamPlan,
+) -> Option<proxy_header::Header> {
+    let version = plan.config.proxy_protocol?;
+    let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
+    let named = client.origin.as_ref().and_then(|origin| origin.authority.as_deref());
+    let proxied = proxy_header::ProxiedClient {
+        peer: client.peer,
+        destination: client.known_destination().or_else(|| stream.local_address()),
+        authority: asked_for.or(named),
+        tls: stream.tls(),
+        unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
+    };
+    Some(proxy_header::of_client(version, &proxied))
+}
+
+/// Opens a connection to a server within the time limit of the phase.
+async fn open<C: ClientEnd, U: Servers>(
+    client: &mut Client,
+    stream: &mut C,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    to: Destination<'_>,
+) -> Result<U::Opened, AttemptError> {
+    let behind = if stream.sends_at_once() { Behind::More } else { Behind::Unknown };
+    let header = proxy_header_for(client, stream, exchange, plans.upstream);
+    let outcome = {
+        let mut connecting = pin!(servers.open(to, header, behind, Rc::clone(&client.worker)));
+        client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(outcome.map_err(|failure| Some(not_opened(failure))));
+            }
+            if let Some(cause) = stream.poll_gone(cx, client) {
+                let gone = Failure::client(Phase::Connect, cause);
+                return Poll::Ready(Err(Some((gone, FailureOrigin::Other))));
+            }
+            client.report(Activity::Connecting, stream, exchange);
+            client.deadline.poll_passed().map(|()| Err(None))
+        })
+        .await
+    };
+    outcome.map_err(|error| error.unwrap_or_else(|| timed_out(client, servers.lateness(to))))
+}
+
+/// Why a connection could not be opened, and whether another server may help.
+fn not_opened(failure: Failure) -> AttemptError {
+    // Another server may have ports left; no server helps where descriptors or memory are used up.
+    let is_final = descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
+    (failure, if is_final { FailureOrigin::Other } else { BY_SERVER })
+}
+
+/// The failure when the time to connect is over, by whichever limit.
+fn timed_out(client: &mut Client, late: Failure) -> AttemptError {
+    match client.deadline.cut_failure(Phase::Connect) {
+        Some(failure) if failure.party == Party::Server => (failure, BY_SERVER),
+        Some(failure) => (failure, FailureOrigin::Other),
+        // Another server would have no time either.
+        None if client.deadline.ends_with_ceiling() => {
+            (Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), FailureOrigin::Other)
+        }
+        None => (late, BY_SERVER),
+    }
+}

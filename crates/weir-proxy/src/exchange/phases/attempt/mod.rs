@@ -1,0 +1,501 @@
+//! Phases Send and Response: one attempt of an exchange on one server, once it is connected ([`connect`]).
+//!
+//! It ends with a response head that can be relayed, or with a failure that says whether the request may have had an
+//! effect. While it waits for the head it passes on interim responses and the rest of the request body.
+
+pub(in crate::exchange) mod unread;
+pub(in crate::exchange) mod connect;
+pub(in crate::exchange) mod private;
+
+use std::future::Future;
+use std::task::{Context, Poll};
+
+use weir_http::fastcgi::Params;
+use weir_http::{FieldName, FieldWriter, Framing};
+use weir_observe::{Cause, Failure, Party, Phase};
+use weir_traffic::{ServerId, retry};
+
+use super::choose;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::header_changes::has_values;
+use crate::exchange::context::outcome::{
+    AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
+};
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::stream::{ClientStream, Status};
+use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::heads::{cgi, fields, grpc};
+use crate::net::clock::{self, Instant};
+use crate::net::failure::{of_io, of_server};
+use crate::relay::ends::{RelayError, Sink as _};
+use crate::relay::failure::of_request_body;
+use crate::relay::replay::Replay;
+use crate::relay::{Relay, WaitingFor};
+use crate::state::activity::Activity;
+use crate::state::faults::{self, FaultPoint};
+use crate::state::upstream::outliers::AttemptOutcome;
+use crate::state::worker_config::LocalServer;
+use crate::upstream::slot::Slot;
+use crate::upstream::stream::{
+    HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed, UnreadRequest,
+};
+use crate::upstream::tunnel::ServerEnd;
+
+/// Interim responses that one exchange passes on; more is a server gone wrong.
+const INTERIM_RESPONSES_MAX: u32 = 32;
+
+/// Sends the request to the server of `slot` and waits for the head of its response. Reports the latency to balancers that
+/// measure it.
+///
+/// Not an `async fn`: it would have room for each of its arguments twice.
+pub(crate) fn run<C: ClientStream, U: Servers>(
+    client: &mut Client,
+    stream: &mut C,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: &Plans<'_>,
+    slot: Slot,
+    history: &AttemptHistory,
+) -> impl Future<Output = Result<RespondingServer<U::Stream>, AttemptFailure>> {
+    let began = client.now;
+    let mut attempt = Attempt::new(slot);
+    async move {
+        faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Queue);
+        let local = begin(exchange, *plans, attempt.slot.server, began);
+        let index = attempt.slot.server.index();
+        if let Some(call) = &mut exchange.grpc {
+            call.begin_attempt(began);
+            grpc::web::begin_request_body(exchange);
+        }
+        let mut server =
+            match connect::take_kept(client, servers, exchange, *plans, attempt.slot.server, history) {
+                Some(kept) => kept,
+                None => {
+                    let server = attempt.slot.server;
+                    let connecting =
+                        connect::connect(client, stream, servers, exchange, *plans, server, Some(history));
+                    // On the heap, since it would make every exchange larger.
+                    let opened = Box::pin(connecting).await;
+                    opened.inspect_err(|failed| {
+                        record_latency(*plans, index, began, Some(failed.failure));
+                        record_outcome(*plans, local, failed.server, classify_failure(failed), began);
+                    })?
+                }
+            };
+        let (opened_at, carried) = server.history();
+        attempt.reused = carried > 0;
+        exchange.record.reused = attempt.reused;
+        exchange.attempt_trace.connected(opened_at, carried);
+
+        if private::has_credentials(exchange) {
+            server.set_private();
+        }
+        if has_values(&plans.route.config.request_headers) {
+            render_headers(client, stream, exchange, *plans, attempt.slot.server);
+        }
+        write_request(&mut server, client, stream, exchange, *plans, attempt.slot.server);
+        exchange.waits.begin_attempt(client.now);
+        let outcome = std::future::poll_fn(|cx| {
+            attempt.poll_response(cx, client, stream, exchange, &mut server, *plans)
+        })
+        .await;
+        attempt.sent_any = server.sent() > 0;
+        attempt.received_any = server.received_any();
+        record_latency(*plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
+        match outcome {
+            Ok(()) => {
+                local.shard.requests.increment();
+                let outcome = match exchange.grpc {
+                    None => Some(plans.upstream.outlier_detector.classify_status(exchange.response.status())),
+                    Some(_) => grpc::outcome_of_head(exchange, *plans, &server),
+                };
+                if let Some(outcome) = outcome {
+                    record_outcome(*plans, local, attempt.slot.server, outcome, began);
+                }
+                let Attempt { slot, sent_any, send_failed, .. } = attempt;
+                Ok(RespondingServer { server, slot, sent_any, send_failed: send_failed.is_some() })
+            }
+            Err((failure, origin)) => {
+                exchange.record.sent_to_server += server.sent();
+                if attempt.reused && server.unread() != UnreadRequest::Unknown {
+                    // On the heap, since it is rare and would make every exchange larger.
+                    attempt.unread = Box::pin(unread::is_certain(client, &server)).await;
+                }
+                servers.drop_stream(server);
+                let failed = attempt.failed(failure, origin);
+                record_outcome(*plans, local, failed.server, classify_failure(&failed), began);
+                Err(failed)
+            }
+        }
+    }
+}
+
+/// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.
+pub(crate) async fn connect<C: ClientEnd, U: Servers>(
+    client: &mut Client,
+    stream: &mut C,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    slot: Slot,
+) -> Result<(ServerEnd, Slot), AttemptFailure> {
+    let began = client.now;
+    let index = slot.server.index();
+    let local = begin(exchange, plans, slot.server, began);
+    let attempt = Attempt::new(slot);
+    let server = attempt.slot.server;
+    let connecting = connect::connect(client, stream, servers, exchange, plans, server, None);
+    let connected = Box::pin(connecting).await;
+    record_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
+    match connected {
+        Ok(server) => {
+            exchange.attempt_trace.connected(server.history().0, 0);
+            local.shard.requests.increment();
+            record_outcome(plans, local, attempt.slot.server, AttemptOutcome::Success, began);
+            Ok((server.into_tunnel(), attempt.slot))
+        }
+        Err(failed) => {
+            record_outcome(plans, local, failed.server, classify_failure(&failed), began);
+            Err(failed)
+        }
+    }
+}
+
+/// Counts an attempt on a server.
+fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began: Instant) -> &'a LocalServer {
+    exchange.attempt_trace.begin(plans.upstream.balancer().states(), server, began);
+    let local = plans.server(server.index());
+    exchange.record.server = Some(server.index());
+    exchange.record.attempts += 1;
+    exchange.record.reused = false;
+    local.shard.attempts.increment();
+    plans.upstream.begin(server);
+    local
+}
+
+/// The outcome of a failed attempt, for outlier detection.
+fn classify_failure(failed: &AttemptFailure) -> AttemptOutcome {
+    // A client can provoke these failures at will: by a body that it holds back, by the choice of what it asks for.
+    let by_request = [Cause::PrematureUpgrade, Cause::WebsocketNotSupported, Cause::Http1Required]
+        .contains(&failed.failure.cause);
+    let by_client = failed.failure.party != Party::Server || by_request;
+    if by_client || failed.is_stale() || failed.is_unprocessed() {
+        return AttemptOutcome::Unknown;
+    }
+    AttemptOutcome::Failure(failed.failure.into())
+}
+
+/// Reports the outcome of an attempt that began at `began` to outlier detection.
+#[inline]
+fn record_outcome(
+    plans: Plans<'_>,
+    local: &LocalServer,
+    server: ServerId,
+    outcome: AttemptOutcome,
+    began: Instant,
+) {
+    if matches!(outcome, AttemptOutcome::Failure(_)) {
+        local.shard.outlier_failures.increment();
+    }
+    plans.upstream.record_outcome(server, outcome, began);
+}
+
+/// Reports the latency of an attempt that began at `began`, for balancers that measure it.
+fn record_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Option<Failure>) {
+    // What fails at once is not fast.
+    let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
+    if shows_latency && plans.upstream.balancer().measures_latency() {
+        let now = clock::now();
+        let state = &plans.upstream.balancer().states()[server];
+        state.observe_latency(clock::micros(now - began), plans.upstream.millis(now));
+    }
+}
+
+/// The state of one attempt.
+struct Attempt {
+    slot: Slot,
+    sent_any: bool,
+    received_any: bool,
+    unread: bool,
+    reused: bool,
+    /// Why the request could not be sent whole.
+    send_failed: Option<Failure>,
+}
+
+impl Attempt {
+    fn new(slot: Slot) -> Self {
+        Self { slot, sent_any: false, received_any: false, unread: false, reused: false, send_failed: None }
+    }
+
+    fn failed(self, failure: Failure, origin: FailureOrigin) -> AttemptFailure {
+        let Self { sent_any, received_any, unread, reused, .. } = self;
+        let server = self.slot.server;
+        let mut failed =
+            AttemptFailure { failure, server, origin, sent_any, received_any, unread, reused, slot: None };
+        failed.slot = Some(self.slot).filter(|_| failed.is_of_connection());
+        failed
+    }
+
+    /// Sends what is left of the request and reads until the head of the final response is complete.
+    fn poll_response<C: ClientStream, T: ServerStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut Client,
+        stream: &mut C,
+        exchange: &mut Exchange,
+        server: &mut T,
+        plans: Plans<'_>,
+    ) -> Poll<Result<(), AttemptError>> {
+        if exchange.interim > 0 {
+            flush_interim(cx, stream)?;
+        }
+        if self.send_failed.is_none() {
+            poll_send(cx, client, stream, exchange, server, &mut self.send_failed)?;
+        }
+        loop {
+            let (stock, limits) = (&client.worker.stock, &plans.upstream.head_limits);
+            match server.poll_head(cx, stock, &mut exchange.response, limits) {
+                Poll::Ready(Ok(())) if is_interim(exchange.response.status()) => {
+                    pass_interim(stream, exchange, server)?;
+                    flush_interim(cx, stream)?;
+                }
+                Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, server, plans)),
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(of_head(error, server.received_any(), self.send_failed)));
+                }
+                Poll::Pending => {
+                    let sent = server.sent();
+                    return poll_wait(cx, client, stream, exchange, sent, self.send_failed.is_some())
+                        .map(Err);
+                }
+            }
+        }
+    }
+}
+
+/// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
+fn pass_interim<C: ClientStream, T: ServerStream>(
+    stream: &mut C,
+    exchange: &mut Exchange,
+    server: &mut T,
+) -> Result<(), AttemptError> {
+    exchange.interim += 1;
+    if exchange.interim > INTERIM_RESPONSES_MAX {
+        return Err((Failure::server(Phase::Response, Cause::TooManyInterimResponses), FailureOrigin::Other));
+    }
+    let head = server.head();
+    let status = Status::received(&exchange.response, head);
+    stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
+    server.take_head();
+    exchange.response.reset();
+    Ok(())
+}
+
+/// Why there is no head of a response: the server closed or reset the connection before it was complete, broke a rule, or did not take the
+/// request.
+#[cold]
+fn of_head(error: HeadError, received_any: bool, send_failed: Option<Failure>) -> AttemptError {
+    let failed = |cause| Failure::server(Phase::Response, cause);
+    let (failure, cause) = match error {
+        HeadError::Unable(cause) => return (failed(cause), FailureOrigin::Other),
+        HeadError::Unprocessed(Unprocessed::Refused) => {
+            (failed(Cause::StreamRefused), retry::RetryCause::StreamRefused)
+        }
+        HeadError::Unprocessed(Unprocessed::Overloaded) => {
+            (failed(Cause::FastcgiOverloaded), retry::RetryCause::StreamRefused)
+        }
+        HeadError::Unprocessed(Unprocessed::GoAway) => (failed(Cause::GoAway), retry::RetryCause::GoAway),
+        HeadError::Unprocessed(Unprocessed::Http1Required) => {
+            (failed(Cause::Http1Required), retry::RetryCause::Http1Required)
+        }
+        HeadError::Closed if received_any => {
+            (failed(Cause::ResponseIncomplete), retry::RetryCause::ConnectionError)
+        }
+        // A send that failed says more than the silence that followed.
+        HeadError::Closed => {
+            (send_failed.unwrap_or(failed(Cause::Closed)), retry::RetryCause::ConnectionError)
+        }
+        HeadError::Lost(cause) => (failed(cause), retry::RetryCause::ConnectionError),
+        HeadError::Io(error) => (of_server(Phase::Response, &error), retry::RetryCause::ConnectionError),
+        HeadError::Broken(rule) => (failed(Cause::Rule(rule)), retry::RetryCause::ConnectionError),
+    };
+    (failure, FailureOrigin::Server(cause))
+}
+
+const fn is_interim(status: u16) -> bool {
+    status < 200 && status != 101
+}
+
+/// Moves the request towards the server. A server that stops reading may have answered already, so a failed write is
+/// only remembered.
+fn poll_send<C: ClientStream, T: ServerStream>(
+    cx: &mut Context<'_>,
+    client: &Client,
+    stream: &mut C,
+    exchange: &mut Exchange,
+    server: &mut T,
+    send_failed: &mut Option<Failure>,
+) -> Result<(), AttemptError> {
+    let mut source = Replay { kept: &mut exchange.replay_buffer, body: stream.body(client) };
+    match server.poll_request(cx, &mut exchange.request_relay, &mut source) {
+        Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        Poll::Ready(Err(error @ RelayError::Write(_))) => {
+            *send_failed = Some(of_request_body(&error));
+            Ok(())
+        }
+        Poll::Ready(Err(error)) => Err((of_request_body(&error), FailureOrigin::Other)),
+    }
+}
+
+/// Neither side makes progress: waits for the party that has to act next, within its time limit.
+fn poll_wait<S: ClientStream>(
+    cx: &mut Context<'_>,
+    client: &mut Client,
+    stream: &mut S,
+    exchange: &mut Exchange,
+    sent: u64,
+    send_failed: bool,
+) -> Poll<AttemptError> {
+    let relay = &exchange.request_relay;
+    let (awaited, moved) = match (relay.is_done() || send_failed, relay.waiting) {
+        (true, _) => {
+            if let Some(cause) = stream.poll_gone(cx, client) {
+                return Poll::Ready((Failure::client(Phase::Response, cause), FailureOrigin::Other));
+            }
+            (Activity::ResponseHead, relay.moved)
+        }
+        (false, WaitingFor::Source | WaitingFor::Turn) => (Activity::RequestBody, relay.moved),
+        (false, WaitingFor::Sink) => (Activity::ServerTakes, sent),
+    };
+    client.report(awaited, stream, exchange);
+    let over = exchange.waits.poll_over(&mut client.deadline, awaited, moved);
+    over.map(|failure| {
+        let origin = match (failure.party, failure.cause) {
+            // As if it had closed the connection, which it cannot do any more.
+            (_, Cause::ServerDown) => FailureOrigin::Server(retry::RetryCause::ConnectionError),
+            (Party::Server, _) => FailureOrigin::Server(retry::RetryCause::Timeout),
+            _ => FailureOrigin::Other,
+        };
+        (failure, origin)
+    })
+}
+
+/// What makes a well-formed final response unfit to be relayed.
+fn check_final(
+    exchange: &Exchange,
+    server: &impl ServerStream,
+    plans: Plans<'_>,
+) -> Result<(), AttemptError> {
+    if exchange.response.status() == 101 {
+        check_switch(exchange, server, plans)?;
+    }
+    if exchange.request.protocol().is_some() && (200..300).contains(&exchange.response.status()) {
+        return Err((Failure::server(Phase::Response, Cause::UpgradeIgnored), FailureOrigin::Other));
+    }
+    if exchange.switches_protocols() && !exchange.request_relay.is_done() {
+        return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), FailureOrigin::Other));
+    }
+    Ok(())
+}
+
+/// What is wrong with a switch of protocols.
+#[cold]
+fn check_switch(
+    exchange: &Exchange,
+    server: &impl ServerStream,
+    plans: Plans<'_>,
+) -> Result<(), AttemptError> {
+    let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
+    let checked = if asked { server.check_switch(&exchange.response) } else { Err(Cause::UnexpectedUpgrade) };
+    checked.map_err(|cause| (Failure::server(Phase::Response, cause), FailureOrigin::Other))
+}
+
+/// Writes staged interim responses as far as the client takes them now; the rest goes out with the final response.
+fn flush_interim<S: ClientStream>(cx: &mut Context<'_>, stream: &mut S) -> Result<(), AttemptError> {
+    let mut sink = stream.reply();
+    while sink.is_waiting() {
+        match sink.poll_write(cx, &[]) {
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(RelayError::Write(error))) => {
+                return Err((of_io(Phase::Response, Party::Client, &error), FailureOrigin::Other));
+            }
+            Poll::Ready(Err(_)) | Poll::Pending => break,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the values of the headers that the server gets in addition.
+#[cold]
+fn render_headers(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+) {
+    let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+    let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
+    rendered.render(&plans.route.config.request_headers, |template, out| values.write(template, out));
+    exchange.rendered_headers = rendered;
+}
+
+/// Stages the head of the request as the server gets it.
+fn write_request(
+    server: &mut impl ServerStream,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    id: ServerId,
+) {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let upgrade = choose::upgrade_wanted(request, text, plans.route);
+    let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
+    let is_web = exchange.grpc.as_ref().is_some_and(|call| call.web.is_some());
+    // A body that changes on its way has another length.
+    let body = if exchange.request_relay.has_filter() { Framing::Delimited } else { request.body() };
+    let head = RequestLine {
+        method: request.method_span().of(text),
+        target: fields::target(exchange),
+        host: fields::host(exchange, plans, id),
+        body,
+        upgrade,
+        needs_key: request.protocol().is_some() && key.is_none(),
+        key: key.map(|key| key.value.of(text)),
+        takes_trailers: is_web || fields::takes_trailers(exchange),
+        close: plans.upstream.pool_limits.kept_max == 0,
+        id: &exchange.record.request_id,
+    };
+    server.send(&head, &RequestFields { client, stream, exchange, plans });
+}
+
+/// The fields of the request as the server gets them.
+struct RequestFields<'a, C> {
+    client: &'a Client,
+    stream: &'a C,
+    exchange: &'a Exchange,
+    plans: Plans<'a>,
+}
+
+impl<C: ClientEnd> OutgoingFields for RequestFields<'_, C> {
+    #[inline(always)]
+    fn write(&self, out: &mut impl FieldWriter) {
+        fields::write_request(out, self.client, self.stream, self.exchange, self.plans);
+    }
+
+    fn write_params(&self, params: &mut Params) {
+        cgi::write_params(params, self.client, self.stream, self.exchange, self.plans);
+    }
+}
+
+impl Exchange {
+    /// Takes the request back to its beginning, for another attempt.
+    pub(crate) fn rewind(&mut self) {
+        self.request_relay = Relay::new();
+        self.replay_buffer.rewind();
+        self.response.reset();
+    }
+}

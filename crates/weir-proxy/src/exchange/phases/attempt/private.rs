@@ -1,0 +1,36 @@
+//! Which exchanges make a server connection private: those with NTLM or Negotiate, which authenticate the connection.
+//!
+//! Every later request on such a connection is answered as that user, so no other client connection may ever have it. Must not
+//! decide where the connection is kept.
+
+use weir_http::{FieldName, ResponseHead, authenticates_connection};
+
+use crate::exchange::context::exchange::Exchange;
+
+/// Whether the request carries credentials that authenticate the connection it is sent on.
+#[inline]
+pub(in crate::exchange) fn has_credentials(exchange: &Exchange) -> bool {
+    let fields = exchange.request.fields();
+    let asks = fields.contains(FieldName::Authorization) || fields.contains(FieldName::ProxyAuthorization);
+    asks && find_credentials(exchange)
+}
+
+#[cold]
+fn find_credentials(exchange: &Exchange) -> bool {
+    let (fields, text) = (exchange.request.fields(), &exchange.request_text[..]);
+    let mut values = fields.all(FieldName::Authorization).chain(fields.all(FieldName::ProxyAuthorization));
+    values.any(|field| authenticates_connection(field.value.of(text)))
+}
+
+/// Whether the response, of which `text` is the head, requests authentication of the connection, or continues it.
+#[inline]
+pub(in crate::exchange) fn has_challenge(response: &ResponseHead, text: &[u8]) -> bool {
+    matches!(response.status(), 401 | 407) && find_challenge(response, text)
+}
+
+#[cold]
+fn find_challenge(response: &ResponseHead, text: &[u8]) -> bool {
+    let fields = response.fields();
+    let mut values = fields.all(FieldName::WwwAuthenticate).chain(fields.all(FieldName::ProxyAuthenticate));
+    values.any(|field| authenticates_connection(field.value.of(text)))
+}

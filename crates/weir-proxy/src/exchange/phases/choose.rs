@@ -1,0 +1,301 @@
+//! Phase Route: which rule takes the request, and which upstream it names.
+
+use std::net::IpAddr;
+
+use weir_config::{PathForm, RouteAction, SplitTarget};
+use weir_http::{FieldName, Method, RequestHead, TargetForm};
+use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::route::{RouteId, RouteRequest};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::stream::ClientStream;
+use crate::exchange::forwarded;
+use crate::exchange::heads::{cors, fields, grpc};
+use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
+
+/// A request as the routes and the hash keys see it.
+pub(crate) struct RoutableRequest<'a> {
+    pub(crate) request: &'a RequestHead,
+    pub(crate) text: &'a [u8],
+    pub(crate) source: IpAddr,
+}
+
+impl RouteRequest for RoutableRequest<'_> {
+    fn host(&self) -> &[u8] {
+        self.request.host().of(self.text)
+    }
+
+    fn path(&self) -> &[u8] {
+        match self.request.target_form() {
+            // A request about the server as a whole (RFC 9112 section 3.2.4) names no path: it takes the route of the root.
+            TargetForm::Asterisk | TargetForm::Authority => b"/",
+            TargetForm::Origin | TargetForm::Absolute => self.request.normal_path(self.text),
+        }
+    }
+
+    fn query(&self) -> &[u8] {
+        self.request.query().map_or(&[], |query| query.of(self.text))
+    }
+
+    fn method(&self) -> &[u8] {
+        self.request.method_span().of(self.text)
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.request.fields().get_by_name(self.text, name).map(|field| field.value.of(self.text))
+    }
+
+    fn header_lines(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.request.fields().all_by_name(self.text, name).map(|field| field.value.of(self.text))
+    }
+
+    fn source(&self) -> IpAddr {
+        self.source
+    }
+}
+
+impl Exchange {
+    /// The request as routes and hash keys see it.
+    pub(crate) fn routable<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> RoutableRequest<'a> {
+        RoutableRequest {
+            request: &self.request,
+            text: &self.request_text,
+            source: forwarded::client_address(client, self, listener),
+        }
+    }
+}
+
+/// The most specific route that matches, if one does.
+///
+/// # Errors
+/// When the route does not take the request.
+pub(crate) fn route<'a>(
+    client: &Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    listener: &'a ListenerPlan,
+) -> Result<Option<&'a RoutePlan>, Ended> {
+    let Some(id) = listener.routes.lookup(&exchange.routable(client, listener)) else {
+        if exchange.request.upgrade().is_some() {
+            stream.close_after();
+        }
+        return Ok(None);
+    };
+    exchange.record.route = Some(id.index());
+    let route = &listener.route_plans[id.index()];
+    if !listener.config.isolated_names.is_empty() {
+        check_isolation(stream, exchange, listener)?;
+    }
+    // Before anything refuses it: a call is answered as one.
+    if route.config.grpc_web {
+        grpc::web::begin(exchange);
+    }
+    if let Some(seconds) = listener.state.maintenance() {
+        exchange.retry_after = Some(seconds);
+        return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
+    }
+    let connects = exchange.request.method() == Method::Connect;
+    if connects && !route.config.allow_connect {
+        return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());
+    }
+    if exchange.request.upgrade().is_some() {
+        check_upgrade(stream, exchange, route)?;
+    }
+    limit_body(stream, route)?;
+    rewrite(exchange, listener, route);
+    Ok(Some(route))
+}
+
+/// On a listener that stands for several, a connection is for one of them: that of its server name (RFC 9110 section 15.5.20).
+#[cold]
+fn check_isolation(
+    stream: &impl ClientStream,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> Result<(), Failure> {
+    let Some(tls) = stream.tls().filter(|tls| !tls.server_name.is_empty()) else { return Ok(()) };
+    let host = exchange.request.host().of(&exchange.request_text);
+    match listener.config.is_misdirected(tls.server_name.as_bytes(), host) {
+        true => Err(Failure::client(Phase::Route, Cause::Misdirected)),
+        false => Ok(()),
+    }
+}
+
+/// What it means that a client asks for another protocol.
+#[cold]
+fn check_upgrade(
+    stream: &mut impl ClientStream,
+    exchange: &Exchange,
+    route: &RoutePlan,
+) -> Result<(), Failure> {
+    let is_wanted = upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some();
+    if is_wanted {
+        // A client that requests a tunnel may send into it before it learns that there is none: what follows its request is never
+        // parsed as another request (RFC 9931).
+        stream.close_after();
+    }
+    let has_servers = match &route.config.action {
+        RouteAction::Upstream(_) | RouteAction::Split(_) => true,
+        RouteAction::Files(files) => files.otherwise.is_some(),
+        RouteAction::Redirect(_) | RouteAction::Respond(_) => false,
+    };
+    // A client of HTTP/2 would take every success for a tunnel.
+    let has_no_way_back = exchange.request.protocol().is_some();
+    match has_no_way_back && !(is_wanted && has_servers) {
+        true => Err(Failure::client(Phase::Route, Cause::UpgradeNotAllowed)),
+        false => Ok(()),
+    }
+}
+
+/// The most specific route that matches a TCP connection.
+pub(crate) fn connection_route<'a>(
+    client: &Client,
+    exchange: &mut Exchange,
+    listener: &'a ListenerPlan,
+) -> Result<&'a RoutePlan, Ended> {
+    let Some(id) = route_of_connection(client, listener, &exchange.server_name) else {
+        return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
+    };
+    exchange.record.route = Some(id.index());
+    Ok(&listener.route_plans[id.index()])
+}
+
+/// The route of connections for this server name.
+pub(crate) fn route_of_connection(
+    client: &Client,
+    listener: &ListenerPlan,
+    server_name: &[u8],
+) -> Option<RouteId> {
+    listener.routes.lookup(&RoutableConnection { server_name, source: client.peer.ip_or_local() })
+}
+
+/// Whether a browser asks what another request may do, on a route that answers that.
+#[inline]
+pub(crate) fn is_preflight(exchange: &Exchange, route: &RoutePlan) -> bool {
+    route.config.cors.is_some() && cors::is_preflight(exchange)
+}
+
+/// The upstream that the request goes to, `None` when the config itself has the answer; and the route on the way there, which is another one only
+/// for targets of splits with settings of their own.
+pub(crate) fn upstream<'a>(
+    client: &Client,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    route: &'a RoutePlan,
+) -> (Option<usize>, &'a RoutePlan) {
+    if is_preflight(exchange, route) {
+        return (None, route);
+    }
+    let (chosen, way) = match &route.config.action {
+        RouteAction::Upstream(index) => (Some(index.0), route),
+        RouteAction::Split(parts) => match &route.split {
+            Some(split) => target(client, exchange, listener, route, (parts, split)),
+            None => (None, route),
+        },
+        RouteAction::Files(files) => (files.otherwise.map(|upstream| upstream.0), route),
+        RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, route),
+    };
+    exchange.record.upstream = chosen;
+    (chosen, way)
+}
+
+/// Draws the target of a split.
+fn target<'a>(
+    client: &Client,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    route: &'a RoutePlan,
+    (parts, split): (&[SplitTarget], &'a SplitPlan),
+) -> (Option<usize>, &'a RoutePlan) {
+    let place = split.weights.choose(client.worker.random());
+    let upstream = parts[place].upstream().map(|upstream| upstream.0);
+    let Some(way) = split.ways.get(place).and_then(Option::as_ref) else { return (upstream, route) };
+    if way.rewrite != route.rewrite {
+        exchange.rewritten.clear();
+        rewrite(exchange, listener, way);
+    }
+    (upstream, way)
+}
+
+/// The limit on the length of the body, which depends on the route.
+fn limit_body(stream: &mut impl ClientStream, route: &RoutePlan) -> Result<(), Ended> {
+    if let Some(len) = stream.body_announced()
+        && len > route.body_bytes_max
+    {
+        return Err(Failure::client(Phase::Route, Cause::BodyTooLarge).into());
+    }
+    stream.limit_body(route.body_bytes_max);
+    Ok(())
+}
+
+/// Makes the target that the server gets, when it is not the one that came.
+fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) {
+    let keeps_path =
+        exchange.request.is_path_normal() || listener.config.paths.forward == PathForm::AsReceived;
+    if keeps_path && route.rewrite.is_none() && !fields::is_path_apart(exchange) {
+        return;
+    }
+    if matches!(exchange.request.target_form(), TargetForm::Authority | TargetForm::Asterisk) {
+        return;
+    }
+    let text = &exchange.request_text[..];
+    let path = exchange.request.normal_path(text);
+    let query = exchange.request.query().map(|query| query.of(text));
+    let Some(rewrite) = &route.rewrite else {
+        fields::write_path(&mut exchange.rewritten, &exchange.request, text, &listener.config);
+        if let Some(query) = query {
+            exchange.rewritten.push(b'?');
+            exchange.rewritten.extend_from_slice(query);
+        }
+        return;
+    };
+    rewrite.apply(path, query, &mut exchange.rewritten);
+}
+
+/// The protocol of `Upgrade` that the client requests, if the route allows it.
+#[inline]
+pub(crate) fn upgrade_wanted<'a>(
+    request: &RequestHead,
+    text: &'a [u8],
+    route: &RoutePlan,
+) -> Option<&'a [u8]> {
+    let asked = request.upgrade()?.of(text);
+    // One protocol at a time: with a list, the protocol of the tunnel would be undecided.
+    let allowed = route.config.upgrades.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(asked));
+    let plain = !request.fields().contains(FieldName::Http2Settings);
+    (allowed && plain).then_some(asked)
+}
+
+/// A connection as the routes see it: a client that may have named a server.
+pub(crate) struct RoutableConnection<'a> {
+    /// The server name of the client's SNI; empty without one.
+    pub(crate) server_name: &'a [u8],
+    pub(crate) source: std::net::IpAddr,
+}
+
+impl RouteRequest for RoutableConnection<'_> {
+    fn host(&self) -> &[u8] {
+        self.server_name
+    }
+
+    fn path(&self) -> &[u8] {
+        b"/"
+    }
+
+    fn query(&self) -> &[u8] {
+        b""
+    }
+
+    fn method(&self) -> &[u8] {
+        b""
+    }
+
+    fn header(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
+
+    fn source(&self) -> std::net::IpAddr {
+        self.source
+    }
+}

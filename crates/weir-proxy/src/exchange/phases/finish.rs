@@ -1,0 +1,143 @@
+//! Phase Finish: the server connection becomes idle or closes, the figures are counted, the log line is written.
+
+use weir_config::ListenerProtocol;
+use weir_observe::{Failure, Phase};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::outcome::RespondingServer;
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::record::Record;
+use crate::exchange::telemetry::{log, recording, trace};
+use crate::net::clock;
+use crate::state::worker_config::WorkerConfig;
+use crate::upstream::stream::{ServerStream as _, Servers};
+
+/// Bytes of the first line of a head that could not be read, as far as they are kept.
+const FIRST_LINE_MAX: usize = 256;
+
+/// Gives the stream back, whose connection may be used again.
+#[inline(always)]
+pub(crate) fn run<U: Servers>(
+    client: &mut Client,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: RespondingServer<U::Stream>,
+) {
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Relay, now);
+    exchange.record.sent_to_server += serving.server.sent();
+    let was_sent = exchange.request_relay.is_done() && !serving.send_failed;
+    let may_keep = was_sent && !client.worker.is_stopping();
+    servers.finish(serving.server, plans.to(serving.slot.server), &mut client.pinned, now, may_keep);
+}
+
+/// Counts the exchange for the route that took it.
+fn count_route(record: &Record, config: &WorkerConfig, worker: usize) {
+    let Some(route) = record.route else { return };
+    let plan = &config.snapshot.listeners[record.listener()].route_plans[route];
+    if let Some((result, cache)) = record.cache.zip(plan.cache.as_ref()) {
+        cache.plan.state.shards.of(worker).requests[result as usize].increment();
+    }
+    let shard = plan.shards.of(worker);
+    shard.requests.increment();
+    if record.status != 0 {
+        shard.responses.record(record.status);
+    }
+    if record.failure.is_some() {
+        shard.failures.increment();
+    }
+}
+
+/// Counts the exchange, writes its line of the access log, and records it.
+pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
+    let config = exchange.record.begin_config(client);
+    if exchange.record.tunnelled.is_none() {
+        exchange.record.update(stream);
+    }
+    if exchange.request_text.is_empty() {
+        keep_first_line(client, stream, exchange);
+    }
+    if exchange.limited.is_asked() {
+        exchange.limited.settle(exchange.record.status, client.now);
+    }
+    let grpc_status = exchange.grpc_status();
+    let record = &mut exchange.record;
+    if let Some(failure) = record.failure {
+        // The phase in which it ended.
+        let now = clock::now();
+        client.now = now;
+        record.spend(failure.phase, now);
+    }
+    record.bytes_in += record.body_in;
+    let listener = &client.listener.shard;
+    let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
+    if came && client.protocol == ListenerProtocol::Http {
+        listener.requests.increment();
+    }
+    listener.bytes_in.add(record.bytes_in);
+    listener.bytes_out.add(record.bytes_out);
+    if record.status != 0 {
+        listener.responses.record(record.status);
+    }
+    if let Some(failure) = record.failure {
+        listener.failures.record(failure);
+    }
+    count_route(record, &config, client.worker.index);
+    if let (Some(index), Some(served)) = (record.upstream, record.served()) {
+        let upstream = served.upstream_shard(index);
+        upstream.requests.increment();
+        if record.status != 0 {
+            upstream.responses.record(record.status);
+            if record.tunnelled.is_none() {
+                let micros = record.times.between(Phase::Request, Phase::Finish);
+                upstream.exchange_time.record(micros);
+            }
+        }
+        if let Some(failure) = record.failure {
+            upstream.failures.record(failure);
+        }
+        if let Some(status) = grpc_status {
+            upstream.grpc_statuses[status as usize].increment();
+        }
+        if let Some(server) = record.server {
+            let shard = &served.server(index, server).shard;
+            let (up, down) = record.tunnelled.as_ref().map_or((0, 0), |bytes| bytes.credited);
+            if !record.is_own_answer {
+                shard.bytes_in.add(exchange.response_relay.moved - down);
+            }
+            shard.bytes_out.add(record.sent_to_server - up);
+        }
+    }
+    log::write(client, stream, exchange, &config);
+    recording::record(client, exchange, &config);
+    if exchange.record.trace.sampled().is_some() {
+        trace::hand_over(client, exchange, &config);
+    }
+}
+
+/// Writes the line of a failure that is no exchange's: the client has broken a rule of its connection.
+#[cold]
+pub(crate) fn log_connection_failure(client: &Client, connection: &impl ClientEnd, failure: Failure) {
+    let mut exchange = Exchange::new();
+    exchange.record.began = client.now;
+    exchange.record.failure = Some(failure);
+    let config = exchange.record.begin_config(client);
+    log::write(client, connection, &exchange, &config);
+}
+
+/// Keeps the beginning of what the client sent in place of a head, for the recorder.
+#[cold]
+fn keep_first_line(client: &Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
+    // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
+    let is_head = client.protocol == ListenerProtocol::Http
+        && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
+    if is_head {
+        let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
+        let line = line.unwrap_or_default();
+        exchange.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
+    }
+}

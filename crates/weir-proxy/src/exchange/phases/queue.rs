@@ -1,0 +1,238 @@
+//! Phase Queue: a slot on a server, now or in the order of arrival.
+//!
+//! An exchange that finds every server full waits in the queue of the upstream, shared by all workers, and gets the first
+//! free slot that it may use. Must not connect.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
+use weir_traffic::ServerId;
+use weir_traffic::admission::{AdmissionDecision, AdmissionRequest, Enqueued, QueueWait, WaitOutcome};
+use weir_traffic::balance::{Excluded, Pick, WhenFull};
+use weir_traffic::limit::ClientKey;
+use weir_traffic::queue::{QueueClass, Ticket};
+
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::plans::Plans;
+use crate::exchange::forwarded;
+use crate::net::clock::{self, Instant};
+use crate::state::activity::Activity;
+use crate::state::snapshot::UpstreamPlan;
+use crate::state::upstream::queue::notify;
+use crate::state::worker_config::WorkerConfig;
+use crate::upstream::slot::Slot;
+
+/// The newest config that has the upstream of `plans`, and its place there; `None`: that of `plans` itself.
+fn newer(client: &Client, plans: Plans<'_>) -> Option<(Rc<WorkerConfig>, usize)> {
+    let present = client.worker.config.borrow();
+    if Rc::ptr_eq(&present, plans.config) {
+        return None;
+    }
+    let (index, _) = present.snapshot.upstream(&plans.upstream.config.name)?;
+    Some((Rc::clone(&present), index))
+}
+
+/// Takes a slot for this exchange on a server that it has not failed on yet.
+///
+/// # Errors
+/// When no server may take it, the queue is full, or the wait takes too long.
+pub(crate) async fn admit(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    excluded: &Excluded,
+) -> Result<Slot, Ended> {
+    let newest = newer(client, plans);
+    if let Some((config, upstream)) = &newest {
+        exchange.record.move_on(config, *upstream);
+    }
+    let plans = newest.as_ref().map_or(plans, |(config, upstream)| plans.on(config, *upstream));
+    let Plans { config, upstream: plan, upstream_index: upstream, .. } = plans;
+    let balancer = plan.balancer();
+    let hash = balancer.hash_key().and_then(|key| key.hash(&exchange.routable(client, plans.listener)));
+    let slot = |server| Slot { config: Rc::clone(config), upstream, server };
+    let now_ms = if balancer.measures_latency() { plan.millis(client.now) } else { 0 };
+    let pick = Pick { hash, excluded, random: client.worker.random(), now_ms };
+    let (bound, when_full) = match private_server(client, plans) {
+        None => (exchange.affinity.server, plan.when_full),
+        // On any other server, the client would have to authenticate again, or the handshake would fail.
+        private => (private, WhenFull::Queue),
+    };
+    let request = AdmissionRequest { pick, bound, when_full };
+    let own = match plan.admission.try_admit(&request) {
+        AdmissionDecision::Server(server) => return Ok(slot(server)),
+        AdmissionDecision::NoneEligible => {
+            exchange.attempt_trace.no_server(balancer.states(), client.now);
+            return Err(Failure::weir(Phase::Queue, Cause::NoServer).into());
+        }
+        AdmissionDecision::Wait(_) if !exchange.waits_for_slot => {
+            return Err(Failure::weir(Phase::Queue, Cause::AllServersFull).into());
+        }
+        AdmissionDecision::Wait(own) => own,
+    };
+    // On the heap, since it is rare and would make every exchange larger.
+    Box::pin(wait_for_slot(client, stream, exchange, plans, pick, own)).await
+}
+
+/// Waits for a slot, since no server has one.
+async fn wait_for_slot(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    pick: Pick<'_>,
+    own: Option<ServerId>,
+) -> Result<Slot, Ended> {
+    let Plans { config, upstream: plan, upstream_index: upstream, .. } = plans;
+    let began = clock::now();
+    let outcome = wait(client, stream, exchange, plans, &pick, own, began).await;
+    let now = clock::now();
+    if outcome.is_err() {
+        exchange.attempt_trace.no_server(plan.balancer().states(), began);
+    }
+    if outcome.is_err_and(|failure| {
+        failure.party == Party::Weir && !matches!(failure.cause, Cause::Killed | Cause::MemoryLimit)
+    }) {
+        exchange.retry_after = Some(plan.queue_drains_in(now));
+    }
+    exchange.record.spend(Phase::Queue, now);
+    client.now = now;
+    let server = outcome.map_err(Ended::Failed)?;
+    // After a wait, the server may be one of the newest config only.
+    match newer(client, plans) {
+        Some((config, upstream)) => {
+            exchange.record.move_on(&config, upstream);
+            Ok(Slot { config, upstream, server })
+        }
+        None if server.index() < plan.config.servers.len() => {
+            Ok(Slot { config: Rc::clone(config), upstream, server })
+        }
+        None => Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
+    }
+}
+
+/// The server that has authenticated the client, or is about to, on a connection that is kept for it.
+#[inline]
+fn private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
+    let servers = plans.config.used_servers(plans.upstream_index);
+    let index = client.pinned.private_server(&servers, client.now)?;
+    u32::try_from(index).ok().map(ServerId)
+}
+
+/// Waits in the queue until a server is handed over.
+async fn wait(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    pick: &Pick<'_>,
+    own: Option<ServerId>,
+    began: Instant,
+) -> Result<ServerId, Failure> {
+    let plan = plans.upstream;
+    let (sender, mut receiver) = oneshot::channel();
+    let now_ms = plan.millis(began);
+    let limit = plan.config.timeouts.queue;
+    let deadline_ms = now_ms + limit.as_millis() as u64;
+    let wait = QueueWait { own, class: queue_class(client, exchange, plans), now_ms, deadline_ms };
+    let entered = plan.admission.enter_or_serve(pick, wait, sender, notify);
+    let Ok(Enqueued { ticket, ahead, evicted }) = entered else {
+        let none = plan.config.queue.length_max == 0;
+        let cause = if none { Cause::AllServersFull } else { Cause::QueueFull };
+        return Err(Failure::weir(Phase::Queue, cause));
+    };
+    if let Some(evicted) = evicted {
+        notify(evicted, WaitOutcome::Evicted);
+    }
+    let record = &mut exchange.record;
+    record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
+    let own_until = own.and(plan.config.queue.affinity_wait).map(|wait| wait.min(limit));
+    let own_until = own_until.filter(|_| own != private_server(client, plans));
+    let shard = plans.upstream_shard();
+    // Only after the entry: a reader of the metric can rely on later exchanges being queued behind this one.
+    shard.queued.increment();
+    shard.queue_length.increment();
+    let own = own.is_some();
+    let mut entry = QueueEntry { plan, shard, ticket: Some(ticket), receiver: &mut receiver, began, own };
+    // A slot may have become free between the look at the servers and the entry into the queue.
+    plan.serve_queue();
+    client.deadline.set(began, Some(own_until.unwrap_or(limit)));
+    std::future::poll_fn(|cx| entry.poll(cx, client, stream, exchange)).await
+}
+
+/// Where in the queue the exchange belongs.
+fn queue_class(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> QueueClass {
+    let client = ClientKey::from(forwarded::client_address(client, exchange, plans.listener)).number();
+    let share = if plans.upstream.config.queue.fair_share { client } else { 0 };
+    QueueClass { priority: plans.route.config.queue_priority.into(), share, client }
+}
+
+/// A place in the queue, given up when dropped; a slot that was handed over meanwhile goes to the next.
+struct QueueEntry<'a> {
+    plan: &'a UpstreamPlan,
+    shard: &'a UpstreamShard,
+    ticket: Option<Ticket>,
+    receiver: &'a mut oneshot::Receiver<Result<ServerId, Cause>>,
+    began: Instant,
+    /// Whether only the server that the request belongs to will do, for now.
+    own: bool,
+}
+
+impl QueueEntry<'_> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut Client,
+        stream: &mut impl ClientEnd,
+        exchange: &mut Exchange,
+    ) -> Poll<Result<ServerId, Failure>> {
+        use std::future::Future as _;
+        loop {
+            if let Poll::Ready(outcome) = std::pin::Pin::new(&mut *self.receiver).poll(cx) {
+                self.ticket = None;
+                // The sender is only dropped unused when the upstream goes away.
+                let outcome = outcome.unwrap_or(Err(Cause::NoServer));
+                return Poll::Ready(outcome.map_err(|cause| Failure::weir(Phase::Queue, cause)));
+            }
+            if let Some(cause) = stream.poll_gone(cx, client) {
+                return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+            }
+            client.report(Activity::Queue, stream, exchange);
+            match (client.deadline.poll_passed(), self.ticket) {
+                (Poll::Ready(()), Some(ticket)) if self.own => self.take_any(client, ticket),
+                (passed, _) => {
+                    let timed_out = Failure::weir(Phase::Queue, Cause::TimedOut);
+                    return passed.map(|()| Err(client.deadline.failure(Phase::Queue, timed_out)));
+                }
+            }
+        }
+    }
+
+    /// The server that the request belongs to had its time: from now on any will do.
+    fn take_any(&mut self, client: &mut Client, ticket: Ticket) {
+        self.own = false;
+        self.plan.admission.unbind(ticket);
+        self.plan.serve_queue();
+        client.deadline.set(self.began, Some(self.plan.config.timeouts.queue));
+    }
+}
+
+impl Drop for QueueEntry<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.plan.admission.leave(ticket);
+            self.receiver.close();
+            if let Ok(Ok(server)) = self.receiver.try_recv() {
+                self.plan.admission.give_back(server);
+                self.plan.serve_queue();
+            }
+        }
+        self.shard.queue_length.decrement();
+        self.shard.queue_time.record(u64::from(clock::micros(clock::now() - self.began)));
+    }
+}

@@ -1,0 +1,97 @@
+//! A switched protocol, a WebSocket or a CONNECT: the head of the response goes to the client, and the exchange becomes a
+//! tunnel.
+
+use std::task::{Context, Poll};
+
+use weir_http::Method;
+use weir_observe::{Failure, Phase};
+
+use super::end::End;
+use super::tunnel::Tunnelled;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::context::outcome::RespondingServer;
+use crate::exchange::context::plans::Plans;
+use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::heads::{affinity, fields};
+use crate::net::clock;
+use crate::relay::ends::Sink as _;
+use crate::relay::failure::of_response_body;
+use crate::state::activity::Activity;
+use crate::upstream::stream::ServerStream;
+
+impl Exchange {
+    /// Whether the response turns the connection into a tunnel: 101, or 2xx to CONNECT (RFC 9110 section 9.3.6).
+    #[inline]
+    pub(crate) fn switches_protocols(&self) -> bool {
+        let status = self.response.status();
+        status == 101 || (self.request.method() == Method::Connect && (200..300).contains(&status))
+    }
+}
+
+/// Passes the head on; what follows are raw bytes.
+pub(crate) async fn run<T: ServerStream>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    mut serving: RespondingServer<T>,
+) -> Result<End, Ended> {
+    begin(client, stream, exchange, plans, &mut serving);
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(outcome) = poll_head(cx, stream) {
+            return Poll::Ready(outcome);
+        }
+        let sent = stream.sent();
+        client.report(Activity::ClientTakes, stream, exchange);
+        exchange.waits.poll_over(&mut client.deadline, Activity::ClientTakes, sent).map(Err)
+    })
+    .await
+    .map_err(Ended::Failed)?;
+    exchange.record.sent_to_server += serving.server.sent();
+    let RespondingServer { server, slot, .. } = serving;
+    // The age limit of the connection does not apply to an upgraded one.
+    Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server.into_tunnel(), slot, None)))
+}
+
+fn begin<T: ServerStream>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut RespondingServer<T>,
+) {
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Response, now);
+    exchange.record.status = exchange.response.status();
+    exchange.answered = true;
+    let shard = &plans.server(serving.slot.server.index()).shard;
+    shard.responses.record(exchange.record.status);
+    let head = serving.server.head();
+    let server = serving.slot.server;
+    affinity::learn(exchange, plans.upstream, server, head, now);
+    affinity::count(exchange, plans, server);
+    let response = FinalHead {
+        status: Status::received(&exchange.response, head),
+        content: Content::Tunnel,
+        is_early: false,
+        text: head,
+    };
+    stream.respond(client, exchange, &response, |out| {
+        fields::write_response(out, client, exchange, plans, server, head);
+    });
+    serving.server.take_head();
+}
+
+fn poll_head(cx: &mut Context<'_>, stream: &mut impl ClientStream) -> Poll<Result<(), Failure>> {
+    let mut head = stream.reply();
+    while head.is_waiting() {
+        match head.poll_write(cx, &[]) {
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(of_response_body(&error))),
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+    Poll::Ready(Ok(()))
+}

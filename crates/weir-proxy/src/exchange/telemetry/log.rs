@@ -1,0 +1,197 @@
+//! The line of an exchange in the access log of its route or its listener.
+
+use std::sync::atomic::Ordering;
+
+use weir_http::grpc::GrpcStatus;
+use weir_http::{FieldName, ResponseHead};
+use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, UnixMicros};
+use weir_traffic::affinity::cookie_value;
+use weir_traffic::route::query_value;
+
+use crate::exchange::context::body_coding::BodyCoding;
+use crate::exchange::context::client::Client;
+use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::record::Record;
+use crate::exchange::forwarded;
+use crate::net::clock;
+use crate::net::peer::Peer;
+use crate::state::log_batches::LogBatches;
+use crate::state::snapshot::RoutePlan;
+use crate::state::worker_config::WorkerConfig;
+use weir_config::RouteAccessLog;
+
+/// Writes the line of an exchange, if its route or its listener logs.
+pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, config: &WorkerConfig) {
+    let add = |log: &LogBatches| {
+        log.add(|format, text| {
+            with_record(client, stream, exchange, config, |record| format.render(record, text));
+        });
+    };
+    if let Some(log) = of_route(&exchange.record, config) {
+        return add(log);
+    }
+    let log = client.listener.log();
+    let Some(log) = &*log else { return };
+    if exchange.record.failure.is_none() && is_silent(exchange, config) {
+        return;
+    }
+    add(log);
+}
+
+/// Whether an exchange on this route may have a line.
+pub(crate) fn is_on(client: &Client, record: &Record, config: &WorkerConfig) -> bool {
+    of_route(record, config).is_some() || client.listener.log().is_some()
+}
+
+/// The log of the route, if it has one of its own.
+#[inline]
+fn of_route<'a>(record: &Record, config: &'a WorkerConfig) -> Option<&'a LogBatches> {
+    let logs = config.route_logs()?;
+    Some(&**logs.of_route(record.listener(), record.route?)?)
+}
+
+/// Whether the route wants no lines.
+fn is_silent(exchange: &Exchange, config: &WorkerConfig) -> bool {
+    let record = &exchange.record;
+    let route = |index: usize| &config.snapshot.listeners[record.listener()].route_plans[index];
+    let is_off = |index| matches!(route(index).config.access_log, RouteAccessLog::OnlyFailures);
+    record.route.is_some_and(is_off)
+}
+
+/// The fields of both heads, for formats that name some.
+struct Heads<'a> {
+    exchange: &'a Exchange,
+    route: Option<&'a RoutePlan>,
+}
+
+impl FieldSource for Heads<'_> {
+    fn request_field(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.request_text[..];
+        self.exchange.request.fields().get_by_name(text, name).map(|field| field.value.of(text))
+    }
+
+    fn response_field(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.response_text[..];
+        let response: &ResponseHead = &self.exchange.response;
+        response.fields().get_by_name(text, name).map(|field| field.value.of(text))
+    }
+
+    fn cookie(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.request_text[..];
+        let mut fields = self.exchange.request.fields().all(FieldName::Cookie);
+        fields.find_map(|field| cookie_value(field.value.of(text), name.as_bytes()))
+    }
+
+    fn query_parameter(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.request_text[..];
+        query_value(self.exchange.request.query()?.of(text), name.as_bytes())
+    }
+
+    fn claim(&self, name: &str) -> Option<&[u8]> {
+        self.exchange.claim(name)
+    }
+
+    fn match_group(&self, name: &str) -> Option<&[u8]> {
+        let path = self.exchange.request.normal_path(&self.exchange.request_text);
+        self.route?.config.matches.path.group(path, name)
+    }
+}
+
+fn with_record(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    config: &WorkerConfig,
+    render: impl FnOnce(&ExchangeRecord<'_>),
+) {
+    let snapshot = &config.snapshot;
+    let record = &exchange.record;
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let listener = &snapshot.listeners[record.listener()];
+    let upstream =
+        record.upstream.zip(record.served()).map(|(index, served)| &served.snapshot.upstreams[index]);
+    let server = upstream.zip(record.server).map(|(upstream, index)| &*upstream.config.servers[index].name);
+    let route = record.route.map(|index| &listener.route_plans[index]);
+    let address = |peer: Peer| match peer {
+        Peer::Inet(addr) => Some(addr),
+        Peer::Unix => None,
+    };
+    // A request whose head could not be read has nothing to show but what its failure says.
+    let whole = !text.is_empty();
+    let shown = address(client.peer).map(|peer| match whole {
+        true => (forwarded::client_address(client, exchange, listener), peer.port()).into(),
+        false => peer,
+    });
+    let ago = clock::now().saturating_duration_since(record.began);
+    let began = clock::unix_now().saturating_sub(ago);
+    let trace_id = record.trace.id_digits();
+    let head = |span: weir_http::TextSpan| if whole { span.of(text) } else { &[] };
+    render(&ExchangeRecord {
+        time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
+        listener: &listener.config.name,
+        client: shown,
+        peer: address(client.sender()),
+        local: client.known_destination(),
+        exchange_number: client.requests,
+        method: head(request.method_span()),
+        target: head(request.target()),
+        version: if whole { request.version().as_str().as_bytes() } else { b"" },
+        path: head(request.path()),
+        scheme: if client.is_tls { "https" } else { "http" },
+        authority: if whole { request.authority().of(text) } else { b"" },
+        host: if whole { request.host().of(text) } else { b"" },
+        request_id: &record.request_id,
+        trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
+        user: exchange.user(),
+        auth: exchange.granted.as_ref().and_then(|granted| granted.auth),
+        cache: record.cache,
+        cache_reason: record.cache_detail,
+        fields: &Heads { exchange, route },
+        status: (record.status != 0).then_some(record.status),
+        grpc_status: exchange.grpc_status().map(GrpcStatus::name),
+        failure: record.failure,
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
+        body_bytes_in: record.tunnelled.as_ref().map_or(record.body_in, |bytes| bytes.moved.0),
+        body_bytes_out: record
+            .tunnelled
+            .as_ref()
+            .map_or(exchange.response_relay.moved, |bytes| bytes.moved.1),
+        compression: exchange.body_coding.word(),
+        body_bytes_uncompressed: matches!(exchange.body_coding, BodyCoding::Compressed(_))
+            .then(|| exchange.response_relay.taken()),
+        route: route.map_or("", |route| &route.config.name),
+        upstream: upstream.map_or("", |upstream| &upstream.config.name),
+        server: server.unwrap_or(""),
+        attempts: record.attempts,
+        reused: (record.attempts > 0).then_some(record.reused),
+        tag: &exchange.limited.tag,
+        limit: exchange.limited.name(),
+        queue_position: record.queue_position,
+        kept: record.kept,
+        tls: stream.tls().map(|tls| tls.record()),
+        ended_by: record.ended_by,
+        phases: record.times,
+        load: load(client, exchange),
+    });
+}
+
+fn load(client: &Client, exchange: &Exchange) -> OpenConnections {
+    let shared = &client.worker.shared;
+    let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
+    let listener = client.listener.state.connections.count();
+    let served = exchange.record.upstream.zip(exchange.record.served());
+    let states =
+        served.map_or(&[][..], |(index, served)| served.snapshot.upstreams[index].balancer().states());
+    OpenConnections {
+        process,
+        listener,
+        upstream: states.iter().map(|state| state.in_flight()).sum(),
+        server: exchange
+            .record
+            .server
+            .and_then(|index| states.get(index))
+            .map_or(0, |state| state.in_flight()),
+    }
+}
