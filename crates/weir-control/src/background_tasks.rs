@@ -13,15 +13,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::Dns;
 use weir_tasks::OwnedTask;
 
-use crate::credentials::{self, CredentialKind};
+use super::cluster::limit_exchange;
+use super::tls::certificates;
+use super::tls::credentials;
+use super::tls::credentials::CredentialKind;
+use super::workers::worker_queries::WorkerQueries;
 use crate::dns_names::{Name, NameResolver};
 use crate::servers::ejection;
 use crate::servers::ejection::ReviewedPlans;
 use crate::start_error::UnresolvedName;
-use crate::worker_queries::WorkerQueries;
-use crate::{certificates, limit_exchange};
-use weir_proxy::state::access::{LiveFile, LiveKeys};
-use weir_proxy::state::due_upstreams::DueUpstreams;
+use weir_proxy::state::routes::access::{LiveFile, LiveKeys};
+use weir_proxy::state::servers::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
 
 /// What the tasks are to follow.

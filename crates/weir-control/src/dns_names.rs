@@ -18,7 +18,7 @@ use weir_discovery::{SYSTEM_FILE, dns_resolver};
 use crate::start_error::UnresolvedName;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::endpoint::Endpoint;
-use weir_proxy::state::plan_inputs::millis_between;
+use weir_proxy::state::servers::plan_inputs::millis_between;
 use weir_proxy::state::snapshot::{LiveServer, UpstreamPlan};
 
 /// The resolver that the config asks for: made when a name is first asked for, and tried again as long as it cannot be made. The file of the system

@@ -5,69 +5,49 @@
 //! reading its state. Must not make a worker wait.
 
 mod proxy;
-mod runtime_socket;
-mod admin;
-mod runtime_commands;
-mod operations;
-mod reports;
-mod figures;
+mod administration;
 mod background_tasks;
 mod servers;
-mod connections;
-mod node;
-mod credentials;
-mod limit_exchange;
-mod acme;
-mod certificates;
+mod cluster;
+mod tls;
 mod dns_names;
-mod trace_export;
+mod telemetry;
 mod memory;
-mod worker_queries;
-mod logs;
-mod sockets;
-mod upgrade;
-mod pid_file;
-mod process;
-mod panics;
-mod privileges;
+mod lifecycle;
+mod workers;
 mod start_error;
 mod internal_authority;
-mod commands;
 mod admin_access;
-mod reload_counts;
-mod trace_counts;
-#[cfg(feature = "profiler")]
-mod profile;
 mod whole_files;
 mod threads;
 mod features;
 mod sys;
 
-pub use commands::{
+pub use crate::cluster::node::watcher::{NodeWatcher, WaitingWatcher};
+pub use crate::lifecycle::panics::watch as watch_panics;
+pub use crate::lifecycle::sockets::inherited_sockets::InheritedSockets;
+pub use crate::lifecycle::sockets::listening_sockets::BoundListener;
+pub use crate::lifecycle::upgrade::handover::{
+    HandedFragments, Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover,
+};
+pub use crate::lifecycle::upgrade::launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
+pub use crate::lifecycle::upgrade::running_requests::{OccupiedSlots, RunningRequests};
+pub use crate::telemetry::logs::own_log::OwnLog;
+pub use crate::workers::commands::{
     AdminCommand, CommandKind, CommandRejected, CommandSender, CommandUnderWay, ReloadReport, ServerChange,
     UpgradeReport,
 };
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES, XDS};
 pub use internal_authority::InternalError;
-pub use logs::own_log::OwnLog;
 pub use memory::MemoryPlan;
-pub use node::watcher::{NodeWatcher, WaitingWatcher};
-pub use panics::watch as watch_panics;
 pub use proxy::{
     NewNames, OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers,
     workers_by_default,
 };
-pub use sockets::inherited_sockets::InheritedSockets;
-pub use sockets::listening_sockets::BoundListener;
 pub use start_error::StartError;
-pub use upgrade::handover::{
-    HandedFragments, Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover,
-};
-pub use upgrade::launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
-pub use upgrade::running_requests::{OccupiedSlots, RunningRequests};
 pub use weir_discovery::{FragmentSet, ServerSet};
 
-pub use privileges::{
+pub use crate::lifecycle::privileges::{
     give_up as give_up_privileges, overview as confinement, why_missing, why_refused, why_unbindable,
     why_unreadable,
 };

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use weir_config::ServerAddress;
-use weir_proxy::state::plan_inputs::{PlanError, TlsError};
+use weir_proxy::state::servers::plan_inputs::{PlanError, TlsError};
 
 use crate::internal_authority::InternalError;
 

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use super::options::settings::GatewaySettings;
 use crate::api::{GatewayStatusAddress, Service};
-use crate::settings::GatewaySettings;
 use crate::store::ObjectStore;
 
 /// All of them, without repetitions.

@@ -13,6 +13,7 @@ use weir_config::{
 };
 use weir_traffic::route::{HostPattern, RouteMatch};
 
+use super::options::settings::GatewaySettings;
 use crate::api::SharedText;
 use crate::attachment::Attachment;
 use crate::backends::Backend;
@@ -21,7 +22,6 @@ use crate::compile::{
 };
 use crate::ingress::IngressInput;
 use crate::listeners::{self, GatewayListenerPlan, GatewayPlan, ListenerRole};
-use crate::settings::GatewaySettings;
 use crate::store::ObjectKey;
 use crate::upstream_table::UpstreamTable;
 

@@ -1,11 +1,11 @@
 //! Which listeners a route is attached to, for which hosts, and why not to others.
 
+use super::names::hosts::in_common;
+use super::names::selectors::selects;
 use crate::api::{GROUP, Gateway, ListenerSet, NamespaceRule, ParentReference, SharedText};
 use crate::compile::CompiledRoute;
-use crate::hosts::in_common;
 use crate::listeners::{GatewayListenerPlan, GatewayPlan};
 use crate::refusal::Refusal;
-use crate::selectors::selects;
 use crate::store::{ObjectKey, ObjectStore};
 
 /// What becomes of one reference of a route to a Gateway of ours or to a set of its listeners.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use weir_config::{LoadedCertificate, ServerProtocol, Upstream, UpstreamSettings, UpstreamTls};
 
+use super::options::settings::GatewaySettings;
 use crate::api::{BackendReference, GROUP, SharedText};
 use crate::policies::{self, policy_for};
 use crate::refusal::Refusal;
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
 /// The upstream of references that lead nowhere: it never has a server, so its share of the requests is answered 503.

@@ -92,7 +92,7 @@ pub(crate) fn judge(routes: &mut BTreeMap<RouteKey, RouteState>) -> Vec<RouteKey
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hosts::meet;
+    use crate::names::hosts::meet;
 
     #[test]
     fn hosts_meet_as_they_do_one_by_one() {

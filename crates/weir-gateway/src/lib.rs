@@ -7,51 +7,49 @@
 
 // What comes in and what goes out.
 mod translator;
-
-// What objects are told.
 mod withdrawal;
 mod status;
-
-// Listeners, routes and upstreams of a configuration.
 mod host_conflicts;
 mod assembly;
 mod upstream_table;
 mod attachment;
 mod listeners;
-
-// Ingresses.
 mod ingress;
-
-// One route at a time.
 mod compile;
 mod backends;
 mod policies;
 mod servers;
-mod hosts;
-mod selectors;
+mod names;
 mod addresses;
-mod parameters;
+mod options;
 mod refusal;
-
-mod settings;
-
-// What cannot be applied.
-mod isolation;
-
-// The objects.
 mod store;
 pub mod api;
 
+// What objects are told.
+
+// Listeners, routes and upstreams of a configuration.
+
+// Ingresses.
+
+// One route at a time.
+
+// What cannot be applied.
+
+// The objects.
+
+pub use crate::options::isolation::{ListenerOwner, Refusals, changed_owners, has_same_listeners, hold_back};
+pub use crate::options::parameters::{GatewayParameters, STOP_MAX, admin_port};
+pub use crate::options::settings::{
+    CONTROLLER_NAME, GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings,
+};
 pub use ingress::{
     AnnotationHandling, AnnotationLevel, IngressAnnotation, IngressFinding, IngressProblem, IngressReport,
     ManifestError, ManifestFindings, WITHOUT_ANNOTATION, annotations_markdown, check_manifests,
     ingress_annotations,
 };
-pub use isolation::{ListenerOwner, Refusals, changed_owners, has_same_listeners, hold_back};
 pub use listeners::gateway_of_set;
-pub use parameters::{GatewayParameters, STOP_MAX, admin_port};
 pub use servers::{UpstreamServers, ZonedServer};
-pub use settings::{CONTROLLER_NAME, GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings};
 pub use status::{ObjectStatus, SUPPORTED_FEATURES, StatusUpdate, is_own_condition};
 pub use store::{KubernetesObject, ObjectKey, ObjectKind};
 pub use translator::{Translation, Translator};

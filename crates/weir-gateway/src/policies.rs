@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rustls_pki_types::ServerName;
 use weir_config::{Authorities, CertificateName, UpstreamTls};
 
+use super::options::settings::GatewaySettings;
 use crate::api::{BackendTlsPolicy, ConfigMap, ObjectMeta, SubjectAltName};
 use crate::refusal::{Refusal, excerpt};
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore, in_namespace};
 
 /// Older before younger, then by name: the order of precedence between objects of the API.

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::options::settings::GatewaySettings;
 use crate::api::{
     BackendTlsPolicy, BackendTlsPolicyStatus, Condition, GROUP, Gateway, GatewayClass, GatewayClassStatus,
     GatewayClassStatusSupportedFeature, GatewayStatus, GatewayStatusAddress, GatewayStatusListener,
@@ -15,7 +16,6 @@ use crate::attachment::RouteParent;
 use crate::listeners::{GatewayListenerPlan, GatewayPlan, gateway_of_set, has_insecure_fallback};
 use crate::policies::PolicyVerdict;
 use crate::refusal::Refusal;
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectKind, ObjectStore};
 
 /// The features of the API that are supported, by the names of its conformance tests, in their order.

@@ -3,9 +3,9 @@
 //! The fields of a status that this controller alone has written are its own, by the managed fields of the object, also after a restart.
 //! What another one has written stays as it is.
 
+use super::options::settings::GatewaySettings;
 use crate::api::{Condition, Gateway, GatewayStatus, ListenerSet, ListenerSetStatus, StatusOwners};
 use crate::listeners::{gateway_of_set, has_our_class};
-use crate::settings::GatewaySettings;
 use crate::status::{ObjectStatus, StatusUpdate};
 use crate::store::{ObjectKey, ObjectKind, ObjectStore};
 

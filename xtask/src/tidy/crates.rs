@@ -160,7 +160,7 @@ const CALENDAR_EXCEPTED: &[&str] = &[
     "crates/weir-config/src/check/certificate_files.rs",
     "crates/weir-discovery/src/clock.rs",
     "crates/weir-proxy/src/net/clock.rs",
-    "crates/weir-control/src/trace_export/spans.rs",
+    "crates/weir-control/src/telemetry/trace_export/spans.rs",
     "crates/weir/src/clock.rs",
     // Measured and simulated are no peers.
     "crates/weir-lab/",
@@ -407,7 +407,7 @@ mod tests {
         let text =
             "use std::time::{Duration, SystemTime, UNIX_EPOCH};\nfn a() { UNIX_EPOCH + Duration::MAX; }\n";
         let count = |path: &str| check_sources(&SourceTree::of(&[(path, text)])).len();
-        assert_eq!(count("crates/weir-control/src/acme/record.rs"), 3);
+        assert_eq!(count("crates/weir-control/src/tls/acme/record.rs"), 3);
         assert_eq!(count("crates/weir-http/src/message/date.rs"), 3);
         assert_eq!(count("crates/weir-proxy/src/net/clock.rs"), 0);
         assert_eq!(count("crates/weir-lab/src/clock.rs"), 0);

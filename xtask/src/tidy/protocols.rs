@@ -37,10 +37,10 @@ const PROTOCOLS: &[Protocol] = &[
             "crates/weir-proxy/src/upstream/http1/",
             "crates/weir-proxy/src/relay/http1.rs",
             "crates/weir-proxy/src/relay/http1/",
-            "crates/weir-control/src/admin/",
+            "crates/weir-control/src/administration/admin/",
             "crates/weir-control/src/servers/health/",
             // Requests to authorities.
-            "crates/weir-control/src/acme/requests.rs",
+            "crates/weir-control/src/tls/acme/requests.rs",
         ],
     },
     Protocol {
@@ -144,7 +144,7 @@ mod tests {
         {
             assert_eq!(lines(&format!("crates/weir-proxy/src/{path}"), text), [0; 0], "{path}");
         }
-        for path in ["admin/request.rs", "servers/health/response.rs"] {
+        for path in ["administration/admin/request.rs", "servers/health/response.rs"] {
             assert_eq!(lines(&format!("crates/weir-control/src/{path}"), text), [0; 0], "{path}");
         }
         for path in ["exchange/respond.rs", "downstream/tcp.rs", "upstream/stream.rs", "control/reload.rs"] {

@@ -4,8 +4,11 @@ use std::cell::Cell;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::templates::{self, TemplatePlace};
-use super::{Files, UpstreamLookup, check_name};
+use crate::check::files::Files;
+use crate::check::names::check_name;
+use crate::check::templates;
+use crate::check::templates::TemplatePlace;
+use crate::check::upstream_lookup::UpstreamLookup;
 use crate::config::{
     CacheDisk, CacheStore, CacheTtl, Interner, Route, RouteAction, RouteCache, RouteSettings, own_partitions,
     partitions,
@@ -16,13 +19,17 @@ use crate::source_map::SourceSpan;
 use crate::text::{CacheText, Document, RouteCacheText};
 
 /// The caches by their names, and which of them are used.
-pub(super) struct CacheLookup {
+pub(in crate::check) struct CacheLookup {
     caches: Vec<Arc<CacheStore>>,
     used: Vec<Cell<bool>>,
 }
 
 impl CacheLookup {
-    pub(super) fn new(document: &Document, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(in crate::check) fn new(
+        document: &Document,
+        files: &Files<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
         let mut caches: Vec<Arc<CacheStore>> = Vec::new();
         let mut folders: Vec<(SourceSpan, Arc<CacheStore>)> = Vec::new();
         for (name, text) in &document.cache.0 {
@@ -50,7 +57,7 @@ impl CacheLookup {
     }
 
     /// How a route uses the cache that it names.
-    pub(super) fn of_route(
+    pub(in crate::check) fn of_route(
         &self,
         text: &SpannedTable<RouteCacheText>,
         place: &TemplatePlace<'_>,
@@ -105,7 +112,7 @@ impl CacheLookup {
 
     /// All caches, in the order of the text; warns of those that are not used, unless a name that could not be found may have been meant for
     /// one.
-    pub(super) fn into_caches(
+    pub(in crate::check) fn into_caches(
         self,
         document: &Document,
         diagnostics: &mut Vec<Diagnostic>,
@@ -123,7 +130,7 @@ impl CacheLookup {
 }
 
 /// Says by what the routes of a listener keep their stored responses apart; behind all else of them.
-pub(super) fn set_partitions(
+pub(in crate::check) fn set_partitions(
     listener: &str,
     routes: &mut [Route],
     upstreams: &UpstreamLookup<'_>,

@@ -6,16 +6,16 @@ use std::time::SystemTime;
 
 use weir_http::WallTime;
 
-use super::Files;
 use crate::certificate::{
     Authorities, CertificateError, CertificateFiles, LoadedCertificate, RevocationLists,
 };
+use crate::check::files::Files;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
 
 /// A certificate and its key, if the files may be read and can be used.
-pub(super) fn load_pair(
+pub(in crate::check) fn load_pair(
     certificate: &Spanned<Box<str>>,
     key: &Spanned<Box<str>>,
     files: &Files<'_>,
@@ -44,7 +44,7 @@ pub(super) fn load_pair(
 }
 
 /// The certificate that Weir presents to a server that requests one: `certificate` and `key` of a table. Reports one of both without the other, and one that has run out or soon will.
-pub(super) fn load_presented<T>(
+pub(in crate::check) fn load_presented<T>(
     text: &SpannedTable<T>,
     pair: [&Option<Spanned<Box<str>>>; 2],
     files: &Files<'_>,
@@ -72,13 +72,13 @@ pub(super) fn load_presented<T>(
 }
 
 /// The diagnostic for a file that is named at this span.
-pub(super) fn diagnostic(error: &CertificateError, span: SourceSpan) -> Diagnostic {
+pub(in crate::check) fn diagnostic(error: &CertificateError, span: SourceSpan) -> Diagnostic {
     let message = format!("`{}`: {}", error.file.display(), error.message);
     Diagnostic::new(DiagnosticKind::Certificate, span, message).help_if(error.help.map(str::to_owned))
 }
 
 /// The authorities of the file `ca`, else those of the system, which `at` asks for.
-pub(super) fn load_authorities(
+pub(in crate::check) fn load_authorities(
     ca: Option<&Spanned<Box<str>>>,
     at: SourceSpan,
     files: &Files<'_>,
@@ -102,7 +102,7 @@ pub(super) fn load_authorities(
 }
 
 /// Lists of revoked certificates, held against the authorities that they are to come from.
-pub(super) fn load_revocations(
+pub(in crate::check) fn load_revocations(
     crl: &Spanned<Box<str>>,
     authorities: Option<&Authorities>,
     files: &Files<'_>,
@@ -119,7 +119,7 @@ pub(super) fn load_revocations(
     Some(lists)
 }
 
-pub(super) fn load_file<T>(
+pub(in crate::check) fn load_file<T>(
     file: &Spanned<Box<str>>,
     load: impl Fn(&Path) -> Result<Arc<T>, CertificateError>,
     files: &Files<'_>,
@@ -132,6 +132,6 @@ pub(super) fn load_file<T>(
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where a certificate is compared with the date")]
-pub(super) fn now() -> WallTime {
+pub(in crate::check) fn now() -> WallTime {
     SystemTime::now().into()
 }

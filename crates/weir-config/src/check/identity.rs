@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Files;
+use crate::check::files::Files;
 use crate::config::{Process, ProcessAccount, ProcessIdentity};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::SpannedTable;

@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::headers::{self, ListenerDefaults};
-use super::{
-    CheckScope, access_log, cache, client_certificates, limit, redirect, route, tls, warn_unreachable,
-};
+use super::admission::limit;
+use super::cache;
+use super::certificates::{client_certificates, tls};
+use super::routing::headers;
+use super::routing::headers::ListenerDefaults;
+use super::routing::{access_log, redirect, route};
+use crate::check::names::warn_unreachable;
+use crate::check::scope::CheckScope;
 use crate::config::{AccessList, Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};

@@ -3,64 +3,43 @@
 //! Every function continues after an error with a placeholder, so that all errors are found; the result is used only if there were none.
 
 mod listener;
-mod route;
-mod access;
-mod action;
-mod redirect;
 mod sockets;
-mod upstream;
-mod upstream_tls;
-mod discovery;
-mod routes_from;
-mod server_protocol;
-mod health;
-mod dialogue;
-mod ejection;
-mod affinity;
+mod upstreams;
 mod tcp;
-mod grpc_web;
-mod mirror;
 mod traces;
-mod tls;
-mod certificate_sources;
-mod acme;
-mod dns_update;
-mod internal;
-mod client_certificates;
-mod access_log;
 mod identity;
 mod node;
-mod limit;
-mod store;
-mod store_address;
-mod admin;
+mod certificates;
+mod routing;
+mod scope;
+mod admission;
 mod cache;
-mod list;
-mod static_files;
-mod headers;
-mod fastcgi;
-mod error_pages;
-mod match_groups;
+mod certificate_files;
+mod admin;
 mod templates;
 mod stages;
-mod certificate_files;
+mod upstream_lookup;
+mod names;
 mod files;
 
 pub(crate) use files::{Files, ListFiles, NamedFiles};
-pub(crate) use route::route_name;
-pub(crate) use upstream::check as check_upstream;
+pub(crate) use routing::route::route_name;
+pub(crate) use upstreams::upstream::check as check_upstream;
 
-use std::cell::Cell;
-use std::collections::HashMap;
+use admission::{limit, list};
+use names::check_name;
+use routing::{access_log, grpc_web, match_groups};
+use scope::CheckScope;
 use std::sync::Arc;
-use std::time::Duration;
+use upstream_lookup::UpstreamLookup;
+use upstreams::{affinity, discovery, routes_from, upstream};
 
-use crate::config::{Config, ConnectionsMax, Interner, ServerProtocol, UpstreamIndex};
-use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
-use crate::key::{ConfigSection, Spanned, SpannedTable};
+use crate::config::{Config, ConnectionsMax, Interner};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
 use crate::print::{Variables, dump};
 use crate::text::Document;
-use crate::value::{is_name, print_duration};
+use crate::value::print_duration;
 
 /// Checks a document; the findings say whether the configuration may be used.
 pub(crate) fn check(
@@ -137,70 +116,6 @@ pub(crate) fn check(
     }
 }
 
-/// The context that a listener is checked against.
-struct CheckScope<'a> {
-    document: &'a Document,
-    files: &'a Files<'a>,
-    upstreams: &'a UpstreamLookup<'a>,
-    lists: &'a list::ListLookup,
-    limits: &'a limit::LimitLookup,
-    caches: &'a cache::CacheLookup,
-}
-
-/// The names of the upstreams, and which of them are used.
-struct UpstreamLookup<'a> {
-    names: &'a [&'a str],
-    places: HashMap<&'a str, usize>,
-    document: &'a Document,
-    used: Vec<Cell<bool>>,
-    unknown: Cell<usize>,
-}
-
-/// Names that are compared with all others for a suggestion: the first unknown ones, since a thousand are no slip.
-const GUESSES_MAX: usize = 100;
-
-impl<'a> UpstreamLookup<'a> {
-    fn new(names: &'a [&'a str], document: &'a Document) -> Self {
-        Self {
-            names,
-            document,
-            places: names.iter().copied().zip(0..).collect(),
-            used: vec![Cell::new(false); names.len()],
-            unknown: Cell::new(0),
-        }
-    }
-
-    /// What the servers of the upstream of this name speak.
-    fn protocol(&self, name: &str) -> Option<ServerProtocol> {
-        let index = *self.places.get(name)?;
-        self.document.upstream.0.get(index).map(|(_, text)| text.value.protocol)
-    }
-
-    fn is_used(&self, index: usize) -> bool {
-        self.used[index].get()
-    }
-
-    /// The upstream of this name; after an error, a placeholder.
-    fn find(&self, name: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> UpstreamIndex {
-        match self.places.get(&*name.value) {
-            Some(&index) => {
-                self.used[index].set(true);
-                UpstreamIndex(index)
-            }
-            None => {
-                let message = format!("there is no upstream `{}`", name.value);
-                let guesses = self.unknown.replace(self.unknown.get() + 1);
-                let known = self.names.iter().copied().take_while(|_| guesses < GUESSES_MAX);
-                let help = did_you_mean(&name.value, known).unwrap_or_else(|| {
-                    format!("define it as `[upstream.{}]` with a list `servers`", name.value)
-                });
-                diagnostics.push(Diagnostic::new(DiagnosticKind::UnknownName, name.span, message).help(help));
-                UpstreamIndex(0)
-            }
-        }
-    }
-}
-
 /// Warns of upstreams that no route names, unless a name that could not be read or found may have been meant for one.
 fn warn_unused(document: &Document, upstreams: &UpstreamLookup<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let all_read = document.listener.0.iter().all(|(_, listener)| listener.is_sound);
@@ -214,15 +129,6 @@ fn warn_unused(document: &Document, upstreams: &UpstreamLookup<'_>, diagnostics:
             let message = format!("the upstream `{}` is not used by any route", name.value);
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, name.span, message));
         }
-    }
-}
-
-/// A name appears in log lines, labels and URLs unchanged.
-fn check_name(name: &Spanned<Box<str>>, owner: &str, diagnostics: &mut Vec<Diagnostic>) {
-    if !is_name(&name.value) {
-        let message = format!("`{}` is not a name for a {owner}", name.value);
-        let help = "names are 1 to 64 letters, digits, `-`, `_` and `.`";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message).help(help));
     }
 }
 
@@ -252,20 +158,5 @@ fn check_process(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
                     .label(process_at, "the limit of the process"),
             );
         }
-    }
-}
-
-/// Warns when one time limit, which the text changes, can never be reached because of another.
-fn warn_unreachable<T: ConfigSection + Default, U>(
-    (table, key, limit): (&SpannedTable<T>, &str, Duration),
-    (other_table, other_key, other): (&SpannedTable<U>, &str, Duration),
-    diagnostics: &mut Vec<Diagnostic>,
-) {
-    if let (Some(at), Some(other_at)) = (table.changed(key), other_table.written(other_key))
-        && limit > other
-    {
-        let message = format!("`{key}` ({}) is never reached", print_duration(limit));
-        let related = format!("`{other_key}` ({}) ends it first", print_duration(other));
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).label(other_at, related));
     }
 }

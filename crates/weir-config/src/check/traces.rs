@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Files, certificate_files};
-use super::{admin, headers};
+use super::admin;
+use super::certificate_files;
+use super::routing::headers;
 use crate::certificate::Authorities;
+use crate::check::files::Files;
 use crate::config::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{ConfigSection as _, Map, Spanned, SpannedTable};

@@ -9,104 +9,84 @@ mod credentials;
 mod metrics;
 mod traces;
 mod listener;
-mod cache_partition;
 mod withheld;
-mod route;
-mod access_log;
-mod mirror;
-mod static_files;
-mod fastcgi;
-mod error_page;
-mod cors;
-mod access;
+mod routing;
+mod admission;
+mod upstreams;
 mod destination;
-mod compression;
-mod cache;
-mod limit;
-mod store;
-mod rule_order;
-mod list;
-mod upstream;
-mod discovery;
-mod routes_from;
-mod upstream_http2;
 mod grpc_status;
 mod process;
 mod identity;
-mod ejection;
-mod health;
-mod affinity;
-mod token;
-mod upstream_tls;
-mod tls;
-mod internal;
-mod acme;
-mod client_certificates;
+mod certificates;
 
 use std::path::Path;
 use std::sync::Arc;
 
-pub use access::{
+pub use admission::access::{
     Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
 };
-pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
-pub use acme::{
+pub use admission::limit::{KeyLimit, LimitBandwidth, LimitRate};
+pub(crate) use admission::list::is_client_address;
+pub use admission::list::{AccessList, ListAction, ListEntries, NetworkEntry};
+pub use admission::rule_order::RuleOrder;
+pub use certificates::acme::{
     AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, DnsRecords, DnsUpdate, ExternalAccount,
     TsigAlgorithm, TsigKey,
 };
-pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
-pub use cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
-pub(crate) use cache_partition::{own_partitions, partitions};
-pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
-pub use compression::{Compression, MediaPattern, is_event_stream};
-pub(crate) use cors::split_origin;
-pub use cors::{Cors, CorsOrigin};
+pub use certificates::client_certificates::{
+    ClientCertificateHeaders, ClientCertificates, ClientVerification,
+};
+pub use certificates::internal::{INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority};
+pub(crate) use certificates::internal::{is_internal_address, is_internal_name};
+pub use certificates::tls::{
+    CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion,
+};
 pub use credentials::Credentials;
 pub use destination::ForwardHost;
-pub use discovery::{
-    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceTls,
-    SourceUrl, XdsControlPlane, XdsNode,
-};
 pub use dump::ConfigDump;
-pub use ejection::OutlierEjection;
-pub use error_page::{ErrorPage, PagePart, PageText, RemotePage};
-pub use fastcgi::FastcgiSettings;
 pub use grpc_status::GrpcStatusName;
-pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub use identity::{ProcessAccount, ProcessIdentity};
-pub use internal::{INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority};
-pub(crate) use internal::{is_internal_address, is_internal_name};
 pub use interning::Interner;
-pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
-pub(crate) use list::is_client_address;
-pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
     TiedRoutes, TrustedProxies,
 };
 pub use metrics::{HistogramBuckets, Metrics};
-pub use mirror::{Mirror, MirrorPart};
 pub use process::{
     Admin, Bird, ConnectionsMax, Dns, FailBack, Keepalived, LogLevel, LogLineFormat, LogSettings, MemoryMax,
     Process, RecorderSettings, ReloadTrigger, SandboxMode, WorkerCount,
 };
-pub use route::{
+pub use routing::access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use routing::cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
+pub(crate) use routing::cache_partition::{own_partitions, partitions};
+pub use routing::compression::{Compression, MediaPattern, is_event_stream};
+pub(crate) use routing::cors::split_origin;
+pub use routing::cors::{Cors, CorsOrigin};
+pub use routing::error_page::{ErrorPage, PagePart, PageText, RemotePage};
+pub use routing::fastcgi::FastcgiSettings;
+pub use routing::mirror::{Mirror, MirrorPart};
+pub use routing::route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
     Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
-pub use routes_from::{RouteSource, RouteStore};
-pub use rule_order::RuleOrder;
-pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
-pub use store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};
-pub use tls::{CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion};
+pub use routing::static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
-pub use upstream::{
+pub use upstreams::affinity::{AffinitySettings, CookieMode, CookieSecret};
+pub use upstreams::discovery::{
+    ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceTls,
+    SourceUrl, XdsControlPlane, XdsNode,
+};
+pub use upstreams::ejection::OutlierEjection;
+pub use upstreams::health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
+pub use upstreams::routes_from::{RouteSource, RouteStore};
+pub use upstreams::store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};
+pub use upstreams::upstream::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerDescription,
     ServerLeniency, Upstream, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
-pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
-pub use upstream_tls::UpstreamTls;
+pub use upstreams::upstream_http2::{ServerProtocol, UpstreamHttp2};
+pub use upstreams::upstream_tls::UpstreamTls;
 pub use withheld::WithheldHeaders;
 
 /// A whole configuration without errors. Cheap to clone: its large parts are shared.

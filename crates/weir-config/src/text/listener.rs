@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error_page::ErrorPagesText;
+use super::routing::error_page::ErrorPagesText;
 use super::{CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RouteText, TlsChoice};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::route::is_host_with_port;
+use super::routing::route::is_host_with_port;
 use crate::config::{AcceptFrom, CollectorUrl};
 use crate::key::{Map, Spanned, TextFormat, section, text_values};
 use crate::value::{Fraction, HeaderValue, ValueError};

@@ -19,10 +19,10 @@ use super::steps::{BEGINS, MemorySteps, count_to_free};
 use super::usage::{MemoryUsage, UsageReader};
 use super::{MemoryFiles, MemoryPlan, MemoryView, limits};
 use crate::threads;
-use crate::worker_queries::WorkerQueries;
+use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::memory::{self, SocketBounds};
-use weir_proxy::state::faults::{self, ControlFault};
+use weir_proxy::state::crashes::faults::{self, ControlFault};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 

@@ -12,9 +12,9 @@ use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment, WorkerCha
 use super::known_addresses::without_address;
 use super::reload::APPLY_TIME;
 use super::{NAMES_GRACE, Proxy};
-use crate::acme::AcmeThread;
 use crate::servers::health::ProbeThread;
 use crate::start_error::StartError;
+use crate::tls::acme::AcmeThread;
 
 /// Names in a log line.
 const NAMES_LOGGED_MAX: usize = 10;

@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use tokio::task::AbortHandle;
 use weir_config::ListenAddress;
 
-use crate::sockets::listening_sockets::BoundListener;
-use crate::upgrade::handover::{AddressRole, HandedAddress};
+use crate::lifecycle::sockets::listening_sockets::BoundListener;
+use crate::lifecycle::upgrade::handover::{AddressRole, HandedAddress};
 use weir_proxy::net::listening::{BoundAddress, SocketFile};
 
 /// The socket, and the task that accepts on it.

@@ -7,7 +7,7 @@ use weir_config::Config;
 use weir_traffic::ServerId;
 use weir_traffic::ejection::EjectedServer;
 
-use crate::upgrade::handover::{
+use crate::lifecycle::upgrade::handover::{
     ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets,
 };
 use weir_proxy::net::clock;

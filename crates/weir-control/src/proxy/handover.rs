@@ -10,12 +10,12 @@ use weir_http::WallTime;
 use weir_traffic::{Health, Mode};
 
 use super::{Proxy, handed_tables, known_addresses};
-use crate::commands::CommandRejected;
-use crate::servers::modes::ServerModes;
-use crate::upgrade::handover::{
+use crate::lifecycle::upgrade::handover::{
     AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, Takeover,
 };
-use crate::upgrade::running_requests::{OccupiedSlots, RunningRequests};
+use crate::lifecycle::upgrade::running_requests::{OccupiedSlots, RunningRequests};
+use crate::servers::modes::ServerModes;
+use crate::workers::commands::CommandRejected;
 use weir_proxy::net::clock;
 use weir_proxy::net::listening::SocketFile;
 use weir_proxy::state::node_hand_over::NodeHandOver;

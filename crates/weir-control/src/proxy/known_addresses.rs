@@ -9,7 +9,7 @@ use weir_proxy::net::clock;
 use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
-use crate::upgrade::handover::KnownAddresses;
+use crate::lifecycle::upgrade::handover::KnownAddresses;
 
 /// Those of all servers in use.
 pub(super) fn collect(snapshot: &Snapshot) -> KnownAddresses {

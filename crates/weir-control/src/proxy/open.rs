@@ -11,17 +11,19 @@ use weir_proxy::net::memory::bound_sockets_by;
 use weir_proxy::net::tls::key_log::KeyLogFile;
 
 use super::handover::HandedAdminSockets;
-use crate::admin;
-use crate::logs::access_log::{self, OpenedLogs};
+use crate::administration::admin;
+use crate::administration::runtime_socket;
+use crate::administration::runtime_socket::RuntimeListener;
+use crate::lifecycle::pid_file::PidFile;
+use crate::lifecycle::privileges;
+use crate::lifecycle::process::raise_open_files;
+use crate::lifecycle::sockets::inherited_sockets::InheritedSockets;
+use crate::lifecycle::sockets::listening_sockets::{ListeningSockets, OpenedSockets};
+use crate::lifecycle::upgrade::handover::{AddressRole, HandedState, Handover};
 use crate::memory::MemoryFiles;
-use crate::pid_file::PidFile;
-use crate::privileges;
-use crate::process::raise_open_files;
-use crate::runtime_socket::{self, RuntimeListener};
-use crate::sockets::inherited_sockets::InheritedSockets;
-use crate::sockets::listening_sockets::{ListeningSockets, OpenedSockets};
 use crate::start_error::StartError;
-use crate::upgrade::handover::{AddressRole, HandedState, Handover};
+use crate::telemetry::logs::access_log;
+use crate::telemetry::logs::access_log::OpenedLogs;
 
 /// What a proxy starts with: addresses that are bound, and files that are open.
 pub struct OpenedProxy {

@@ -13,14 +13,14 @@ use weir_discovery::RememberedServers;
 use weir_observe::overview::RoutesFromOverview;
 
 use super::{NewNames, Proxy};
-use crate::acme::AcmeThread;
-use crate::commands::{CommandRejected, ReloadReport, ServerChange};
 use crate::internal_authority;
-use crate::process::open_files_max;
+use crate::lifecycle::process::open_files_max;
+use crate::lifecycle::sockets::listening_sockets::OpenedSockets;
 use crate::servers::discovery::DiscoveryThread;
 use crate::servers::health::ProbeThread;
-use crate::sockets::listening_sockets::OpenedSockets;
 use crate::start_error::StartError;
+use crate::tls::acme::AcmeThread;
+use crate::workers::commands::{CommandRejected, ReloadReport, ServerChange};
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::SocketFile;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};

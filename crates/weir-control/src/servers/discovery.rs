@@ -13,8 +13,8 @@ use tokio::sync::{Mutex, Notify};
 use weir_config::Config;
 use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, RememberedServers, ServerSet};
 
-use crate::commands::{CommandSender, CommandsUnderWay};
 use crate::threads;
+use crate::workers::commands::{CommandSender, CommandsUnderWay};
 
 /// Commands that the owner of the proxy has not carried out yet: beyond that, sets are gathered.
 const COMMANDS_MAX: usize = 2;

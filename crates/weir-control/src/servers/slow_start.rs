@@ -9,7 +9,7 @@ use weir_traffic::health::SlowStart;
 use weir_traffic::{ServerId, ServerState};
 
 use weir_proxy::net::clock::{self, Instant};
-use weir_proxy::state::plan_inputs::millis_between;
+use weir_proxy::state::servers::plan_inputs::millis_between;
 use weir_proxy::state::snapshot::UpstreamPlan;
 
 /// Lowers the share of a server at once and raises it over the time that the config says; without one it has all of it.

@@ -12,8 +12,8 @@ use crate::api::{
     SharedText,
 };
 use crate::backends::{BackendScope, Payload};
+use crate::options::settings::GatewaySettings;
 use crate::refusal::Refusal;
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
 pub(crate) fn compile(

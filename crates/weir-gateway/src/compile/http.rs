@@ -11,8 +11,8 @@ use super::rule::{self, RuleParts, WeightedBackend};
 use super::{CompiledRoute, CompiledRule, RouteKind, check_hostnames, created};
 use crate::api::{BackendReference, HttpRoute, HttpRouteRule, HttpRouteRuleMatch, SharedText};
 use crate::backends::{BackendScope, Payload};
+use crate::options::settings::GatewaySettings;
 use crate::refusal::Refusal;
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
 pub(crate) fn compile(

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::api::{BackendReference, ObjectMeta, SharedText, StreamRouteRule, TcpRoute, TlsRoute};
 use crate::backends::{Backend, BackendScope, Payload};
+use crate::options::settings::GatewaySettings;
 use crate::refusal::Refusal;
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
 pub(crate) fn compile_tls(

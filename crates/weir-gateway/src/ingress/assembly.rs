@@ -20,7 +20,7 @@ use super::hosts::{HostEntry, HostPlan, HostTable, shown};
 use super::lookup::UrlTarget;
 use crate::api::SharedText;
 use crate::backends::Backend;
-use crate::settings::{GatewaySettings, IngressSettings};
+use crate::options::settings::{GatewaySettings, IngressSettings};
 use crate::store::ObjectKey;
 
 /// What a client reads whose request would be handled in another way than its Ingress asks.

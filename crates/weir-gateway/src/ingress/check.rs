@@ -10,7 +10,7 @@ use super::check_together::{JointFinding, judge};
 use super::compile::{CompiledPath, PathReading};
 use super::regexes::RegexShares;
 use crate::api::{Ingress, NGINX_PREFIX, SharedText};
-use crate::hosts::hostname;
+use crate::names::hosts::hostname;
 use crate::store::ObjectKey;
 
 /// What becomes of TLS without a certificate of its own.

@@ -10,7 +10,7 @@ use super::annotations::IngressProblem;
 use super::lookup::service_of_url;
 use super::state::IngressState;
 use crate::api::{CLASS_ANNOTATION, NGINX_PREFIX};
-use crate::settings::{GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings};
+use crate::options::settings::{GatewaySettings, INGRESS_CONTROLLER_NAME, IngressSettings};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
 
 /// What is wrong with an Ingress among others.

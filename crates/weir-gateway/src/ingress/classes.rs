@@ -1,7 +1,7 @@
 //! Which Ingresses are Weir's.
 
 use crate::api::{CLASS_ANNOTATION, Ingress};
-use crate::settings::IngressSettings;
+use crate::options::settings::IngressSettings;
 use crate::store::{ObjectKey, ObjectStore};
 
 /// Whether an Ingress belongs to a class of this controller: by `ingressClassName`, by the annotation from before there were classes, or

@@ -16,9 +16,9 @@ use super::route_settings;
 use super::servers::IngressScope;
 use crate::api::{Ingress, IngressBackend, IngressPath, SharedText};
 use crate::backends::Backend;
-use crate::hosts::{canonical, covers};
+use crate::names::hosts::{canonical, covers};
+use crate::options::settings::GatewaySettings;
 use crate::refusal::excerpt;
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectKind, ObjectStore};
 
 /// The longest path, which may be a regular expression.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_config::LoadedCertificate;
 
 use super::servers::IngressScope;
-use crate::settings::{GatewaySettings, IngressSettings};
+use crate::options::settings::{GatewaySettings, IngressSettings};
 use crate::store::{ObjectKey, ObjectStore};
 
 /// The default certificate. Once there is one, it stays until the Secret has another.

@@ -10,7 +10,7 @@ use weir_config::LoadedCertificate;
 
 use super::compile::{CompiledIngress, IngressCertificate, is_covered};
 use crate::api::SharedText;
-use crate::hosts::covers;
+use crate::names::hosts::covers;
 use crate::store::ObjectKey;
 
 /// Which certificate a host has.

@@ -12,7 +12,7 @@ use weir_config::{
 use super::annotations::{BackendProtocol, IngressDraft};
 use crate::api::{BackendReference, IngressPort, ServicePort};
 use crate::backends::{Backend, BackendScope, Payload};
-use crate::settings::GatewaySettings;
+use crate::options::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
 /// Where the servers of an Ingress come from.

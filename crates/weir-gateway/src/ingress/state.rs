@@ -17,7 +17,7 @@ use crate::api::{
     GatewayStatusAddress, Ingress, IngressAddresses, IngressStatus, LoadBalancerPoint, SharedText,
 };
 use crate::backends::Backend;
-use crate::settings::{GatewaySettings, IngressSettings};
+use crate::options::settings::{GatewaySettings, IngressSettings};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
 
 /// The annotations with URLs, which lead to other objects.

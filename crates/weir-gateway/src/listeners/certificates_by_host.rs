@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_config::LoadedCertificate;
 
 use super::GatewayListenerPlan;
-use crate::hosts::covers;
+use crate::names::hosts::covers;
 
 /// The certificates of these listeners, all of one port, each with the names for which it is shown: hosts, `*.` for one label, and `.` before
 /// a name for all hosts below it. That for clients without a name, or with one that belongs to no listener, comes first.

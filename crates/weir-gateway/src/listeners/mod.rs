@@ -16,13 +16,13 @@ use weir_config::{
 
 use weir_traffic::route::HostPattern;
 
+use super::names::hosts::{covers, hostname};
+use super::options::parameters::GatewayParameters;
+use super::options::settings::GatewaySettings;
 use crate::api::{GROUP, Gateway, GatewayListener, ListenerSet, NamespaceRule, SharedText};
 use crate::compile::RouteKind;
-use crate::hosts::{covers, hostname};
-use crate::parameters::GatewayParameters;
 use crate::policies::age;
 use crate::refusal::{Refusal, excerpt};
-use crate::settings::GatewaySettings;
 use crate::store::{ObjectKey, ObjectStore};
 
 use self::certificates_by_host::certificates_by_host;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::api::{GROUP, Gateway, ListenerSet};
+use crate::names::selectors::selects;
 use crate::policies::age;
 use crate::refusal::Refusal;
-use crate::selectors::selects;
 use crate::store::{ObjectKey, ObjectStore};
 
 /// A set that refers to a Gateway.

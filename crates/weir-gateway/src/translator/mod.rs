@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use weir_config::Config;
 
+use super::options::isolation::Refusals;
+use super::options::settings::GatewaySettings;
 use crate::addresses;
 use crate::api::RouteStatus;
 use crate::assembly::{Assembly, RouteKey, RouteState};
@@ -21,11 +23,9 @@ use crate::backends::Backend;
 use crate::compile::{RouteKind, SharedParts};
 use crate::host_conflicts;
 use crate::ingress::{IngressReport, IngressState};
-use crate::isolation::Refusals;
 use crate::listeners::{self, GatewayPlan, ListenerCertificates};
 use crate::policies;
 use crate::servers::{SlicesByService, UpstreamServers, service_of};
-use crate::settings::GatewaySettings;
 use crate::status::{self, ObjectStatus, StatusUpdate};
 use crate::store::{KubernetesObject, ObjectKey, ObjectKind, ObjectStore};
 use crate::withdrawal;

@@ -28,9 +28,9 @@ use crate::net::failure::of_io;
 use crate::net::tls::facts::TlsFacts;
 use crate::net::tls::records::Records;
 use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
+use crate::state::routes::stripped_fields::StrippedFields;
 use crate::state::snapshot::ListenerPlan;
-use crate::state::stripped_fields::StrippedFields;
 
 /// The status that requires another protocol (426 Upgrade Required).
 const UPGRADE_REQUIRED: u16 = 426;

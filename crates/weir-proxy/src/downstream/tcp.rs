@@ -20,7 +20,7 @@ use crate::net::failure::of_io;
 use crate::net::tls::facts::TlsFacts;
 use crate::net::tls::records::Records;
 use crate::relay::http1::Incoming;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// A connection of a TCP listener, before it is a tunnel.
 pub(crate) struct TcpStream<'a> {

@@ -12,7 +12,7 @@ use weir_http::ByteRange;
 
 use super::ends::{FileSlice, RelayError, Source};
 use crate::net::buffer::{Buffer, BufferStock};
-use crate::net::file::{DiskFile, DiskWait};
+use crate::net::files::file::{DiskFile, DiskWait};
 
 /// Bytes that are moved inside the kernel at a time.
 const CHUNK: u64 = 1024 * 1024;

@@ -12,7 +12,7 @@ use super::message_end::expected;
 use super::*;
 use crate::net::connection::Connection;
 use crate::net::socket::Socket;
-use crate::state::framing_violations;
+use crate::state::crashes::framing_violations;
 
 const HEAD: &[u8] = b"HEAD";
 

@@ -16,7 +16,7 @@ use super::message_end::BodyAllowance;
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::socket::{Behind, Socket};
-use crate::state::stripped_fields::StrippedFields;
+use crate::state::routes::stripped_fields::StrippedFields;
 
 /// Data up to this length is copied behind the head, so that both leave in one write without a second slice.
 const COPY_MAX: usize = 4 * 1024;

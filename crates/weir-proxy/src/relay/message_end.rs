@@ -6,7 +6,7 @@
 
 use weir_http::Framing;
 
-use crate::state::framing_violations;
+use crate::state::crashes::framing_violations;
 
 /// What may still follow the head of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

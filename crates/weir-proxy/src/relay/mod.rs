@@ -30,9 +30,9 @@ use self::ends::{RelayError, Sink, Source};
 use self::filter::{BodyFilter, Filtered, RunningFilter};
 use self::pace::{BodyPace, Paced};
 use self::pipe::{BULK_MIN, Pipe, PipeError, PipeMove};
+use super::state::limits::limit::LimitPlan;
 use crate::net::clock::Instant;
 use crate::net::quantum::Quantum;
-use crate::state::limit::LimitPlan;
 
 /// So many bytes of a file, whose pages go to the socket as they are, take the time of one byte that is copied.
 const FILE_BYTES_PER_COPIED: usize = 16;

@@ -10,7 +10,7 @@ use weir_http::FieldWriter;
 
 use super::ends::{FileSlice, RelayError, Source};
 use crate::net::clock::{self, Instant};
-use crate::state::limit::LimitPlan;
+use crate::state::limits::limit::LimitPlan;
 
 /// The budgets that a body is sent from.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::net::file::{DiskFile, DiskWait};
-use crate::net::temporary_files;
+use crate::net::files::file::{DiskFile, DiskWait};
+use crate::net::files::temporary_files;
 
 /// Bytes that are written at a time.
 const PIECE: usize = 128 * 1024;

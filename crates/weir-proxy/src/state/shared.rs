@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use weir_traffic::limit::ConnectionCount;
 
-use super::access::password_checks::PasswordChecks;
-use super::memory_guard::MemoryGuard;
+use super::budgets::memory_guard::MemoryGuard;
+use super::budgets::places::PlaceQueue;
 use super::node_hand_over::NodeHandOverStep;
-use super::places::PlaceQueue;
+use super::routes::access::password_checks::PasswordChecks;
 use super::snapshot::ListenerState;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;

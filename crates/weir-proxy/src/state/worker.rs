@@ -13,27 +13,27 @@ use tokio::sync::Notify;
 use weir_access::SignedToken;
 use weir_observe::{Failure, MemoryStep, WorkerShard};
 
-use super::access::password_checks::RecentVerdicts;
-use super::access::verdicts::Verdicts;
-use super::connection_list::ConnectionList;
-use super::crash::CrashState;
-use super::exchange_budget::ExchangeBudget;
-use super::inbox_budget::InboxBudget;
+use super::budgets::exchange_budget::ExchangeBudget;
+use super::budgets::inbox_budget::InboxBudget;
+use super::budgets::places::LimitReached;
+use super::budgets::slow_heads::HeadPressure;
+use super::connections::connection_list::ConnectionList;
+use super::crashes::crash::CrashState;
 use super::log_batches::{LogBatches, RouteLogs};
 use super::node_hand_over::NodeHandOver;
-use super::places::LimitReached;
-use super::recorder::Recorder;
+use super::routes::access::password_checks::RecentVerdicts;
+use super::routes::access::verdicts::Verdicts;
+use super::routes::static_files::{OpenFileLimits, OpenFiles};
 use super::shared::Shared;
-use super::slow_heads::HeadPressure;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
-use super::static_files::{OpenFileLimits, OpenFiles};
+use super::tracing::recorder::Recorder;
 use super::worker_config::{LocalListener, WorkerConfig};
 use crate::compression::CodecStock;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
 use crate::net::peer::Peer;
-use crate::net::timers::Timers;
+use crate::net::timing::timers::Timers;
 
 /// How long after a vain search for idle connections the next one comes.
 const SHED_AGAIN: Duration = Duration::from_millis(100);

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use weir_observe::{ListenerShard, ServerShard, UpstreamShard};
 
+use super::servers::pool::{Pool, PoolLimits, ServerConnection};
 use crate::net::clock::Instant;
 use crate::net::permit_queue;
 use crate::state::log_batches::{LogBatches, RouteLogs};
-use crate::state::pool::{Pool, PoolLimits, ServerConnection};
 use crate::state::shared_list::SharedList;
 use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
 

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use crate::net::endpoint::Endpoint;
 use crate::net::memory;
 use crate::net::socket::Socket;
-use crate::net::timers::Timers;
+use crate::net::timing::timers::Timers;
 
 /// How long one address may be silent before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);

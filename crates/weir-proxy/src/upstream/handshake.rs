@@ -16,7 +16,7 @@ use crate::net::connection::Connection;
 use crate::net::endpoint::Endpoint;
 use crate::net::failure::{of_connect, of_server};
 use crate::net::socket::{Behind, Socket};
-use crate::net::timers::Timers;
+use crate::net::timing::timers::Timers;
 use crate::net::tls::client_config::HandshakeConfig;
 use crate::net::tls::records::Records;
 use crate::net::tls::session::TlsSession;

@@ -30,8 +30,8 @@ use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
-use crate::state::pool::ServerConnection;
-use crate::state::stripped_fields::StrippedFields;
+use crate::state::routes::stripped_fields::StrippedFields;
+use crate::state::servers::pool::ServerConnection;
 use crate::state::worker::Worker;
 
 /// Memory that each buffer of a stream keeps for the next; more goes back to the allocator.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::net::clock::Instant;
 use crate::net::descriptors::ServerPermit;
-use crate::state::pool::{PoolLimits, ServerConnection};
+use crate::state::servers::pool::{PoolLimits, ServerConnection};
 use crate::state::worker_config::LocalServer;
 
 /// Private connections that a client connection keeps, each to another server: a site may be made of several applications that

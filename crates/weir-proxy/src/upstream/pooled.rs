@@ -23,7 +23,7 @@ use crate::net::connection::Connection;
 use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
-use crate::state::stripped_fields::StrippedFields;
+use crate::state::routes::stripped_fields::StrippedFields;
 use crate::state::worker::Worker;
 
 /// Streams of every protocol.

@@ -14,7 +14,7 @@ use super::connect;
 use crate::net::endpoint::Endpoint;
 use crate::net::peer::Peer;
 use crate::net::socket::{Behind, Socket};
-use crate::net::timers::Timers;
+use crate::net::timing::timers::Timers;
 use crate::net::tls::facts::TlsFacts;
 
 /// A header as it is sent.

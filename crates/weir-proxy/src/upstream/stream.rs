@@ -22,8 +22,8 @@ use crate::net::clock::Instant;
 use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
+use crate::state::routes::stripped_fields::StrippedFields;
 use crate::state::snapshot::UpstreamPlan;
-use crate::state::stripped_fields::StrippedFields;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 

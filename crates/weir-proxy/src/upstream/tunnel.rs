@@ -6,7 +6,7 @@ use std::task::Context;
 use weir_observe::ServerShard;
 
 use crate::relay::tunnel::end::TunnelEnd;
-use crate::state::pool::ServerConnection;
+use crate::state::servers::pool::ServerConnection;
 
 /// The server's end of a tunnel. What it holds of its server, a place among its connections above all, is given back when it is dropped.
 pub(crate) enum ServerEnd {

@@ -22,9 +22,9 @@ use crate::net::clock;
 use crate::net::listening::adjust;
 use crate::net::peer::Peer;
 use crate::net::sys;
-use crate::state::memory_guard::ConnectionAdmission;
+use crate::state::budgets::memory_guard::ConnectionAdmission;
+use crate::state::budgets::slow_heads::WaitForRoom;
 use crate::state::shared::AcceptedConnection;
-use crate::state::slow_heads::WaitForRoom;
 use crate::state::worker_config::LocalListener;
 
 /// Connections taken in one turn of the event loop, so that accepting does not starve the connections.

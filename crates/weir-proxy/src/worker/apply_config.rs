@@ -14,8 +14,8 @@ use super::Acceptor;
 use super::accept::AcceptingSocket;
 use crate::net::clock;
 use crate::state::log_batches::WorkerLogs;
+use crate::state::routes::static_files::OpenFileLimits;
 use crate::state::snapshot::Snapshot;
-use crate::state::static_files::OpenFileLimits;
 use crate::state::worker_config::LocalListener;
 
 /// How long connections have whose TCP handshake is under way when a stop begins: the last packet of it is underway for half of a round trip.

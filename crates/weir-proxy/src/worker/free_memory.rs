@@ -4,9 +4,9 @@
 //! returned to the system. Must not decide whether memory is short.
 
 use super::Acceptor;
-use crate::net::idleness::Evictable;
 use crate::net::memory;
-use crate::state::memory_guard::MemoryOrder;
+use crate::net::timing::idleness::Evictable;
+use crate::state::budgets::memory_guard::MemoryOrder;
 
 /// After so many halvings nothing is left of a pool.
 const SHEDS_MAX: usize = 12;

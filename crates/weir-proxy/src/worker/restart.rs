@@ -17,7 +17,7 @@ use weir_observe::WorkerShard;
 use super::WorkerStart;
 use super::apply_config::{ConfigUpdate, WorkerChange};
 use crate::net::clock::Instant;
-use crate::state::connection_list::WorkerQuery;
+use crate::state::connections::connection_list::WorkerQuery;
 use crate::state::shared::{AcceptedConnection, Shared};
 
 /// Crashes of one worker after which the process gives up: what crashes as often serves nothing, and a supervisor starts the process anew.

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use super::accept::WorkerSocket;
 use crate::net::clock::{self, Instant};
-use crate::net::idleness::Evictable;
-use crate::state::memory_guard::ConnectionAdmission;
-use crate::state::places::{LimitReached, PlaceWait};
+use crate::net::timing::idleness::Evictable;
+use crate::state::budgets::memory_guard::ConnectionAdmission;
+use crate::state::budgets::places::{LimitReached, PlaceWait};
+use crate::state::budgets::slow_heads::WaitForRoom;
 use crate::state::shared::AskedRoom;
-use crate::state::slow_heads::WaitForRoom;
 use crate::state::worker::Worker;
 use crate::state::worker_config::LocalListener;
 

@@ -18,7 +18,7 @@ use weir_traffic::ejection::{EjectionRules, OutlierChange, OutlierWindow};
 
 use crate::servers::slow_start;
 use weir_proxy::net::clock::{self, Instant};
-use weir_proxy::state::due_upstreams::DueUpstreams;
+use weir_proxy::state::servers::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::UpstreamPlan;
 
 /// How often the task checks whether changes of health or by the operator have left ejected servers only.

@@ -14,13 +14,13 @@ use weir_traffic::{Health, ServerId, ServerState};
 use super::jitter::Jitter;
 use super::probe::Probe;
 use super::report;
-use crate::connections;
 use crate::servers::slow_start;
-use crate::worker_queries::WorkerQueries;
+use crate::workers::connections;
+use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::descriptors;
 use weir_proxy::net::failure::Fault;
-use weir_proxy::state::faults;
+use weir_proxy::state::crashes::faults;
 use weir_proxy::state::snapshot::UpstreamPlan;
 
 /// One server and everything that its probes need.

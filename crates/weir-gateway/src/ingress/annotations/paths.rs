@@ -2,7 +2,7 @@
 
 use super::values::{Parsed, boolean, items, number, url_template};
 use super::{IngressAnnotation, IngressDraft};
-use crate::hosts::canonical;
+use crate::names::hosts::canonical;
 use crate::refusal::excerpt;
 
 pub(super) const ROWS: &[IngressAnnotation] = &[

@@ -17,7 +17,7 @@ use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;
 use crate::relay::tunnel::end::TunnelEnd as _;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// After an answer that leaves request bytes unread, they are still taken in, so that the client reads the answer before it sees a reset
 /// (RFC 9112 section 9.6): until it has ended its direction, is silent for [`LINGER_SILENCE`], or for [`LINGER_TIME`] in all. Many a client

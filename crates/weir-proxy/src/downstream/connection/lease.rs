@@ -16,7 +16,7 @@ use crate::downstream::abort::LOOK_INTERVAL;
 use crate::downstream::http1::AfterStream;
 use crate::exchange::End;
 use crate::net::clock;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::state::worker::Worker;
 
 /// A borrowed exchange; returned to the pool when dropped, unless a connection is still in it.

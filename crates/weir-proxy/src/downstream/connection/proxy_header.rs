@@ -14,7 +14,7 @@ use weir_observe::{Cause, Failure, Phase};
 use super::ClientConnection;
 use crate::net::clock;
 use crate::net::peer::{ConnectionOrigin, Peer};
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// Whether a connection from `peer` begins with a header.
 pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {

@@ -19,7 +19,7 @@ use crate::exchange::phases::finish;
 use crate::exchange::phases::tunnel::Tunnelled;
 use crate::net::clock::{self, Instant};
 use crate::net::pace::Pace;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// How long a client may take to acknowledge our settings.
 const SETTINGS_TIME: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::task::Poll;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::ClientConnection;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// Why there is no TLS on a connection.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use crate::net::connection::Connection;
 use crate::net::tls::facts::OwnedTlsFacts;
 use crate::relay::http2::multiplexer::{Multiplexer, ReceiveEnd};
 use crate::relay::http2::shared::MessageLimits;
-use crate::state::inbox_budget::InboxBudget;
+use crate::state::budgets::inbox_budget::InboxBudget;
 use crate::state::snapshot::ListenerPlan;
 
 /// Bytes of bodies that one connection may hold before its streams hold up each other, while there is memory: as much as the windows of

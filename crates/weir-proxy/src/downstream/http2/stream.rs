@@ -20,8 +20,8 @@ use crate::relay::http2::body::Body;
 use crate::relay::http2::handle::StreamHandle;
 use crate::relay::http2::outgoing::FrameSink;
 use crate::relay::http2::shared::{SharedConnection, StreamShared};
+use crate::state::routes::stripped_fields::StrippedFields;
 use crate::state::snapshot::ListenerPlan;
-use crate::state::stripped_fields::StrippedFields;
 
 /// The status that a tunnel begins with.
 const OK: u16 = 200;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use weir_config::ListenerProtocol;
 
 use crate::net::clock::{self, Instant};
-use crate::net::deadline::Deadline;
-use crate::net::idleness::IdleWait;
 use crate::net::peer::{ConnectionOrigin, Peer};
+use crate::net::timing::deadline::Deadline;
+use crate::net::timing::idleness::IdleWait;
 use crate::state::worker::Worker;
 use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;

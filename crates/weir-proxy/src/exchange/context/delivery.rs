@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::client::Client;
 use crate::net::clock;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// How long a peer may be silent that is still to take what it was sent, or to send what is thrown away, and how long it may take in all.
 pub(crate) const LINGER_SILENCE: Duration = Duration::from_secs(5);

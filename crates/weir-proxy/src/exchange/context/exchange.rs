@@ -19,7 +19,7 @@ use super::waits::Waits;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
-use crate::state::recorder::{AttemptTrace, TunnelTrace};
+use crate::state::tracing::recorder::{AttemptTrace, TunnelTrace};
 
 /// The state of one exchange; part of its carrier and reused with it.
 #[derive(Debug)]

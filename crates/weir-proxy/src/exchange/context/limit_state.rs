@@ -11,7 +11,7 @@ use super::header_changes::leave;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::net::clock::{self, Instant};
 use crate::responder::Answer;
-use crate::state::limit::{LimitAnswer, LimitHold, LimitPlan};
+use crate::state::limits::limit::{LimitAnswer, LimitHold, LimitPlan};
 use crate::state::snapshot::rule_name;
 
 /// Nanoseconds of a second.

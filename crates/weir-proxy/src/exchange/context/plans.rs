@@ -6,8 +6,8 @@ use weir_observe::UpstreamShard;
 use weir_traffic::ServerId;
 use weir_traffic::retry::RetryPolicy;
 
+use crate::state::routes::wait_limits::WaitLimits;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::state::wait_limits::WaitLimits;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 use crate::upstream::stream::Destination;
 

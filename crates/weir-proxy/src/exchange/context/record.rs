@@ -9,7 +9,7 @@ use super::client::Client;
 use super::client_end::ClientEnd;
 use crate::net::clock::{self, Instant};
 use crate::state::snapshot::Snapshot;
-use crate::state::trace_queue::ExchangeSpan;
+use crate::state::tracing::trace_queue::ExchangeSpan;
 use crate::state::worker_config::WorkerConfig;
 
 /// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.

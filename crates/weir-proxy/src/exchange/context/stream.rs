@@ -13,8 +13,8 @@ use super::client::Client;
 use super::client_end::ClientEnd;
 use super::exchange::{Ended, Exchange};
 use crate::relay::ends::{Sink, Source};
+use crate::state::routes::stripped_fields::StrippedFields;
 use crate::state::snapshot::ListenerPlan;
-use crate::state::stripped_fields::StrippedFields;
 
 /// One request and its response.
 pub(crate) trait ClientStream: ClientEnd {

@@ -10,10 +10,10 @@ use weir_config::ProgressLimit;
 use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::{self, Instant};
-use crate::net::deadline::Deadline;
 use crate::net::pace::Pace;
-use crate::state::activity::Activity;
-use crate::state::wait_limits::WaitLimits;
+use crate::net::timing::deadline::Deadline;
+use crate::state::connections::activity::Activity;
+use crate::state::routes::wait_limits::WaitLimits;
 
 /// The longest wait for a disk that does not answer.
 const DISK_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -19,7 +19,7 @@ use crate::exchange::phases::end::End;
 use crate::net::clock;
 use crate::net::tls::issued::{Issuers, TokenAnswer};
 use crate::responder::Answer;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// Where authorities ask.
 const PATH: &[u8] = b"/.well-known/acme-challenge/";

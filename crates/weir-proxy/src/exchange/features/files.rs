@@ -18,7 +18,7 @@ use crate::exchange::context::stream::ClientStream;
 use crate::exchange::heads::cgi::requested_path;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::phases::{answer, choose};
-use crate::net::file::{DiskWait, OpenError};
+use crate::net::files::file::{DiskWait, OpenError};
 use crate::relay::file::{BodyPiece, FileBody};
 use crate::relay::memory::MemoryBody;
 use crate::responder::Answer;
@@ -26,9 +26,9 @@ use crate::responder::files::listing;
 use crate::responder::files::path::{FilePath, file_path, path_info};
 use crate::responder::files::response::{FileResponse, respond, whole};
 use crate::responder::ranges::RangeBody;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
+use crate::state::routes::static_files::{FilesPlan, FolderItem, OpenFile, OpenFiles};
 use crate::state::snapshot::RoutePlan;
-use crate::state::static_files::{FilesPlan, FolderItem, OpenFile, OpenFiles};
 
 /// What answers a request.
 enum Chosen {

@@ -20,7 +20,7 @@ use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::phases::pause;
 use crate::net::clock;
 use crate::relay::pace::BodyPace;
-use crate::state::limit::{LimitAnswer, LimitHold, LimitInUse, LimitPlan};
+use crate::state::limits::limit::{LimitAnswer, LimitHold, LimitInUse, LimitPlan};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// Where keys are looked up.

@@ -26,7 +26,7 @@ use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::digest::RunningDigest;
-use crate::state::mirror::{BodyDigest, MirrorDifference, MirrorState};
+use crate::state::routes::mirror::{BodyDigest, MirrorDifference, MirrorState};
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 

@@ -28,7 +28,7 @@ use crate::relay::memory::{MemoryBody, MemoryTrailers};
 use crate::responder::error_page::FetchedPage;
 use crate::responder::grpc_failure::GrpcFailure;
 use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
 /// Answers with the page of a failure, that which was `fetched` if one was, or aborts the response if one has begun.

@@ -11,7 +11,7 @@ use crate::exchange::context::exchange::Exchange;
 use crate::exchange::context::limit_state::RuleInForce;
 use crate::exchange::context::stream::ClientStream;
 use crate::net::clock;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// How often it is looked whether the client is still there.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use crate::exchange::context::client_end::ClientEnd;
 use crate::exchange::context::exchange::{Ended, Exchange};
 use crate::exchange::context::outcome::AttemptHistory;
 use crate::net::clock;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 
 /// Waits before an attempt that follows another, if that is wanted.
 ///

@@ -20,9 +20,9 @@ use crate::exchange::context::exchange::{Ended, Exchange};
 use crate::exchange::context::plans::Plans;
 use crate::exchange::forwarded;
 use crate::net::clock::{self, Instant};
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
+use crate::state::servers::upstream::queue::notify;
 use crate::state::snapshot::UpstreamPlan;
-use crate::state::upstream::queue::notify;
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::slot::Slot;
 

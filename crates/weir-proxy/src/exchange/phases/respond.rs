@@ -19,7 +19,7 @@ use crate::relay::WaitingFor;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::{of_request_body, of_response_body};
 use crate::relay::replay::Replay;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::upstream::stream::ServerStream;
 
 /// Relays the response that `serving` has begun.

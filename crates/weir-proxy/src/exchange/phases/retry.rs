@@ -11,8 +11,8 @@ use crate::exchange::context::plans::Plans;
 use crate::exchange::heads::grpc;
 use crate::net::clock;
 use crate::net::descriptors;
-use crate::state::recorder::Decision;
 use crate::state::snapshot::UpstreamPlan;
+use crate::state::tracing::recorder::Decision;
 use crate::upstream::slot::Slot;
 use crate::upstream::stream::ServerStream;
 

@@ -29,9 +29,9 @@ use crate::net::tls::records::Records;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::end::TunnelEnd;
 use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
-use crate::state::activity::Activity;
-use crate::state::limit::LimitHold;
-use crate::state::recorder::TunnelTrace;
+use crate::state::connections::activity::Activity;
+use crate::state::limits::limit::LimitHold;
+use crate::state::tracing::recorder::TunnelTrace;
 use crate::upstream::slot::Slot;
 use crate::upstream::tunnel::ServerEnd;
 

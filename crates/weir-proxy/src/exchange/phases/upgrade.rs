@@ -17,7 +17,7 @@ use crate::exchange::heads::{affinity, fields};
 use crate::net::clock;
 use crate::relay::ends::Sink as _;
 use crate::relay::failure::of_response_body;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::upstream::stream::ServerStream;
 
 impl Exchange {

@@ -8,7 +8,8 @@ use crate::exchange::context::stream::ClientStream;
 use crate::exchange::features::cache;
 use crate::exchange::phases::attempt_response::AttemptResponse;
 use crate::exchange::phases::retry;
-use crate::state::faults::{self, FaultPoint};
+use crate::state::crashes::faults;
+use crate::state::crashes::faults::FaultPoint;
 use crate::upstream::stream::{ServerStream, Servers};
 
 use super::response_body;

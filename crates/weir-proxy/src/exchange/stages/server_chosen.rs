@@ -9,7 +9,8 @@ use crate::exchange::context::stream::ClientStream;
 use crate::exchange::features::buffering;
 use crate::exchange::heads::{affinity, grpc};
 use crate::exchange::phases::retry;
-use crate::state::faults::{self, FaultPoint};
+use crate::state::crashes::faults;
+use crate::state::crashes::faults::FaultPoint;
 
 /// Prepares for attempts on servers of the upstream. The body that is to be taken in first, to be waited for: on the heap, since it is large and most
 /// routes have none.

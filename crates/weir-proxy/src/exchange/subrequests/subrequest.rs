@@ -24,7 +24,7 @@ use crate::net::tls::facts::TlsFacts;
 use crate::relay::ends::{RelayError, Sink};
 use crate::relay::failure::of_response_body;
 use crate::relay::memory::{HeldBody, NullSink};
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::state::snapshot::ListenerPlan;
 use crate::upstream::stream::{ServerStream, Servers};
 

@@ -7,7 +7,7 @@ use crate::exchange::context::client::Client;
 use crate::exchange::context::exchange::Exchange;
 use crate::exchange::forwarded;
 use crate::net::clock;
-use crate::state::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};
+use crate::state::tracing::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};
 use crate::state::worker_config::WorkerConfig;
 
 /// Keeps an exchange that is over, if its worker keeps any.

@@ -8,9 +8,11 @@ use crate::exchange::context::client::Client;
 use crate::exchange::context::client_end::ClientEnd;
 use crate::exchange::context::exchange::Exchange;
 use crate::net::clock::{self, Instant};
-use crate::state::activity::Activity;
-use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo, Slowness, Unfinished};
-use crate::state::recorder::NONE;
+use crate::state::connections::activity::Activity;
+use crate::state::connections::connection_list::{
+    ConnectionFacts, ConnectionId, ConnectionInfo, Slowness, Unfinished,
+};
+use crate::state::tracing::recorder::NONE;
 
 impl Client {
     /// Reports the activity of the connection between two exchanges, if there is a query that it has not answered. To be called at

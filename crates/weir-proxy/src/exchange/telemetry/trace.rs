@@ -13,7 +13,7 @@ use crate::exchange::context::exchange::Exchange;
 use crate::exchange::context::header_changes::leave;
 use crate::exchange::context::record::Trace;
 use crate::state::snapshot::{ListenerPlan, TracePlan};
-use crate::state::trace_queue::{ExchangeSpan, SampledExchange};
+use crate::state::tracing::trace_queue::{ExchangeSpan, SampledExchange};
 use crate::state::worker_config::WorkerConfig;
 
 /// Maximum length of a rewritten path that is kept.

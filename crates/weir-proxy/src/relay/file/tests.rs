@@ -4,7 +4,7 @@ use std::path::Path;
 use std::task::Waker;
 
 use super::*;
-use crate::net::file::{FolderEntry, FolderRoot, LinkRule, MayWait};
+use crate::net::files::file::{FolderEntry, FolderRoot, LinkRule, MayWait};
 
 fn opened(folder: &Path, content: &[u8]) -> DiskFile {
     std::fs::write(folder.join("file"), content).expect("the folder takes a file");

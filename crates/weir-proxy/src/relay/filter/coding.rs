@@ -14,7 +14,7 @@ use weir_http::{Field, FieldRun, FieldWriter, Rule, depends_on_coding};
 
 use crate::compression::{CodecError, CodecLease, Operation};
 use crate::net::clock::{self, Instant};
-use crate::net::timers::{Sleep, Timers};
+use crate::net::timing::timers::{Sleep, Timers};
 use crate::relay::ends::{RelayError, Source};
 
 /// Output that is made at a time.

@@ -15,7 +15,7 @@ use super::coding::FlushMode;
 use super::*;
 use crate::compression::{CodecStock, CompressionLimits};
 use crate::net::clock;
-use crate::net::timers::Timers;
+use crate::net::timing::timers::Timers;
 use crate::relay::Relay;
 use crate::relay::ends::Sink;
 

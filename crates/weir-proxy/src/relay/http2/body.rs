@@ -10,7 +10,7 @@ use weir_observe::Cause;
 use super::shared::ConnectionSide;
 use super::shared::{SharedConnection, StreamShared};
 use crate::relay::ends::{RelayError, Source};
-use crate::state::stripped_fields::StrippedFields;
+use crate::state::routes::stripped_fields::StrippedFields;
 
 /// The body of a stream on its way in.
 #[derive(Debug)]

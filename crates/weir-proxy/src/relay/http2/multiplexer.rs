@@ -18,7 +18,7 @@ use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;
 use crate::net::socket::Behind;
-use crate::state::inbox_budget::InboxBudget;
+use crate::state::budgets::inbox_budget::InboxBudget;
 
 /// Bytes of acknowledgements and the like that a peer may leave unread before nothing more is read from it.
 const CONTROL_BYTES_MAX: usize = 8 * 1024;

@@ -11,7 +11,7 @@ use weir_http::{
 use crate::relay::file::BodyPiece;
 use crate::responder::Answer;
 use crate::responder::ranges::{RangeBody, multipart_type, select};
-use crate::state::static_files::OpenFile;
+use crate::state::routes::static_files::OpenFile;
 
 /// The response of a file: its head, and what its body is made of.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::fastcgi::{FoundRecord, OutputLeft, RecordInput, RecordOutput, RecordReader, RecordWriter};
-use crate::state::pool::ServerConnection;
+use crate::state::servers::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::upstream::handshake::{self, ConnectionSetup};

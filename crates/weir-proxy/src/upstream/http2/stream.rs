@@ -18,7 +18,7 @@ use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::http2::handle::StreamHandle;
 use crate::relay::http2::inbox::ReceivedHead;
-use crate::state::stripped_fields::StrippedFields;
+use crate::state::routes::stripped_fields::StrippedFields;
 use crate::upstream::stream::{HeadError, OutgoingFields, RequestLine, ServerStream, Unprocessed};
 use crate::upstream::tunnel::ServerEnd;
 

@@ -19,10 +19,10 @@ use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::descriptors::{self, ServerPermit};
 use crate::net::failure::of_server;
-use crate::net::timers::Sleep;
+use crate::net::timing::timers::Sleep;
 use crate::relay::http2::multiplexer::{Multiplexer, ReceiveEnd};
 use crate::relay::http2::shared::MessageLimits;
-use crate::state::pool::ServerConnection;
+use crate::state::servers::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 

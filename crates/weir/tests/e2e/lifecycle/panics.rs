@@ -89,7 +89,7 @@ fn a_panic_is_shown_with_its_backtrace() {
     assert_eq!(kept.as_array().map(Vec::len), Some(1), "one place: {kept:#}");
     assert_eq!((kept[0]["count"].as_u64(), kept[0]["thread"].as_str()), (Some(3), Some("weir-worker-0")));
     let backtrace = kept[0]["backtrace"].as_str().unwrap_or_default();
-    assert!(backtrace.contains("weir_proxy::exchange::attempt"), "{backtrace}");
+    assert!(backtrace.contains("weir_proxy::exchange::phases::attempt"), "{backtrace}");
     assert!(backtrace.lines().count() <= 65, "{backtrace}");
     let page = Client::get_by_address(weir.address("admin"), "/").text();
     assert!(page.contains("Defects of Weir") && page.contains("a fault was ordered at Queue"), "{page}");

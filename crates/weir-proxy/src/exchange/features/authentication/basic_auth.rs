@@ -17,9 +17,9 @@ use crate::exchange::context::exchange::{Ended, Exchange};
 use crate::exchange::context::stream::ClientStream;
 use crate::exchange::forwarded;
 use crate::net::clock;
-use crate::state::access::CredentialDigest;
-use crate::state::access::password_checks::{CheckRefused, PasswordAnswer, PasswordCheck};
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
+use crate::state::routes::access::CredentialDigest;
+use crate::state::routes::access::password_checks::{CheckRefused, PasswordAnswer, PasswordCheck};
 use crate::state::snapshot::ListenerPlan;
 
 /// How long an exchange waits for the verdict about its password.

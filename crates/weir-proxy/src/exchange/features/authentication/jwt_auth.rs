@@ -20,8 +20,8 @@ use crate::exchange::context::exchange::{Ended, Exchange};
 use crate::exchange::context::stream::ClientStream;
 use crate::exchange::heads::fields::cookies;
 use crate::net::clock;
-use crate::state::access::LiveKeys;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
+use crate::state::routes::access::LiveKeys;
 
 /// For how long a signature is remembered at most.
 const REMEMBERED_MAX: Duration = Duration::from_secs(3600);

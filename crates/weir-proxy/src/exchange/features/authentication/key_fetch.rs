@@ -21,7 +21,7 @@ use crate::exchange::subrequests::background;
 use crate::exchange::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
 use crate::exchange::subrequests::subrequest::ResponseTaker;
 use crate::relay::ends::{RelayError, Sink, Source};
-use crate::state::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyValidators};
+use crate::state::routes::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyValidators};
 use crate::state::snapshot::RoutePlan;
 use crate::state::worker::Worker;
 use crate::upstream::stream::Servers;

@@ -16,7 +16,7 @@ use crate::exchange::context::exchange::Exchange;
 use crate::exchange::context::stream::ClientStream;
 use crate::exchange::phases::end::EarlyEnd;
 use crate::exchange::phases::{answer, choose};
-use crate::state::access::AccessPlan;
+use crate::state::routes::access::AccessPlan;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::Servers;

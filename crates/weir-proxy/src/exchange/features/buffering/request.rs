@@ -13,7 +13,7 @@ use crate::exchange::context::stream::{ClientStream, Status};
 use crate::relay::ends::{RelayError, Sink as _};
 use crate::relay::failure::of_request_body;
 use crate::relay::replay::Gathered;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
 /// Whether the body is to be taken in. The messages of a call of gRPC may wait for answers.

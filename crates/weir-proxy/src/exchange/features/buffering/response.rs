@@ -18,7 +18,7 @@ use crate::relay::ends::RelayError;
 use crate::relay::failure::of_response_body;
 use crate::relay::spool::{Spool, SpoolSink, SpoolSource};
 use crate::relay::{Relay, WaitingFor};
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::{ServerStream, Servers};
 

@@ -13,9 +13,9 @@ use crate::exchange::context::client::Client;
 use crate::exchange::context::client_end::ClientEnd;
 use crate::exchange::context::exchange::{Ended, Exchange};
 use crate::net::clock;
-use crate::net::file::DiskWait;
-use crate::state::activity::Activity;
-use crate::state::cache::{RouteCachePlan, cache_now};
+use crate::net::files::file::DiskWait;
+use crate::state::caching::cache::{RouteCachePlan, cache_now};
+use crate::state::connections::activity::Activity;
 
 /// The file of a response that is not in memory, as far as there is one.
 pub(in crate::exchange) fn find(

@@ -18,9 +18,9 @@ use crate::relay::Relay;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_response_body;
 use crate::relay::stored::{BodyBeginning, StoringSink};
-use crate::state::activity::Activity;
-use crate::state::cache::CacheState;
-use crate::state::wait_limits::WaitLimits;
+use crate::state::caching::cache::CacheState;
+use crate::state::connections::activity::Activity;
+use crate::state::routes::wait_limits::WaitLimits;
 use crate::state::worker::Worker;
 use crate::upstream::stream::{Destination, ServerStream, Servers};
 

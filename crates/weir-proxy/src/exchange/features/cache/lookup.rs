@@ -28,9 +28,9 @@ use crate::exchange::phases::end::End;
 use crate::exchange::phases::{answer, choose};
 use crate::net::clock;
 use crate::responder::Answer;
-use crate::state::activity::Activity;
-use crate::state::cache::{RouteCachePlan, cache_now};
-use crate::state::cache_keys::{ForwardedProto, RequestClass};
+use crate::state::caching::cache::{RouteCachePlan, cache_now};
+use crate::state::caching::cache_keys::{ForwardedProto, RequestClass};
+use crate::state::connections::activity::Activity;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::upstream::stream::Servers;
 

@@ -19,7 +19,7 @@ use crate::exchange::subrequests::background::{self, BackgroundRequest, Backgrou
 use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::stored::StoringSink;
-use crate::state::cache::{CachePlan, RouteCachePlan, cache_now};
+use crate::state::caching::cache::{CachePlan, RouteCachePlan, cache_now};
 use crate::upstream::stream::Servers;
 
 /// How long a refresh may take in all.

@@ -32,8 +32,8 @@ use crate::exchange::phases::{finish, respond};
 use crate::net::clock;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_unsent_body;
-use crate::state::cache::{RouteCachePlan, cache_now};
-use crate::state::recorder::Decision;
+use crate::state::caching::cache::{RouteCachePlan, cache_now};
+use crate::state::tracing::recorder::Decision;
 use crate::upstream::stream::{ServerStream, Servers};
 
 /// For how long a response that may not be stored keeps requests for the same from waiting for one another, in milliseconds.

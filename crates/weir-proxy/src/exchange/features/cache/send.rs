@@ -30,8 +30,8 @@ use crate::relay::failure::of_response_body;
 use crate::relay::memory::MemoryBody;
 use crate::relay::stored::{StoredBody, StoredParts};
 use crate::responder::ranges::{RangeBody, multipart_type, select};
-use crate::state::activity::Activity;
-use crate::state::cache::cache_now;
+use crate::state::caching::cache::cache_now;
+use crate::state::connections::activity::Activity;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
 
 /// A stored response that a client gets, and how that came about.

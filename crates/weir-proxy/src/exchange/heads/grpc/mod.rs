@@ -17,9 +17,9 @@ use crate::exchange::context::grpc_call::GrpcCall;
 use crate::exchange::context::outcome::RespondingServer;
 use crate::exchange::context::plans::Plans;
 use crate::net::clock::Instant;
+use crate::state::routes::wait_limits::WaitLimits;
+use crate::state::servers::upstream::outliers::AttemptOutcome;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::state::upstream::outliers::AttemptOutcome;
-use crate::state::wait_limits::WaitLimits;
 use crate::upstream::stream::ServerStream;
 
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.

@@ -19,7 +19,7 @@ use crate::net::clock::{self, Instant};
 use crate::net::descriptors::{self, ServerPermit};
 use crate::net::permit_queue::PermitWait;
 use crate::net::socket::Behind;
-use crate::state::activity::Activity;
+use crate::state::connections::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::proxy_header;
 use crate::upstream::stream::{Destination, Servers};

@@ -33,9 +33,10 @@ use crate::relay::ends::{RelayError, Sink as _};
 use crate::relay::failure::of_request_body;
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, WaitingFor};
-use crate::state::activity::Activity;
-use crate::state::faults::{self, FaultPoint};
-use crate::state::upstream::outliers::AttemptOutcome;
+use crate::state::connections::activity::Activity;
+use crate::state::crashes::faults;
+use crate::state::crashes::faults::FaultPoint;
+use crate::state::servers::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
 use crate::upstream::stream::{

@@ -1,0 +1,296 @@
+//! Limits by key: each one for itself, and where they are used.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use weir_traffic::balance::AddressPrefixes;
+use weir_traffic::limit::{BandwidthLimit, RateError, TokenRate};
+
+use super::store::StoreLookup;
+use crate::check::files::Files;
+use crate::check::names::check_name;
+use crate::check::templates;
+use crate::check::templates::TemplatePlace;
+use crate::config::{KeyLimit, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction, UpstreamIndex};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
+use crate::key::{OneOrMany, Spanned, SpannedTable};
+use crate::text::{Document, LimitText};
+use crate::value::{Size, Template, TemplateValue};
+
+/// Limits that one listener, route or upstream may name: each is looked up for every request.
+const NAMED_MAX: usize = 16;
+
+/// The names in `limited_by`.
+pub(in crate::check) type LimitNames = Option<OneOrMany<Spanned<Box<str>>>>;
+
+/// The same as plain text.
+pub(in crate::check) fn names(names: &LimitNames) -> Vec<Box<str>> {
+    names.iter().flat_map(|names| &names.0).map(|name| name.value.clone()).collect()
+}
+
+/// The limits by their names, which of them are used, and those of each upstream.
+pub(in crate::check) struct LimitLookup {
+    limits: Vec<Arc<KeyLimit>>,
+    used: Vec<Cell<bool>>,
+    of_upstreams: Vec<Vec<Arc<KeyLimit>>>,
+}
+
+impl LimitLookup {
+    pub(in crate::check) fn new(
+        document: &Document,
+        files: &Files<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let mut limits = Vec::new();
+        let stores = StoreLookup::new(document, files, diagnostics);
+        for (name, text) in &document.limit.0 {
+            check_name(name, "limit", diagnostics);
+            limits.push(Arc::new(check(name, text, &stores, diagnostics)));
+        }
+        stores.warn_unused(diagnostics);
+        let used = vec![Cell::new(false); limits.len()];
+        let mut lookup = Self { limits, used, of_upstreams: Vec::new() };
+        let upstreams = document.upstream.0.iter();
+        lookup.of_upstreams =
+            upstreams.map(|(_, text)| lookup.named(&text.value.limited_by, diagnostics)).collect();
+        lookup
+    }
+
+    /// The limits of these names.
+    fn named(&self, names: &LimitNames, diagnostics: &mut Vec<Diagnostic>) -> Vec<Arc<KeyLimit>> {
+        let mut found: Vec<Arc<KeyLimit>> = Vec::new();
+        let names = names.as_ref().map_or(&[][..], |names| &names.0);
+        if let Some(name) = names.get(NAMED_MAX) {
+            let message = format!("more than {NAMED_MAX} limits in one place");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message));
+        }
+        for name in names {
+            let Some(place) = self.limits.iter().position(|limit| limit.name == name.value) else {
+                let known = self.limits.iter().map(|limit| &*limit.name);
+                let help = did_you_mean(&name.value, known)
+                    .unwrap_or_else(|| format!("define it as `[limit.{}]` with a `rate`", name.value));
+                let message = format!("there is no limit `{}`", name.value);
+                diagnostics.push(Diagnostic::new(DiagnosticKind::UnknownName, name.span, message).help(help));
+                continue;
+            };
+            self.used[place].set(true);
+            let limit = &self.limits[place];
+            match found.iter().any(|known| Arc::ptr_eq(known, limit)) {
+                true => {
+                    let message = format!("the limit `{}` is named twice", name.value);
+                    diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, name.span, message));
+                }
+                false => found.push(Arc::clone(limit)),
+            }
+        }
+        found
+    }
+
+    /// The limits of a listener, for all of its requests.
+    pub(in crate::check) fn of_listener(
+        &self,
+        names: &LimitNames,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<LimitUse> {
+        let limits = self.named(names, diagnostics);
+        limits.into_iter().map(|limit| LimitUse { limit, upstream: None }).collect()
+    }
+
+    /// The limits of a route, in the order in which they are asked: those of its listener, its own, those of its upstreams. Each counts a
+    /// request once, wherever it is named.
+    pub(in crate::check) fn of_route(
+        &self,
+        around: &[LimitUse],
+        names: &LimitNames,
+        action: &RouteAction,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<LimitUse> {
+        let mut uses = around.to_vec();
+        let mut add = |limit: &Arc<KeyLimit>, upstream: Option<UpstreamIndex>| {
+            let covers = |known: &LimitUse| {
+                Arc::ptr_eq(&known.limit, limit) && (known.upstream.is_none() || known.upstream == upstream)
+            };
+            if !uses.iter().any(covers) {
+                uses.push(LimitUse { limit: Arc::clone(limit), upstream });
+            }
+        };
+        self.named(names, diagnostics).iter().for_each(|limit| add(limit, None));
+        for upstream in action.upstreams() {
+            for limit in self.of_upstreams.get(upstream.0).into_iter().flatten() {
+                add(limit, Some(upstream));
+            }
+        }
+        uses
+    }
+
+    /// All limits, in the order of the text; warns of those that are not used, unless a name that could not be found may have been meant
+    /// for one.
+    pub(in crate::check) fn into_limits(
+        self,
+        document: &Document,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<Arc<KeyLimit>> {
+        let all_found = diagnostics.iter().all(|diagnostic| diagnostic.kind != DiagnosticKind::UnknownName);
+        for ((name, _), used) in document.limit.0.iter().zip(&self.used) {
+            if all_found && !used.get() {
+                let message = format!("the limit `{}` is not used: no `limited_by` names it", name.value);
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, name.span, message));
+            }
+        }
+        self.limits
+    }
+}
+
+/// Reports limits and lists whose keys, or whose counting, need requests, on a listener that has none.
+pub(in crate::check) fn report_of_http(
+    listener: &Spanned<Box<str>>,
+    routes: &[Route],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let mut told: Vec<String> = Vec::new();
+    let mut report = |what: String, why: &str| {
+        if !told.contains(&what) {
+            let message = format!("{what} cannot hold for the listener `{}`: {why}", listener.value);
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, listener.span, message));
+            told.push(what);
+        }
+    };
+    let of_request =
+        |key: &Template| key.values().find(|value| !value.is_of_connection()).map(TemplateValue::name);
+    let without = |name: String| format!("a connection of TCP has no `{{{name}}}`");
+    for route in routes {
+        for limit in route.limited_by.iter().map(|one| &one.limit) {
+            let what = format!("the limit `{}`", limit.name);
+            if let Some(name) = of_request(&limit.key) {
+                report(what, &without(name));
+            } else if limit.bandwidth.is_some() {
+                report(
+                    what,
+                    "`bandwidth` is of responses; for connections of TCP, `limits` of the listener has `download_rate`",
+                );
+            } else if limit.counts_responses() {
+                report(what, "a connection of TCP has no responses that `count_status` could count");
+            }
+        }
+        for list in &route.lists {
+            if let Some(name) = of_request(&list.key) {
+                report(format!("the list `{}`", list.name), &without(name));
+            }
+        }
+    }
+}
+
+fn check(
+    name: &Spanned<Box<str>>,
+    text: &SpannedTable<LimitText>,
+    stores: &StoreLookup,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> KeyLimit {
+    let value = &text.value;
+    warn_unshareable(text, diagnostics);
+    templates::check_shared(&value.key.value, value.key.span, &TemplatePlace::SHARED, diagnostics);
+    templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
+    if value.rate.is_none()
+        && value.concurrent.is_none()
+        && value.bandwidth.is_none()
+        && ["rate", "concurrent", "bandwidth"].iter().all(|key| text.is_missing(key))
+    {
+        let message =
+            format!("the limit `{}` has neither `rate` nor `concurrent` nor `bandwidth`", name.value);
+        let help = "write for example `rate = \"10/s\"`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, name.span, message).help(help));
+    }
+    if value.rate.is_none() {
+        for key in ["burst", "delay", "block", "count_status", "shared", "fields", "fields_in_responses"] {
+            if let Some(at) = text.changed(key).filter(|_| text.is_missing("rate")) {
+                let message = format!("`{key}` has no effect here: the limit has no `rate`");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+            }
+        }
+    }
+    if let Some(burst) = value.bandwidth_burst.as_ref().filter(|_| text.is_missing("bandwidth")) {
+        let message = "`bandwidth_burst` has no effect here: the limit has no `bandwidth`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, burst.span, message));
+    }
+    if let (Some(at), Some(label)) = (text.changed("fields_in_responses"), text.changed("fields")) {
+        let message = "`fields_in_responses` has no effect here: `fields` is off";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).label(label, "switched off"));
+    }
+    let delay = text.changed("delay");
+    if let (Some(at), Some(label)) = (delay, text.written("count_status")) {
+        let message = "`delay` and `count_status` exclude each other: what counts is known only when there is a response";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+        diagnostics.push(diagnostic.label(label, "counted by responses"));
+    }
+    if let (Some(at), Some(label)) = (delay, text.changed("block")) {
+        let message = "`delay` and `block` exclude each other";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).label(label, "the block"));
+    }
+    KeyLimit {
+        name: name.value.clone(),
+        key: value.key.value.clone(),
+        prefixes: AddressPrefixes::new(value.prefix.ipv4 as u8, value.prefix.ipv6 as u8).unwrap_or_default(),
+        rate: rate(text, diagnostics),
+        concurrent: value.concurrent,
+        bandwidth: bandwidth(text, diagnostics),
+        count_status: value.count_status.iter().flat_map(|ranges| ranges.0.iter().copied()).collect(),
+        shared: value.shared.as_ref().and_then(|name| stores.find(name, diagnostics)),
+        status: value.status,
+        fields: value.fields,
+        fields_in_responses: value.fields_in_responses,
+        dry_run: value.dry_run,
+        keys_max: value.keys_max,
+    }
+}
+
+/// Reports what nodes cannot share.
+fn warn_unshareable(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(shared) = &text.value.shared else { return };
+    for (key, why) in [
+        ("concurrent", "a node that dies would keep its requests counted"),
+        ("bandwidth", "bytes are taken more often than nodes exchange"),
+    ] {
+        if let Some(at) = text.written(key) {
+            let message = format!("`{key}` and `shared` exclude each other: {why}");
+            let help = format!("put `{key}` into a limit of its own, which each node has for itself");
+            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help);
+            diagnostics.push(diagnostic.label(shared.span, "shared by several nodes"));
+        }
+    }
+}
+
+fn bandwidth(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) -> Option<LimitBandwidth> {
+    const DAY_SECONDS: u64 = 86_400;
+    let rate = text.value.bandwidth?;
+    let bytes_per_second = rate.bytes_per_second();
+    let usual = Size::from_bytes(BandwidthLimit::usual_burst(bytes_per_second));
+    let Some(burst) = &text.value.bandwidth_burst else {
+        return Some(LimitBandwidth { rate, burst: usual });
+    };
+    if burst.value.bytes() > bytes_per_second.saturating_mul(DAY_SECONDS) {
+        let message = format!("a burst of {} takes more than a day at {rate}", burst.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, burst.span, message));
+    }
+    Some(LimitBandwidth { rate, burst: burst.value })
+}
+
+fn rate(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) -> Option<LimitRate> {
+    let value = &text.value;
+    let rate = value.rate.as_ref()?;
+    let burst = value.burst.unwrap_or(rate.value.requests);
+    match TokenRate::new(rate.value.requests, rate.value.period, burst) {
+        Ok(tokens) => {
+            let tokens = value.delay.map_or(tokens, |delay| tokens.with_delay(delay));
+            let tokens = value.block.map_or(tokens, |block| tokens.with_block(block));
+            Some(LimitRate { rate: rate.value, burst, tokens, delays: value.delay.is_some() })
+        }
+        Err(error) => {
+            let at = match error {
+                RateError::Burst => text.written("burst").unwrap_or(rate.span),
+                RateError::Rate | RateError::Period => rate.span,
+            };
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, error.to_string()));
+            None
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The action of a route: exactly one, and a possible one.
+
+use super::{headers, mirror, static_files};
+use crate::check::files::Files;
+use crate::check::scope::CheckScope;
+use crate::check::templates;
+use crate::check::templates::TemplatePlace;
+use crate::check::upstream_lookup::UpstreamLookup;
+use crate::config::{
+    FixedResponse, Interner, PageText, Redirect, RouteAction, RouteSettings, SplitAction, SplitTarget,
+    UpstreamIndex,
+};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
+use crate::text::{RedirectText, RespondText, RouteText, SplitText};
+
+/// Keys of a target of a split that are about requests to its servers.
+const OF_REQUESTS: [&str; 4] = ["request_headers", "response_headers", "forward_host", "mirror"];
+
+const ACTIONS: [&str; 5] = ["upstream", "split", "redirect", "respond", "files"];
+
+pub(in crate::check) fn check(
+    text: &SpannedTable<RouteText>,
+    files: &Files<'_>,
+    upstreams: &UpstreamLookup<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> RouteAction {
+    let written: Vec<&str> = ACTIONS.into_iter().filter(|key| text.written(key).is_some()).collect();
+    match written[..] {
+        [] if ACTIONS.into_iter().all(|key| text.is_missing(key)) => {
+            let message = "the route has no action";
+            let help = "write one of `upstream`, `split`, `redirect`, `respond` and `files`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
+        }
+        // What is no file goes to the upstream.
+        ["upstream", "files"] => {}
+        [first, second, ..] => {
+            let message = format!("a route has one action; this one has `{first}` and `{second}`");
+            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message);
+            diagnostics.push(diagnostic.label(text.key_at(first), "the other one"));
+        }
+        [] | [_] => {}
+    }
+    let value = &text.value;
+    let place = TemplatePlace::in_route(text);
+    if let Some(served) = &value.files {
+        let upstream = value.upstream.as_ref();
+        let served = static_files::check(served, upstream, &place, files, upstreams, diagnostics);
+        return RouteAction::Files(Box::new(served));
+    }
+    // All of them are checked, so that every error is found; the first counts.
+    let upstream =
+        value.upstream.as_ref().map(|name| RouteAction::Upstream(upstreams.find(name, diagnostics)));
+    let split = value.split.as_ref().map(|parts| RouteAction::Split(split(&parts.0, upstreams, diagnostics)));
+    let redirect =
+        value.redirect.as_ref().map(|text| RouteAction::Redirect(redirect(text, &place, diagnostics)));
+    let respond =
+        value.respond.as_ref().map(|text| RouteAction::Respond(Box::new(respond(text, &place, diagnostics))));
+    upstream.or(split).or(redirect).or(respond).unwrap_or(RouteAction::Upstream(UpstreamIndex(0)))
+}
+
+fn split(
+    parts: &[SpannedTable<SplitText>],
+    upstreams: &UpstreamLookup<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<SplitTarget> {
+    let mut split: Vec<SplitTarget> = Vec::new();
+    for part in parts {
+        let SplitText { upstream, respond, weight, .. } = &part.value;
+        let to = match (upstream, respond) {
+            (Some(name), None) => {
+                let found = diagnostics.len();
+                let upstream = upstreams.find(name, diagnostics);
+                let is_same = |other: &SplitTarget| other.upstream() == Some(upstream);
+                if diagnostics.len() == found && split.iter().any(is_same) {
+                    let message = format!("`{}` appears twice in the split", name.value);
+                    let twice = Diagnostic::new(DiagnosticKind::Duplicate, name.span, message);
+                    diagnostics.push(twice.help("add the weights up"));
+                }
+                SplitAction::Upstream(upstream)
+            }
+            (None, Some(status)) => {
+                report_without_upstream(part, diagnostics);
+                SplitAction::Respond(*status)
+            }
+            (None, None) => {
+                if part.is_missing("upstream") && part.is_missing("respond") {
+                    let message =
+                        "a target of a split has one of `upstream` and `respond`; this one has none";
+                    diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, part.span, message));
+                }
+                continue;
+            }
+            (Some(name), Some(_)) => {
+                let message = "a target of a split has one of `upstream` and `respond`; this one has both";
+                let conflict = Diagnostic::new(DiagnosticKind::Conflict, part.key_at("respond"), message);
+                diagnostics.push(conflict.label(name.span, "the other one"));
+                continue;
+            }
+        };
+        split.push(SplitTarget { to, weight: weight.unwrap_or(0), settings: None });
+    }
+    let all_sound = parts.iter().all(|part| part.is_sound);
+    if let Some(first) = parts.first().filter(|_| all_sound && split.iter().all(|part| part.weight == 0)) {
+        let message = "every weight of the split is 0: no upstream would get a request";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, first.span, message));
+    }
+    split
+}
+
+/// Keys of a target that mean nothing where Weir answers itself.
+fn report_without_upstream(part: &SpannedTable<SplitText>, diagnostics: &mut Vec<Diagnostic>) {
+    for key in OF_REQUESTS {
+        if part.written(key).is_some() {
+            let message = format!("`{key}` needs `upstream`: a target with `respond` has no server");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, part.key_at(key), message));
+        }
+    }
+}
+
+/// Keys of targets that mean nothing to connections.
+pub(in crate::check) fn report_targets_of_tcp(text: &RouteText, diagnostics: &mut Vec<Diagnostic>) {
+    for part in text.split.iter().flat_map(|parts| &parts.0) {
+        for at in OF_REQUESTS.into_iter().filter_map(|key| part.written(key).map(|at| (key, at))) {
+            let message = format!("`{}` has no effect here: the listener speaks `tcp`", at.0);
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at.1, message));
+        }
+    }
+}
+
+/// The settings of the targets that change what the route settles for all.
+pub(in crate::check) fn split_settings(
+    text: &RouteText,
+    (place, scope): (&TemplatePlace<'_>, &CheckScope<'_>),
+    (action, settings): (&mut RouteAction, &RouteSettings),
+    interner: &mut Interner<RouteSettings>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let (Some(parts), RouteAction::Split(targets)) = (&text.split, action) else { return };
+    let leads =
+        |part: &&SpannedTable<SplitText>| part.value.upstream.is_some() != part.value.respond.is_some();
+    for (part, target) in parts.0.iter().filter(leads).zip(targets) {
+        let SplitText { request_headers, response_headers, forward_host, mirror, .. } = &part.value;
+        let request = headers::check_request(request_headers, place, diagnostics);
+        let response = headers::check_response(response_headers, place, diagnostics);
+        let mirrors = mirror::check_all(mirror.as_ref(), scope, diagnostics);
+        let changes = !request.is_empty() || !response.is_empty() || forward_host.is_some();
+        if target.upstream().is_none() || !changes && mirrors.is_empty() {
+            continue;
+        }
+        let mut own = settings.clone();
+        own.request_headers = settings.request_headers.followed_by(&request);
+        own.response_headers = settings.response_headers.followed_by(&response);
+        own.forward_host = forward_host.clone().unwrap_or(settings.forward_host.clone());
+        own.mirrors.extend(mirrors);
+        target.settings = Some(interner.intern(own));
+    }
+}
+
+fn redirect(
+    text: &SpannedTable<RedirectText>,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Redirect {
+    let status = text.value.status;
+    if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+        let message = format!("{status} is not a redirect");
+        let help = "write 301, 302, 303, 307 or 308";
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("status"), message).help(help));
+    }
+    let to = text.value.to.as_ref().map(|to| {
+        templates::check(&to.value.0, to.span, place, diagnostics);
+        templates::warn_of_variables(&to.value.0, to.span, diagnostics);
+        to.value.0.clone()
+    });
+    Redirect { to: to.unwrap_or_default(), status, rewrite: None }
+}
+
+fn respond(
+    text: &SpannedTable<RespondText>,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> FixedResponse {
+    let value = &text.value;
+    if matches!(value.status, 204 | 205 | 304) && !value.body.is_empty() {
+        let message = format!("a response with status {} has no body (RFC 9110)", value.status);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("body"), message));
+    }
+    let body_with_values = PageText::of_answer(&value.body);
+    for named in body_with_values.iter().flat_map(PageText::values) {
+        templates::check_value(named, text.key_at("body"), place, diagnostics);
+    }
+    FixedResponse {
+        status: value.status,
+        body: value.body.clone(),
+        body_with_values,
+        content_type: value.content_type.clone(),
+        headers: headers::check_fixed(&value.headers, place, diagnostics),
+    }
+}

@@ -1,0 +1,111 @@
+//! `error_pages` of a listener or a route: statuses of failures, files that can be read.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::check::files::Files;
+use crate::check::scope::CheckScope;
+use crate::config::{ErrorPage, PageText, RemotePage, ServerProtocol};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
+use crate::text::{ErrorPageText, ErrorPagesText};
+
+/// Larger files are none for a failure.
+const PAGE_BYTES_MAX: u64 = 256 * 1024;
+
+pub(in crate::check) fn check(
+    text: Option<&ErrorPagesText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<ErrorPage> {
+    let Some(pages) = text else { return Vec::new() };
+    pages.0.iter().map(|page| check_page(page, around, diagnostics)).collect()
+}
+
+fn check_page(
+    text: &SpannedTable<ErrorPageText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> ErrorPage {
+    let ErrorPageText { status, html, json, of_servers, .. } = &text.value;
+    let status: Vec<_> = status.iter().flat_map(|status| status.0.iter().copied()).collect();
+    if let Some(range) = status.iter().find(|range| (200..=399).any(|status| range.contains(status))) {
+        let message = format!("`{range}` has statuses of success: they have no error page");
+        let help = "failures have 400 to 599";
+        let at = text.key_at("status");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
+    }
+    if ["html", "json", "upstream"].iter().all(|key| text.is_missing(key)) {
+        let message = "the page has no file";
+        let help = "write `html`, `json` or both, or the `upstream` that it is fetched from";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
+    }
+    let remote = check_remote(text, around, diagnostics);
+    let mut page = |file: &Option<Spanned<Box<str>>>| read_page(file.as_ref()?, around.files, diagnostics);
+    ErrorPage { status, html: page(html), json: page(json), of_servers: *of_servers, remote }
+}
+
+/// Where the page is fetched from, if it is.
+fn check_remote(
+    text: &SpannedTable<ErrorPageText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<RemotePage> {
+    let ErrorPageText { upstream, path, forward_host, timeout, body_size, ttl, .. } = &text.value;
+    let Some(named) = upstream else {
+        // A name that could not be read has been reported.
+        let keys = ["path", "forward_host", "timeout", "body_size", "ttl"];
+        for key in keys.into_iter().filter(|_| text.is_missing("upstream")) {
+            if let Some(at) = text.changed(key) {
+                let message = format!("`{key}` has no effect without `upstream`");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+            }
+        }
+        return None;
+    };
+    if around.upstreams.protocol(&named.value) == Some(ServerProtocol::Fastcgi) {
+        let message = "pages are fetched over HTTP, not over FastCGI";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, named.span, message));
+    }
+    Some(RemotePage {
+        upstream: around.upstreams.find(named, diagnostics),
+        path: path.0.clone(),
+        forward_host: forward_host.clone(),
+        timeout: *timeout,
+        body_size: *body_size,
+        ttl: *ttl,
+    })
+}
+
+fn read_page(
+    file: &Spanned<Box<str>>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<PageText> {
+    let path = files.path(file);
+    if !files.may_read {
+        return None;
+    }
+    match read(&path) {
+        Ok(text) => Some(PageText::parse(&text)),
+        Err(why) => {
+            let message = format!("`{}` {why}", path.display());
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message));
+            None
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err("is not a file".to_owned());
+    }
+    file.take(PAGE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > PAGE_BYTES_MAX {
+        return Err(format!("is larger than {} KiB", PAGE_BYTES_MAX / 1024));
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
+}

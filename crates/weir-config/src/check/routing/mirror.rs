@@ -1,0 +1,52 @@
+//! `mirror` of a route, or of a target of its split.
+
+use super::headers::FRAMING;
+use crate::check::scope::CheckScope;
+use crate::config::{Mirror, UpstreamIndex};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{OneOrMany, SpannedTable};
+use crate::text::MirrorText;
+use crate::value::ShareFraction;
+
+/// The mirrors that a route or a target has.
+pub(in crate::check) fn check_all(
+    written: Option<&OneOrMany<SpannedTable<MirrorText>>>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Mirror> {
+    let mirrors = written.into_iter().flat_map(|mirrors| &mirrors.0);
+    mirrors.map(|mirror| check(mirror, around, diagnostics)).collect()
+}
+
+fn check(
+    text: &SpannedTable<MirrorText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Mirror {
+    let value = &text.value;
+    let upstream = value.upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
+    let mark = &*value.mark_header;
+    if FRAMING.contains(&mark) || mark == "host" {
+        let message =
+            format!("`{mark}` cannot mark copies: it is about framing, the connection or the target");
+        let at = text.key_at("mark_header");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message));
+    }
+    if let Some(method) = value.methods.iter().find(|method| method.as_str() == "CONNECT") {
+        let message = format!("`{}` cannot be copied: it opens a tunnel", method.as_str());
+        let at = text.key_at("methods");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message));
+    }
+    Mirror {
+        upstream: upstream.unwrap_or(UpstreamIndex(0)),
+        share: ShareFraction::of_percent(value.share),
+        methods: value.methods.clone(),
+        compare: value.compare.clone(),
+        ignore_headers: value.ignore_headers.clone(),
+        body_max: value.body_max,
+        concurrent_max: value.concurrent_max,
+        timeout: value.timeout,
+        forward_host: value.forward_host.clone(),
+        mark_header: value.mark_header.clone(),
+    }
+}

@@ -1,0 +1,14 @@
+//! Routes and what they do.
+
+pub(super) mod route;
+pub(super) mod access;
+pub(super) mod action;
+pub(super) mod redirect;
+pub(super) mod grpc_web;
+pub(super) mod mirror;
+pub(super) mod access_log;
+pub(super) mod static_files;
+pub(super) mod headers;
+pub(super) mod fastcgi;
+pub(super) mod error_pages;
+pub(super) mod match_groups;

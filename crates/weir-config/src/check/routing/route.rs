@@ -1,0 +1,396 @@
+//! A route: the requests that it matches, and the settings around its action.
+
+use std::sync::Arc;
+
+use weir_traffic::rewrite::{Rewrite, RewriteError};
+use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
+
+use super::headers::ListenerDefaults;
+use super::{access, access_log, action, error_pages, fastcgi, headers, match_groups, mirror};
+use crate::check::names::check_name;
+use crate::check::scope::CheckScope;
+use crate::check::templates::TemplatePlace;
+use crate::config::{
+    AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, RequestBuffering,
+    Route, RouteAction, RouteSettings,
+};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Map, Spanned, SpannedTable};
+use crate::text::{CorsText, ListenerText, RedirectText, RegexReplacement, RouteText, ValueRule};
+use crate::value::{TemplateValue, Token};
+
+pub(in crate::check) fn check(
+    text: &SpannedTable<RouteText>,
+    listener: &ListenerText,
+    around: &ListenerDefaults,
+    (lists, limited_by): (&[Arc<AccessList>], &[LimitUse]),
+    scope: &CheckScope<'_>,
+    interner: &mut Interner<RouteSettings>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Route {
+    let value = &text.value;
+    if let Some(name) = &value.name {
+        check_name(name, "route", diagnostics);
+    }
+    let mut action = action::check(text, scope.files, scope.upstreams, diagnostics);
+    report_of_other_protocol(text, listener.protocol, diagnostics);
+    if listener.protocol == ListenerProtocol::Tcp {
+        action::report_targets_of_tcp(value, diagnostics);
+    }
+    report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
+    match &action {
+        RouteAction::Redirect(_) => report_without_server(text, "redirect", diagnostics),
+        RouteAction::Respond(_) => report_without_server(text, "respond", diagnostics),
+        RouteAction::Files(files) if files.otherwise.is_none() => {
+            report_without_server(text, "files", diagnostics);
+        }
+        RouteAction::Files(_) | RouteAction::Upstream(_) | RouteAction::Split(_) => {}
+    }
+    let fastcgi = fastcgi::check(text, &action, scope.files, scope.upstreams, diagnostics);
+    if let (RouteAction::Files(served), Some(fastcgi), Some(written)) = (&mut action, &fastcgi, &value.files)
+        && written.changed("index").is_none()
+    {
+        served.index.insert(0, fastcgi.index.clone());
+    }
+    // A server of FastCGI has to be told the length of the body.
+    let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
+    let place = TemplatePlace::in_route(text);
+    let mut rewrite = rewrite(text, diagnostics);
+    if let RouteAction::Redirect(redirect) = &mut action {
+        redirect.rewrite = rewrite.take();
+        super::redirect::report_regex_first(text, redirect, diagnostics);
+    }
+    let settings = RouteSettings {
+        rewrite,
+        lists: scope.lists.named(lists, &value.lists, diagnostics),
+        limited_by: scope.limits.of_route(limited_by, &value.limited_by, &action, diagnostics),
+        request_headers: around.request.followed_by(&headers::check_request(
+            &value.request_headers,
+            &place,
+            diagnostics,
+        )),
+        response_headers: around.response.followed_by(&headers::check_response_of_route(
+            text,
+            &place,
+            around.has_tls,
+            diagnostics,
+        )),
+        cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
+        access: access::check(value, scope, diagnostics).map(Box::new),
+        cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, &place, diagnostics)),
+        compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
+        error_pages: [
+            error_pages::check(value.error_pages.as_ref(), scope, diagnostics),
+            around.error_pages.clone(),
+        ]
+        .concat(),
+        forward_host: value.forward_host.clone(),
+        mirrors: mirror::check_all(value.mirror.as_ref(), scope, diagnostics),
+        buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
+        buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
+        queue_priority: value.queue_priority,
+        tls_passthrough: value.tls_passthrough,
+        allow_connect: value.allow_connect,
+        grpc_web: value.grpc_web,
+        upgrades: upgrades(&value.upgrades, diagnostics),
+        fastcgi,
+        access_log: access_log::of_route(&value.access_log, scope.files, diagnostics),
+        timeouts: value.timeouts.value.clone(),
+        retry: None,
+        body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
+    };
+    action::split_settings(value, (&place, scope), (&mut action, &settings), interner, diagnostics);
+    let log = match_groups::log_of(value, listener, scope.document);
+    let shows_groups = match_groups::are_shown(&settings, &action, log);
+    let matches = matches(text, shows_groups, diagnostics).into();
+    Route { name: route_name(value).into(), matches, action, settings: interner.intern(settings) }
+}
+
+fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {
+    let cors = text.value.to_cors();
+    let mut origins = text.value.origins.iter().flat_map(|origins| &origins.0);
+    let any = origins.find(|origin| origin.value == CorsOrigin::Any);
+    if let Some(any) = any.filter(|_| cors.credentials) {
+        let message = "`credentials` with every origin would let any site act as its visitors";
+        let help = "name the origins: browsers refuse `*` with credentials";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("credentials"), message);
+        diagnostics.push(diagnostic.label(any.span, "every origin").help(help));
+    }
+    cors
+}
+
+/// The name of a route in logs and metrics.
+pub(crate) fn route_name(text: &RouteText) -> Box<str> {
+    text.name.as_ref().map_or_else(|| default_name(text), |name| name.value.clone())
+}
+
+/// Host and path in readable form.
+fn default_name(text: &RouteText) -> Box<str> {
+    let host = match text.host.as_ref().or(text.sni.as_ref()) {
+        Some(hosts) => hosts.0.first().map(ToString::to_string).unwrap_or_default(),
+        None => String::new(),
+    };
+    let path = match text {
+        RouteText { path: Some(path), .. } => path.value.0.to_string(),
+        RouteText { path_exact: Some(path), .. } => format!("={}", path.0),
+        RouteText { path_regex: Some(pattern), .. } => format!("~{}", pattern.0.as_str()),
+        _ if text.sni.is_some() => String::new(),
+        _ => "*".to_owned(),
+    };
+    format!("{host}{path}").into()
+}
+
+fn matches(
+    text: &SpannedTable<RouteText>,
+    shows_groups: bool,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> RouteMatch {
+    let value = &text.value;
+    RouteMatch {
+        hosts: value.host.iter().chain(&value.sni).flat_map(|hosts| hosts.0.iter().cloned()).collect(),
+        path: path(text, shows_groups, diagnostics),
+        methods: value.method.iter().flat_map(|methods| methods.0.iter().cloned()).collect(),
+        headers: rules(&value.header, |name, rule| FieldMatch::new(name, rule.to_match()), diagnostics),
+        query: rules(&value.query, |name, rule| QueryMatch::new(name, rule.to_match()), diagnostics),
+        sources: value.source.iter().flat_map(|sources| sources.0.iter().copied()).collect(),
+        priority: i32::try_from(value.priority).unwrap_or(i32::MAX),
+    }
+}
+
+fn path(text: &SpannedTable<RouteText>, shows_groups: bool, diagnostics: &mut Vec<Diagnostic>) -> PathMatch {
+    let written: Vec<&str> =
+        ["path", "path_exact", "path_regex"].into_iter().filter(|key| text.written(key).is_some()).collect();
+    if let [first, second, ..] = written[..] {
+        let message = format!(
+            "a route has one of `path`, `path_exact` and `path_regex`; this one has `{first}` and `{second}`"
+        );
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message);
+        diagnostics.push(diagnostic.help("write two routes"));
+    }
+    let compiled = match &text.value {
+        RouteText { path: Some(path), .. } => PathMatch::prefix(&path.value.0),
+        RouteText { path_exact: Some(path), .. } => PathMatch::exact(&path.0),
+        RouteText { path_regex: Some(pattern), .. } if shows_groups => {
+            Ok(PathMatch::of_pattern(pattern.0.with_groups()))
+        }
+        RouteText { path_regex: Some(pattern), .. } => Ok(PathMatch::of_pattern(pattern.0.clone())),
+        _ => Ok(PathMatch::ANY),
+    };
+    compiled.expect("the path was checked when it was read")
+}
+
+/// Rules on headers or parameters by name; each name is checked by `rule`.
+fn rules<T, E: std::fmt::Display>(
+    map: &Map<ValueRule>,
+    rule: impl Fn(&str, &ValueRule) -> Result<T, E>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<T> {
+    let mut rules = Vec::new();
+    for (name, value) in &map.0 {
+        match rule(&name.value, value) {
+            Ok(rule) => rules.push(rule),
+            Err(error) => {
+                diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, error.to_string()));
+            }
+        }
+    }
+    rules
+}
+
+/// `strip_prefix`, `replace_prefix` and `replace_regex`: at most one, the first two with a `path`.
+fn rewrite(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> Option<Rewrite> {
+    let value = &text.value;
+    let wanted: Vec<&str> = [
+        ("strip_prefix", value.strip_prefix),
+        ("replace_prefix", value.replace_prefix.is_some()),
+        ("replace_regex", value.replace_regex.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(key, is_wanted)| is_wanted.then_some(key))
+    .collect();
+    if let [first, second, ..] = wanted[..] {
+        let message = format!("`{first}` and `{second}` exclude each other");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message));
+        return None;
+    }
+    let key = *wanted.first()?;
+    if let Some(replacement) = &value.replace_regex {
+        return replace_regex(replacement, diagnostics);
+    }
+    let Some(prefix) = &value.path else {
+        let message = format!("`{key}` needs a `path`: it is the prefix to replace");
+        let help = match text.written("path_regex") {
+            Some(_) => "with `path_regex`, write `replace_regex`",
+            None => "write `path = \"/...\"`",
+        };
+        if text.written("path").is_none() {
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message).help(help));
+        }
+        return None;
+    };
+    let rewrite = match &value.replace_prefix {
+        Some(to) => Rewrite::replace_prefix(&prefix.value.0, &to.0),
+        None => Rewrite::strip_prefix(&prefix.value.0),
+    };
+    Some(rewrite.expect("both paths were checked when they were read"))
+}
+
+fn replace_regex(
+    replacement: &SpannedTable<RegexReplacement>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Rewrite> {
+    let (pattern, with) = (replacement.value.pattern.as_ref()?, replacement.value.replacement.as_ref()?);
+    match Rewrite::regex(pattern.0.as_str(), &with.value) {
+        Ok(rewrite) => Some(rewrite),
+        Err(error) => {
+            let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, with.span, error.to_string());
+            diagnostics.push(match error {
+                RewriteError::NoSuchGroup(_) => {
+                    diagnostic.help("write a group before a letter or digit as `$${1}`")
+                }
+                _ => diagnostic,
+            });
+            None
+        }
+    }
+}
+
+fn upgrades(tokens: &[Spanned<Token>], diagnostics: &mut Vec<Diagnostic>) -> Vec<Box<str>> {
+    let mut upgrades: Vec<Box<str>> = Vec::new();
+    for token in tokens {
+        let name = token.value.to_ascii_lowercase();
+        if name == "h2c" {
+            let message = "`h2c` cannot be forwarded: requests in the tunnel would bypass every rule";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, token.span, message));
+        }
+        upgrades.push(name.into());
+    }
+    upgrades
+}
+
+/// Reports a path that no request has, since rules are matched on the normal form of paths.
+fn report_unreachable_path(
+    text: &SpannedTable<RouteText>,
+    slash: EncodedSlashAction,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let (key, path) = match &text.value {
+        RouteText { path: Some(path), .. } => ("path", &path.value.0),
+        RouteText { path_exact: Some(path), .. } => ("path_exact", &path.0),
+        _ => return,
+    };
+    let mut normal = Vec::new();
+    let decoded = match slash {
+        EncodedSlashAction::Decode => weir_http::EncodedSlashRule::Decode,
+        EncodedSlashAction::Keep | EncodedSlashAction::Refuse => weir_http::EncodedSlashRule::Keep,
+    };
+    weir_http::write_normal_path(&mut normal, path.as_bytes(), decoded);
+    let diagnostic = if normal != path.as_bytes() {
+        let message = format!("no request matches `{path}`: routes are matched on the normal form of a path");
+        let help = format!("write `{}`", String::from_utf8_lossy(&normal));
+        Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help)
+    } else if slash == EncodedSlashAction::Refuse && path.contains("%2F") {
+        let message = format!("no request matches `{path}`: `paths.encoded_slash` rejects encoded slashes");
+        Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message)
+    } else {
+        return;
+    };
+    diagnostics.push(diagnostic);
+}
+
+/// Reports keys that only mean something when the request goes to a server.
+fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
+    const KEYS: [&str; 14] = [
+        "strip_prefix",
+        "replace_prefix",
+        "replace_regex",
+        "request_headers",
+        "cache",
+        "forward_host",
+        "mirror",
+        "buffer_requests",
+        "buffer_responses",
+        "queue_priority",
+        "allow_connect",
+        "grpc_web",
+        "upgrades",
+        "timeouts",
+    ];
+    let of_path = ["strip_prefix", "replace_prefix", "replace_regex"];
+    let redirects = |redirect: &SpannedTable<RedirectText>| {
+        let to = redirect.value.to.as_ref();
+        to.is_some_and(|to| to.value.0.values().any(|value| matches!(value, TemplateValue::Path)))
+    };
+    let shows_path = action == "files" || text.value.redirect.as_ref().is_some_and(redirects);
+    let is_used = |key: &&str| shows_path && of_path.contains(key);
+    for key in KEYS.iter().copied().filter(|key| !is_used(key)) {
+        if let Some(at) = text.changed(key) {
+            let message = match action == "redirect" && of_path.contains(&key) {
+                true => format!("`{key}` has no effect here: `redirect.to` has no `{{path}}`"),
+                false => format!("`{key}` has no effect here: with `{action}`, no server gets the request"),
+            };
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+        }
+    }
+}
+
+/// Reports keys that mean nothing to the protocol of the listener.
+fn report_of_other_protocol(
+    text: &SpannedTable<RouteText>,
+    protocol: ListenerProtocol,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    const OF_HTTP: [&str; 33] = [
+        "host",
+        "path",
+        "path_exact",
+        "path_regex",
+        "method",
+        "header",
+        "query",
+        "redirect",
+        "respond",
+        "files",
+        "fastcgi",
+        "strip_prefix",
+        "replace_prefix",
+        "replace_regex",
+        "request_headers",
+        "response_headers",
+        "hsts",
+        "cors",
+        "basic",
+        "jwt",
+        "forward_auth",
+        "cache",
+        "compression",
+        "error_pages",
+        "forward_host",
+        "mirror",
+        "buffer_requests",
+        "buffer_responses",
+        "allow_connect",
+        "grpc_web",
+        "upgrades",
+        "timeouts",
+        "limits",
+    ];
+    let (keys, help): (&[&str], _) = match protocol {
+        ListenerProtocol::Http => {
+            (&["sni", "tls_passthrough"], "write `host`, or `protocol = \"tcp\"` for the listener")
+        }
+        ListenerProtocol::Tcp => {
+            (&OF_HTTP, "a TCP connection is routed by `sni` and `source`, to an `upstream` or a `split`")
+        }
+    };
+    let speaks = match protocol {
+        ListenerProtocol::Http => "http",
+        ListenerProtocol::Tcp => "tcp",
+    };
+    for key in keys {
+        if let Some(at) = text.changed(key) {
+            let message = format!("`{key}` has no effect here: the listener speaks `{speaks}`");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! An upstream: its servers, its balancing policy, and consistent time limits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls_pki_types::ServerName;
+use weir_traffic::balance::{LoadFactor, Policy};
+use weir_traffic::{Mode, ServerTier};
+
+use super::{affinity, discovery, ejection, health, server_protocol, upstream_tls};
+use crate::check::admission::limit;
+use crate::check::files::Files;
+use crate::check::names::check_name;
+use crate::check::names::warn_unreachable;
+use crate::config::{
+    ConnectionsMax, GrpcStatusName, Interner, PoolSettings, RetrySettings, Server, ServerProtocol,
+    ServerSource, Upstream, UpstreamSettings, UpstreamTls,
+};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
+use crate::text::{ServerMode, ServerText, UpstreamText};
+use crate::value::print_duration;
+
+pub(crate) fn check(
+    name: &Spanned<Box<str>>,
+    text: &SpannedTable<UpstreamText>,
+    files: &Files<'_>,
+    interner: &mut Interner<UpstreamSettings>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Upstream {
+    let discovery = discovery::check_source(name, text, files, diagnostics);
+    let servers = servers(name, &text.value, diagnostics);
+    warn_without_effect(text, &servers, diagnostics);
+    warn_time_limits(text, diagnostics);
+    server_protocol::check(text, diagnostics);
+    check_grpc_statuses(&text.value.retry, diagnostics);
+    health::report_servers(&text.value, diagnostics);
+    ejection::report_unused(text, &servers, diagnostics);
+    let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, diagnostics));
+    let ejection = ejection::check(&text.value, diagnostics);
+    let tls = upstream_tls::check(&text.value, &servers, files, diagnostics);
+    let affinity = text.value.affinity.as_ref();
+    let affinity = affinity.map(|text| affinity::check(&name.value, text, diagnostics));
+    let UpstreamText { http2, timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
+    let settings = UpstreamSettings {
+        balance: balance(text, diagnostics),
+        max_requests: text.value.max_requests,
+        slow_start: text.value.slow_start,
+        protocol: text.value.protocol,
+        http2: http2.value,
+        timeouts: timeouts.value,
+        limits,
+        lenient: lenient.value,
+        pool: pool_of(text.value.protocol, &pool),
+        proxy_protocol: text.value.proxy_protocol,
+        limited_by: limit::names(&text.value.limited_by),
+        queue: queue.value,
+        retry: retry.value,
+        affinity,
+        health,
+        on_down: text.value.on_down,
+        ejection,
+        panic_threshold: text.value.panic_threshold,
+    };
+    let tls = tls.map(|tls| Box::new(name_discovered(tls, discovery.as_ref(), text, diagnostics)));
+    Upstream {
+        name: name.value.clone(),
+        servers,
+        discovery: discovery.map(Arc::new),
+        tls,
+        settings: interner.intern(settings),
+    }
+}
+
+/// The name in the certificates of servers that are found by DNS: the one that was asked for, as for a server that the text names so.
+fn name_discovered(
+    mut tls: UpstreamTls,
+    source: Option<&ServerSource>,
+    text: &SpannedTable<UpstreamText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> UpstreamTls {
+    match source {
+        _ if tls.server_name.is_some() => {}
+        Some(ServerSource::Dns { host, .. }) => tls.server_name = ServerName::try_from(host.to_string()).ok(),
+        Some(ServerSource::Srv(_)) if tls.authorities.is_some() => {
+            let message =
+                "the certificates of the servers have to be for their addresses: SRV records lead to these";
+            let help = "set `server_name` in `tls` to the name that the certificates are for";
+            let at = text.key_at("tls");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help(help));
+        }
+        _ => {}
+    }
+    tls
+}
+
+/// Connections to servers of FastCGI are not kept unless the config says so: each would hold a process of the server.
+fn pool_of(protocol: ServerProtocol, pool: &SpannedTable<PoolSettings>) -> PoolSettings {
+    let idle_max = match pool.value.idle_max {
+        ConnectionsMax::Auto if protocol == ServerProtocol::Fastcgi => ConnectionsMax::Exactly(0),
+        idle_max => idle_max,
+    };
+    PoolSettings { idle_max, ..pool.value.clone() }
+}
+
+fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) -> Vec<Server> {
+    let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
+    let mut servers: Vec<Server> = Vec::new();
+    let mut places = Vec::new();
+    let (mut by_address, mut by_name) = (HashMap::new(), HashMap::new());
+    for entry in entries {
+        let Some(mut server) = server(&entry.value, diagnostics) else { continue };
+        server.max_requests = match &entry.value {
+            ServerText::Table(table) if table.value.max_requests.is_some() => {
+                table.value.max_requests.flatten()
+            }
+            _ => text.max_requests,
+        };
+        let index = servers.len();
+        let same_address = *by_address.entry(server.address.clone()).or_insert(index);
+        let same_name = *by_name.entry(server.name.clone()).or_insert(index);
+        if same_address < index {
+            let message = format!("the server `{}` is listed twice", server.address);
+            let help = "give it a `weight` for a larger share of the requests";
+            let diagnostic = Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message).help(help);
+            diagnostics.push(diagnostic.label(places[same_address], "the first time here"));
+        } else if same_name < index {
+            let message = format!("two servers are named `{}`", server.name);
+            diagnostics.push(
+                Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message)
+                    .label(places[same_name], "the first is here"),
+            );
+        }
+        servers.push(server);
+        places.push(entry.span);
+    }
+    if !servers.is_empty() && servers.iter().all(|server| server.weight == 0) {
+        let message = format!("every server of `{}` has the weight 0: none would get a request", name.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, places[0], message));
+    } else if !servers.is_empty() && servers.iter().all(|server| server.mode != Mode::Serving) {
+        let message = format!("no server of `{}` is serving: none would get a new request", name.value);
+        let help = "requests are answered 503 until the mode of a server is changed";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
+    } else if !servers.is_empty()
+        && text.discovery.is_none()
+        && servers.iter().all(|server| server.tier != ServerTier::Primary)
+    {
+        let message = format!("every server of `{}` is a backup", name.value);
+        let help = "a backup gets requests only when no other server can take them; without others, `backup` has no effect";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
+    }
+    servers
+}
+
+fn server(text: &ServerText, diagnostics: &mut Vec<Diagnostic>) -> Option<Server> {
+    match text {
+        ServerText::Address(address) => Some(Server::new(address.clone())),
+        ServerText::Table(table) => {
+            let table = &table.value;
+            let mut server = Server::new(table.address.as_ref()?.value.clone());
+            if let Some(name) = &table.name {
+                check_name(name, "server", diagnostics);
+                server.name = name.value.clone();
+            }
+            server.weight = table.weight;
+            server.tier = if table.backup { ServerTier::Backup } else { ServerTier::Primary };
+            server.mode = match table.mode {
+                ServerMode::Serving => Mode::Serving,
+                ServerMode::Draining => Mode::Draining,
+                ServerMode::Maintenance => Mode::Maintenance,
+            };
+            server.health = table.health;
+            server.ejection = table.ejection;
+            server.health_port = table.health_port;
+            Some(server)
+        }
+    }
+}
+
+fn balance(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
+    let name = text.value.balance.0;
+    if name != "consistent-hash" {
+        for key in ["hash_key", "hash_load_factor"] {
+            if let Some(at) = text.changed(key) {
+                let message = format!("`{key}` has no effect with `balance = \"{name}\"`");
+                let help = "write `balance = \"consistent-hash\"`";
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+            }
+        }
+    }
+    match name {
+        "round-robin" => Policy::RoundRobin,
+        "peak-ewma" => Policy::PeakEwma,
+        "power-of-two" => Policy::PowerOfTwo,
+        "random" => Policy::Random,
+        "consistent-hash" => consistent_hash(text, diagnostics),
+        _ => Policy::LeastRequests,
+    }
+}
+
+fn consistent_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
+    let load_factor = match text.value.hash_load_factor {
+        None => LoadFactor::default(),
+        Some(None) => LoadFactor::UNBOUNDED,
+        Some(Some(percent)) => LoadFactor::from_percent(percent.percent()).unwrap_or_default(),
+    };
+    match &text.value.hash_key {
+        Some(key) => Policy::ConsistentHash { key: key.clone(), load_factor },
+        None => {
+            if text.is_missing("hash_key") {
+                let message = "`balance = \"consistent-hash\"` needs a `hash_key`";
+                let help = "write for example `hash_key = \"client-address\"` or `\"cookie:session\"`";
+                diagnostics.push(
+                    Diagnostic::new(DiagnosticKind::MissingKey, text.key_at("balance"), message).help(help),
+                );
+            }
+            Policy::default()
+        }
+    }
+}
+
+fn check_grpc_statuses(retry: &SpannedTable<RetrySettings>, diagnostics: &mut Vec<Diagnostic>) {
+    if retry.value.on_grpc_status.contains(&GrpcStatusName::Ok) {
+        let message = "`on_grpc_status` cannot contain `ok`: it is the status of a successful call";
+        let help = "name statuses of failures, such as `\"unavailable\"`";
+        let at = retry.key_at("on_grpc_status");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
+    }
+}
+
+/// Warns of settings that nothing can make use of.
+fn warn_without_effect(
+    text: &SpannedTable<UpstreamText>,
+    servers: &[Server],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let value = &text.value;
+    let never_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
+    // With HTTP/1, requests may have to wait for a descriptor.
+    let needs_descriptors = !matches!(value.protocol, ServerProtocol::H2 | ServerProtocol::H2c);
+    let limit = value.timeouts.changed("queue").filter(|_| !needs_descriptors);
+    for at in [text.changed("queue"), limit].into_iter().flatten().filter(|_| never_waits) {
+        let message = "`queue` has no effect: no server has `max_requests`, so no request waits in the queue";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+    }
+    if let Some(at) = text.changed("on_down").filter(|_| value.health.is_none()) {
+        let message = "`on_down` has no effect without `health`: no server is ever down";
+        let help = "write for example `health = {}`, or one with a `preset`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+    }
+    let belongs = value.balance.0 == "consistent-hash" || value.affinity.is_some();
+    if let Some(at) = value.queue.changed("affinity_wait").filter(|_| !belongs) {
+        let message = "`affinity_wait` has no effect: no request has affinity to a server";
+        let help = "set `affinity` or `balance = \"consistent-hash\"`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+    }
+    if value.queue.value.delay_target.is_none()
+        && let Some(at) = value.queue.changed("delay_interval")
+    {
+        let message = "`delay_interval` has no effect without `delay_target`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+    }
+    if !value.pool.value.keeps_any() {
+        let of_idle =
+            ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.pool.changed(key)?, key)));
+        let of_timeouts = value.timeouts.changed("idle").map(|at| (at, "idle"));
+        for (at, key) in of_idle.chain(of_timeouts) {
+            let message = format!("`{key}` has no effect: with `idle_max = 0` no connection is kept");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+        }
+    }
+    if value.retry.value.attempts_max == 1 {
+        let keys = [
+            "elapsed_max",
+            "methods",
+            "body_size",
+            "on_connection_error",
+            "on_timeout",
+            "on_status",
+            "on_grpc_status",
+            "same_server",
+            "backoff",
+            "budget",
+            "budget_per_second",
+        ];
+        for key in keys {
+            if let Some(at) = value.retry.changed(key) {
+                let message = format!("`{key}` has no effect: with `attempts_max = 1` there are no retries");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+            }
+        }
+    }
+}
+
+fn warn_time_limits(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
+    let UpstreamText { timeouts, pool, retry, .. } = &text.value;
+    if let Some(age_max) = pool.value.age_max {
+        warn_unreachable((timeouts, "idle", timeouts.value.idle), (pool, "age_max", age_max), diagnostics);
+    }
+    if retry.value.attempts_max == 1 {
+        return;
+    }
+    let elapsed_max = retry.value.elapsed_max;
+    let response = timeouts.value.response.filter(|_| retry.value.on_timeout);
+    // Setting `elapsed_max` alone is meant for fast failures: no retry after a late response is intended then.
+    let of_connect = retry.changed("elapsed_max").or_else(|| timeouts.changed("connect"));
+    let of_response = retry.written("on_timeout").or_else(|| timeouts.changed("response"));
+    let connect = Some(timeouts.value.connect);
+    for (key, limit, at) in [("connect", connect, of_connect), ("response", response, of_response)] {
+        let (Some(limit), Some(at)) = (limit.filter(|limit| *limit >= elapsed_max), at) else { continue };
+        let limit = print_duration(limit);
+        let message = format!("an attempt that runs into `{key}` ({limit}) leaves no time for a retry");
+        let help = format!("`elapsed_max` of `retry` is {}", print_duration(elapsed_max));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help(help));
+    }
+}

@@ -1,0 +1,6 @@
+//! Certificates, of listeners and of clients.
+
+pub(super) mod tls;
+pub(super) mod internal;
+pub(super) mod acme;
+pub(super) mod client_certificates;

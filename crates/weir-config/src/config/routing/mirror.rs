@@ -1,0 +1,54 @@
+//! `mirror` of a route or of a target of its split: copies of requests go to another upstream.
+
+use std::time::Duration;
+
+use weir_traffic::route::MethodMatch;
+
+use crate::config::{ForwardHost, UpstreamIndex};
+use crate::key::choice;
+use crate::value::{HeaderName, ShareFraction, Size};
+
+/// Copies of requests for another upstream, whose responses no client gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mirror {
+    /// The upstream.
+    pub upstream: UpstreamIndex,
+    /// The share of the requests that are copied, drawn at random.
+    pub share: ShareFraction,
+    /// The methods that are copied.
+    pub methods: Vec<MethodMatch>,
+    /// What is compared with the real response; empty: nothing.
+    pub compare: Vec<MirrorPart>,
+    /// Headers that are not compared, beside those that differ by nature.
+    pub ignore_headers: Vec<HeaderName>,
+    /// The longest request body that is copied.
+    pub body_max: Size,
+    /// Copies at a time, over all workers.
+    pub concurrent_max: u32,
+    /// How long a copy may take in all.
+    pub timeout: Duration,
+    /// The `Host` of the copy.
+    pub forward_host: ForwardHost,
+    /// The header by which servers know copies.
+    pub mark_header: HeaderName,
+}
+
+impl Mirror {
+    /// Whether a part of the responses is compared.
+    pub fn compares(&self, part: MirrorPart) -> bool {
+        self.compare.contains(&part)
+    }
+}
+
+choice! {
+    /// A part of a response that is compared.
+    pub enum MirrorPart {
+        /// the status code
+        #[default]
+        Status = "status",
+        /// the headers, but those that differ by nature
+        Headers = "headers",
+        /// the body, by its length and a digest
+        Body = "body",
+    }
+}

@@ -1,0 +1,12 @@
+//! Routes and what they do.
+
+pub(super) mod cache_partition;
+pub(super) mod route;
+pub(super) mod access_log;
+pub(super) mod mirror;
+pub(super) mod static_files;
+pub(super) mod fastcgi;
+pub(super) mod error_page;
+pub(super) mod cors;
+pub(super) mod compression;
+pub(super) mod cache;

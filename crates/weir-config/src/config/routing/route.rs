@@ -1,0 +1,423 @@
+//! `[[listener.NAME.route]]`: matching requests and the action for them.
+
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_traffic::queue::PriorityClass;
+use weir_traffic::retry::RetryPolicy;
+use weir_traffic::rewrite::Rewrite;
+use weir_traffic::route::{HostPattern, RouteMatch};
+
+use crate::config::{
+    Access, AccessList, AccessLog, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit,
+    Mirror, PageText, RouteCache, StaticFiles, UpstreamIndex,
+};
+use crate::key::{choice, section};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
+
+/// One rule of a listener: the requests that it matches and its action.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The name in logs and metrics; unique in its listener. Default: made from host and path.
+    pub name: Arc<str>,
+    /// The requests that it matches.
+    pub matches: Arc<RouteMatch>,
+    /// The action for these requests.
+    pub action: RouteAction,
+    /// The rest, shared between routes with equal settings: its fields are read and set as if they were here.
+    pub settings: Arc<RouteSettings>,
+}
+
+/// A limit where it is used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitUse {
+    /// The limit.
+    pub limit: Arc<KeyLimit>,
+    /// Only of requests to this upstream; `None`: of all.
+    pub upstream: Option<UpstreamIndex>,
+}
+
+/// The settings of a route other than its match and its action.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteSettings {
+    /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
+    pub rewrite: Option<Rewrite>,
+    /// The lists that its requests are looked up in: those of its listener, then its own. Default: none.
+    pub lists: Vec<Arc<AccessList>>,
+    /// The limits that its requests are under: those of its listener, its own, and those of its upstreams. Default: none.
+    pub limited_by: Vec<LimitUse>,
+    /// Changes to the headers of the request before it goes to the server.
+    pub request_headers: HeaderChanges,
+    /// Changes to the headers of the response before it goes to the client; Weir's own answers included.
+    pub response_headers: HeaderChanges,
+    /// What scripts of other origins may do. Default: nothing is said about that.
+    pub cors: Option<Box<Cors>>,
+    /// What requests have to prove. Default: nothing.
+    pub access: Option<Box<Access>>,
+    /// Which responses are stored. Default: none.
+    pub cache: Option<Box<RouteCache>>,
+    /// How responses are compressed. Default: not at all.
+    pub compression: Option<Box<Compression>>,
+    /// Pages in place of Weir's own, the first that fits; those of the listener included.
+    pub error_pages: Vec<ErrorPage>,
+    /// The `Host` that the server gets. Default: the client's.
+    pub forward_host: ForwardHost,
+    /// Copies of its requests for other upstreams. Default: none.
+    pub mirrors: Vec<Mirror>,
+    /// How bodies are taken in before a server is chosen; `None`: they are sent as they come.
+    pub buffer_requests: Option<RequestBuffering>,
+    /// How responses are taken in; `None`: as fast as the client takes them.
+    pub buffer_responses: Option<ResponseBuffering>,
+    /// Which requests leave the queue of the upstream first.
+    pub queue_priority: QueuePriority,
+    /// Whether TLS passes through to its servers, on a TCP listener with TLS. Default: no, it ends at the listener.
+    pub tls_passthrough: bool,
+    /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6). Default: no, it is answered 501.
+    pub allow_connect: bool,
+    /// Whether calls of gRPC-Web are translated to gRPC. Default: no, they pass as they are.
+    pub grpc_web: bool,
+    /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
+    pub upgrades: Vec<Box<str>>,
+    /// How its requests go to servers of FastCGI; `None`: its servers speak HTTP.
+    pub fastcgi: Option<Box<FastcgiSettings>>,
+    /// Where its exchanges have their lines. Default: in the access log of the listener.
+    pub access_log: RouteAccessLog,
+    /// Time limits of the exchange.
+    pub timeouts: RouteTimeouts,
+    /// Which failed attempts are repeated. Default: as the upstream says.
+    pub retry: Option<Box<RetryPolicy>>,
+    /// The largest request body: that of the listener unless the route has its own.
+    pub body_size: Option<Size>,
+}
+
+/// Where the exchanges of a route have their lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteAccessLog {
+    /// In the access log of the listener.
+    OfListener,
+    /// Nowhere; failures in that of the listener.
+    OnlyFailures,
+    /// In one of its own, which has a format.
+    Own(Box<AccessLog>),
+}
+
+impl RouteAccessLog {
+    /// The log that only this route, and routes with an equal one, write to.
+    pub fn own(&self) -> Option<&AccessLog> {
+        match self {
+            Self::Own(log) => Some(log),
+            Self::OfListener | Self::OnlyFailures => None,
+        }
+    }
+}
+
+impl Route {
+    /// A route of all requests to one upstream with the defaults of the product.
+    pub fn to_upstream(name: &str, upstream: UpstreamIndex) -> Self {
+        Self {
+            name: name.into(),
+            matches: Arc::default(),
+            action: RouteAction::Upstream(upstream),
+            settings: Arc::default(),
+        }
+    }
+
+    /// The hosts for which the listener shows a certificate: none where TLS passes through to servers, which show theirs.
+    pub fn certified_hosts(&self) -> &[HostPattern] {
+        if self.tls_passthrough { &[] } else { &self.matches.hosts }
+    }
+}
+
+impl Deref for Route {
+    type Target = RouteSettings;
+
+    fn deref(&self) -> &RouteSettings {
+        &self.settings
+    }
+}
+
+impl DerefMut for Route {
+    fn deref_mut(&mut self) -> &mut RouteSettings {
+        Arc::make_mut(&mut self.settings)
+    }
+}
+
+impl Default for RouteSettings {
+    fn default() -> Self {
+        Self {
+            rewrite: None,
+            lists: Vec::new(),
+            limited_by: Vec::new(),
+            request_headers: HeaderChanges::default(),
+            response_headers: HeaderChanges::default(),
+            cors: None,
+            access: None,
+            cache: None,
+            compression: None,
+            error_pages: Vec::new(),
+            forward_host: ForwardHost::Keep,
+            mirrors: Vec::new(),
+            buffer_requests: None,
+            buffer_responses: None,
+            queue_priority: QueuePriority::Normal,
+            tls_passthrough: false,
+            allow_connect: false,
+            grpc_web: false,
+            upgrades: vec!["websocket".into()],
+            fastcgi: None,
+            access_log: RouteAccessLog::OfListener,
+            timeouts: RouteTimeouts::default(),
+            retry: None,
+            body_size: None,
+        }
+    }
+}
+
+choice! {
+    /// The priority of requests in the queue of an upstream.
+    pub enum QueuePriority {
+        /// Before all others.
+        High = "high",
+        /// After those with `"high"`.
+        #[default]
+        Normal = "normal",
+        /// When no other request waits.
+        Low = "low",
+    }
+}
+
+impl From<QueuePriority> for PriorityClass {
+    fn from(priority: QueuePriority) -> Self {
+        match priority {
+            QueuePriority::High => PriorityClass::High,
+            QueuePriority::Normal => PriorityClass::Normal,
+            QueuePriority::Low => PriorityClass::Low,
+        }
+    }
+}
+
+/// The action of a route.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RouteAction {
+    /// The request goes to a server of this upstream.
+    Upstream(UpstreamIndex),
+    /// The request takes one of these ways, chosen at random by weight; at least one, not all weights 0.
+    Split(Vec<SplitTarget>),
+    /// The response is a redirect.
+    Redirect(Redirect),
+    /// The response comes from the config.
+    Respond(Box<FixedResponse>),
+    /// The response is a file.
+    Files(Box<StaticFiles>),
+}
+
+/// `redirect`: the response sends the client to another URL.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Redirect {
+    /// The `Location`, which begins with `http://`, `https://`, `{scheme}://`, one `/` or `{path}`.
+    pub to: Template,
+    /// 301, 302, 303, 307 or 308. Default 308: permanent, with the same method.
+    pub status: u16,
+    /// The rewrite of the path before it becomes `{path}`; `None` leaves it unchanged.
+    pub rewrite: Option<Rewrite>,
+}
+
+impl Redirect {
+    /// The `{path}` of a request with this path.
+    pub fn path<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+        let Some(rewrite) = &self.rewrite else { return path.into() };
+        let mut rewritten = Vec::new();
+        rewrite.apply(path, None, &mut rewritten);
+        rewritten.into()
+    }
+
+    /// Appends the `Location` for a request, as far as its host without port, its path, and its query without `?` decide; other values stay
+    /// as they are written.
+    pub fn write_location(&self, out: &mut Vec<u8>, host: &[u8], path: &[u8], query: Option<&[u8]>) {
+        let path = self.path(path);
+        let path = &*path;
+        for part in self.to.parts() {
+            match part {
+                TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                TemplatePart::Value(TemplateValue::Host) => out.extend_from_slice(host),
+                TemplatePart::Value(TemplateValue::Path) => out.extend_from_slice(path),
+                TemplatePart::Value(TemplateValue::Query) => {
+                    if let Some(query) = query {
+                        out.push(b'?');
+                        out.extend_from_slice(query);
+                    }
+                }
+                TemplatePart::Value(other) => {
+                    out.extend_from_slice(format!("{{{}}}", other.name()).as_bytes());
+                }
+            }
+        }
+    }
+}
+
+/// `respond`: a response from the config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixedResponse {
+    /// 200 to 599.
+    pub status: u16,
+    /// The body; empty for 204, 205 and 304. Default: empty.
+    pub body: Box<str>,
+    /// The body with values of the exchange, if it has any.
+    pub body_with_values: Option<PageText>,
+    /// `Content-Type`. Default `text/plain; charset=utf-8`; not sent with an empty body.
+    pub content_type: HeaderValue,
+    /// Further headers.
+    pub headers: Vec<(HeaderName, HeaderTemplate)>,
+}
+
+impl FixedResponse {
+    /// One without a body.
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status,
+            body: Box::default(),
+            body_with_values: None,
+            content_type: "text/plain; charset=utf-8".parse().expect("it is the value of a header"),
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// Changes to headers, in this order: remove, set, add.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderChanges {
+    /// Headers that are removed.
+    pub remove: Vec<HeaderName>,
+    /// Headers that get this value, replacing any received value and any of Weir's own.
+    pub set: Vec<(HeaderName, HeaderTemplate)>,
+    /// Headers that are added to those present.
+    pub add: Vec<(HeaderName, HeaderTemplate)>,
+}
+
+impl HeaderChanges {
+    /// These changes, and `later` ones on top: what is removed or set later counts.
+    #[must_use]
+    pub fn followed_by(&self, later: &HeaderChanges) -> Self {
+        let stays = |(name, _): &&(HeaderName, HeaderTemplate)| {
+            !later.remove.contains(name) && later.set.iter().all(|(other, _)| other != name)
+        };
+        let kept = |headers: &[(HeaderName, HeaderTemplate)]| -> Vec<_> {
+            headers.iter().filter(stays).cloned().collect()
+        };
+        Self {
+            remove: self.remove.iter().chain(&later.remove).cloned().collect(),
+            set: [kept(&self.set), later.set.clone()].concat(),
+            add: [kept(&self.add), later.add.clone()].concat(),
+        }
+    }
+
+    /// Values of the exchange that headers get.
+    pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
+        self.set.iter().chain(&self.add).flat_map(|(_, template)| template.values())
+    }
+
+    /// Whether there is nothing to change.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+    }
+}
+
+section! {
+    /// Time limits of the exchanges of a route.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RouteTimeouts at "listener.NAME.route.timeouts" {
+        /// The whole exchange, from the end of the request head to the last byte of the response. Established tunnels are exempt.
+        exchange: Option<Duration> = "off", like "Envoy `timeout` (of a route)";
+        /// The time from the end of a request to the head of its response, for each attempt, in place of `timeouts.response` of the upstream.
+        /// Off: that of the upstream.
+        response: Option<Duration> = "off", like "Envoy `per_try_timeout`";
+    }
+}
+
+section! {
+    /// Takes the whole body of a request in before a server gets it: in memory first, then in an unlinked file in the folder for temporary
+    /// files (`TMPDIR`, else `/tmp`). A longer body goes on as it comes once both are full. Calls of gRPC are never held back.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RequestBuffering at "listener.NAME.route.buffer_requests" {
+        /// Bytes of each body in memory.
+        memory: Size = "64KiB", in 0..=16_777_216, like "nginx `client_body_buffer_size`, Traefik `memRequestBodyBytes`";
+        /// Bytes of each body in a file; `0B` for none. All files together have 1 GiB at most.
+        file: Size = "16MiB", in 0..=1_073_741_824, like "nginx `client_body_temp_path`";
+    }
+}
+
+section! {
+    /// Takes the response of a server in as fast as the server gives it, and gives it to the client as fast as that takes it: what is between is
+    /// in memory first, then in an unlinked file in the folder for temporary files (`TMPDIR`, else `/tmp`). Nothing is held back from a client
+    /// that is quick. When both are full, the server waits. Calls of gRPC and tunnels are as ever.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ResponseBuffering at "listener.NAME.route.buffer_responses" {
+        /// Bytes of each body in memory.
+        memory: Size = "64KiB", in 0..=16_777_216, like "nginx `proxy_buffers`";
+        /// Bytes of each body in a file; `0B` for none. All files together have 1 GiB at most.
+        file: Size = "64MiB", in 0..=1_073_741_824, like "nginx `proxy_max_temp_file_size`";
+    }
+}
+
+/// One target of a weighted split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SplitTarget {
+    /// What happens to its requests.
+    pub to: SplitAction,
+    /// Its share, relative to the sum of all weights; 0 to 1 000 000.
+    pub weight: u32,
+    /// The settings of its requests from where they are on their way to a server, when they are not those of the route: changes of headers, the
+    /// rewrite, the host, copies (all of them: those of the route come first). What is decided before (access, limits, the cache) is the matter
+    /// of the route.
+    pub settings: Option<Arc<RouteSettings>>,
+}
+
+/// What happens to the requests of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SplitAction {
+    /// They go to a server of this upstream.
+    Upstream(UpstreamIndex),
+    /// They are answered with this status.
+    Respond(u16),
+}
+
+impl SplitTarget {
+    /// All of these requests go to an upstream as the route says.
+    pub fn to_upstream(upstream: UpstreamIndex, weight: u32) -> Self {
+        Self { to: SplitAction::Upstream(upstream), weight, settings: None }
+    }
+
+    /// Whether its requests are not treated as others of the route are.
+    pub fn is_apart(&self) -> bool {
+        self.settings.is_some() || self.upstream().is_none()
+    }
+
+    /// The mirrors of its requests alone, on a route that has `of_route` mirrors.
+    pub fn own_mirrors(&self, of_route: usize) -> &[Mirror] {
+        let own = self.settings.as_ref().and_then(|own| own.mirrors.get(of_route..));
+        own.unwrap_or_default()
+    }
+
+    /// The upstream, unless Weir answers itself.
+    pub fn upstream(&self) -> Option<UpstreamIndex> {
+        match self.to {
+            SplitAction::Upstream(upstream) => Some(upstream),
+            SplitAction::Respond(_) => None,
+        }
+    }
+}
+
+impl RouteAction {
+    /// The upstreams that requests go to.
+    pub fn upstreams(&self) -> impl Iterator<Item = UpstreamIndex> {
+        let (one, parts) = match self {
+            RouteAction::Upstream(upstream) => (Some(*upstream), &[][..]),
+            RouteAction::Split(parts) => (None, &parts[..]),
+            RouteAction::Files(files) => (files.otherwise, &[][..]),
+            RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, &[][..]),
+        };
+        one.into_iter().chain(parts.iter().filter_map(SplitTarget::upstream))
+    }
+}

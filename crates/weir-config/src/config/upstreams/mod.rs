@@ -1,0 +1,12 @@
+//! Upstreams, their servers, and where both come from.
+
+pub(super) mod store;
+pub(super) mod upstream;
+pub(super) mod discovery;
+pub(super) mod routes_from;
+pub(super) mod upstream_http2;
+pub(super) mod ejection;
+pub(super) mod health;
+pub(super) mod affinity;
+pub(super) mod token;
+pub(super) mod upstream_tls;

@@ -1,0 +1,410 @@
+//! `[[listener.NAME.route]]` in the text.
+
+use ipnet::IpNet;
+use weir_traffic::route::{HostPattern, MethodMatch};
+
+use super::access_log::RouteAccessLogText;
+use super::cache::RouteCacheChoice;
+use super::compression::CompressionSwitch;
+use super::cors::CorsText;
+use super::error_page::ErrorPagesText;
+use super::fastcgi::FastcgiText;
+use super::files::FilesText;
+use super::hsts::HstsText;
+use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
+use super::mirror::MirrorText;
+use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffering, RouteTimeouts};
+use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
+use crate::text::admission::basic::BasicText;
+use crate::text::admission::forward_auth::ForwardAuthText;
+use crate::text::admission::jwt::JwtText;
+use crate::value::{
+    HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
+    ascii_help,
+};
+
+section! {
+    /// A rule: the requests that it matches, and its action. A request takes the most specific matching route, regardless of the order:
+    /// host (exact, then the longest wildcard, then any), path (exact, then regular expression, then the longest prefix, then any), a rule
+    /// on the method, more rules on headers, more on the query, the longest network of `source`, the higher `priority`. Two routes that are
+    /// equal in all of this and can match the same request are an error.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RouteText at "listener.NAME.route" {
+        /// The name in logs and metrics. Without it, host and path.
+        name: Spanned<Box<str>> = optional;
+        /// One of these hosts.
+        host: OneOrMany<HostPattern> = optional, like "nginx `server_name`, HAProxy `hdr(host)`";
+        /// This path and everything below it.
+        path: Spanned<PathPrefix> = optional, like "nginx `location /path`, HAProxy `path_beg`";
+        /// This path only.
+        path_exact: ExactPath = optional, like "nginx `location =`, HAProxy `path`";
+        /// Every path that contains a match.
+        path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
+        /// One of these methods.
+        method: OneOrMany<MethodMatch> = optional, like "HAProxy `method`";
+        /// All of these headers: a table of names and rules. Of a header in several lines, one that matches is enough.
+        header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
+        /// All of these query parameters: a table of names and rules. Names and values are compared once percent-encoding and `+` are
+        /// decoded; of several with one name, one that matches is enough.
+        query: Map<ValueRule> = {}, like "HAProxy `url_param`";
+        /// One of these server names, as sent by a TLS client (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, whether TLS passes
+        /// through to the server or ends at the listener (`tls`).
+        sni: OneOrMany<HostPattern> = optional, like "nginx `ssl_preread`, HAProxy `req.ssl_sni`, Traefik `HostSNI`";
+        /// Whether TLS passes through to the server undisturbed although the listener has `tls`: with `protocol = "tcp"`, so that one port
+        /// serves names whose TLS ends here and names whose TLS ends at their servers.
+        tls_passthrough: bool = false, like "Traefik `tls.passthrough` (of a TCP router)";
+        /// A client in one of these networks.
+        source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
+        /// Decides between routes that are otherwise equally specific; the higher value wins.
+        priority: u32 = 0, in 0..=1_000_000;
+
+        /// Action: the request goes to a server of this upstream.
+        upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `use_backend`";
+        /// Action: the request goes to one of these upstreams, chosen at random by weight.
+        split: NonEmpty<SpannedTable<SplitText>> = optional, like "nginx `split_clients`, Envoy `weighted_clusters`";
+        /// Action: the response is a redirect.
+        redirect: SpannedTable<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
+        /// Action: the response comes from the config.
+        respond: SpannedTable<RespondText> = optional, like "nginx `return 200`, HAProxy `http-request return`";
+        /// Action: the response is a file of a folder; with `upstream` beside it, requests for which there is none go there.
+        files: SpannedTable<FilesText> = optional, like "nginx `root`, Caddy `file_server`, Apache httpd `DocumentRoot`";
+
+        /// How requests go to an upstream with `protocol = "fastcgi"`.
+        fastcgi: SpannedTable<FastcgiText> = optional, like "nginx `fastcgi_param`, HAProxy `fcgi-app`, Caddy `php_fastcgi`";
+        /// Whether `path` is removed before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
+        strip_prefix: bool = false, like "Traefik `StripPrefix`";
+        /// The replacement of `path`: with `path = "/api"` and `"/v2"`, `/api/x` becomes `/v2/x`.
+        replace_prefix: PathPrefix = optional, like "nginx `proxy_pass` with a path, HAProxy `http-request replace-path`";
+        /// Replaces the first match in the path.
+        replace_regex: SpannedTable<RegexReplacement> = optional, like "nginx `rewrite`, HAProxy `http-request replace-path`";
+        /// Lists of clients and other keys that requests are looked up in, by their names in `[list.NAME]`: one or a list. Those of the
+        /// listener hold as well.
+        lists: OneOrMany<Spanned<Box<str>>> = optional;
+        /// Limits on its requests, by their names in `[limit.NAME]`: one or a list. Those of the listener hold as well.
+        limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, Envoy `rate_limits`";
+        /// Changes to the headers of the request to the server.
+        request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
+        /// Changes to the headers of the response to the client.
+        response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
+        /// `Strict-Transport-Security` (RFC 6797), in place of that of the listener: for a host of its own. Needs `tls` of the listener.
+        hsts: SpannedTable<HstsText> = optional, like "nginx `add_header Strict-Transport-Security`, Traefik `stsSeconds`";
+        /// What scripts of other origins may do in a browser.
+        cors: SpannedTable<CorsText> = optional;
+        /// Users with passwords: who else asks is answered 401.
+        basic: SpannedTable<BasicText> = optional, like "nginx `auth_basic`, HAProxy `http-request auth`, Traefik `basicAuth`";
+        /// A signed token: requests without one are answered 401.
+        jwt: SpannedTable<JwtText> = optional, like "nginx `auth_jwt`, HAProxy `jwt_verify`, Envoy `jwt_authn`";
+        /// Another upstream decides about each request.
+        forward_auth: SpannedTable<ForwardAuthText> = optional, like "nginx `auth_request`, Traefik `forwardAuth`, Envoy `ext_authz`";
+        /// Responses are stored and used again: the name of a cache, or a table.
+        cache: RouteCacheChoice = optional, like "nginx `proxy_cache`, HAProxy `http-request cache-use`";
+        /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
+        compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
+        /// Pages in place of Weir's own; the first that is for the status counts.
+        error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
+        /// The `Host` of the request to the server.
+        forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
+        /// Copies of requests for another upstream, whose responses no client gets.
+        mirror: OneOrMany<SpannedTable<MirrorText>> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
+        /// Takes the whole body of a request in before it goes to a server, so that a slow client holds none up.
+        buffer_requests: SpannedTable<RequestBuffering> = optional, like "nginx `proxy_request_buffering`, HAProxy `option http-buffer-request`, Traefik `buffering`";
+        /// Takes the response of a server in as fast as it comes, so that a slow client holds no server.
+        buffer_responses: SpannedTable<ResponseBuffering> = optional, like "nginx `proxy_buffering`";
+        /// The priority in the queue of the upstream when its servers are all full.
+        queue_priority: QueuePriority = "normal", like "HAProxy `http-request set-priority-class`";
+        /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6); otherwise it is answered 501.
+        allow_connect: bool = false;
+        /// Whether calls of gRPC-Web are translated to gRPC, which their servers then need not know. The upstream needs HTTP/2 (`protocol`).
+        grpc_web: bool = false, like "Envoy `envoy.filters.http.grpc_web`, Traefik `grpcWeb`";
+        /// Protocols that a client may upgrade to. For any other, the request is forwarded without its `Upgrade`.
+        upgrades: Vec<Spanned<Token>> = ["websocket"];
+        /// Whether requests have a line in the access log of the listener (failures have one all the same); or a table: an access log of its
+        /// own, in place of that of the listener. It needs a `format`.
+        access_log: RouteAccessLogText = true, like "nginx `access_log`, `access_log off`, HAProxy `http-request set-log-level silent`, Traefik `observability.accessLogs`";
+        /// Time limits of the exchange.
+        timeouts: SpannedTable<RouteTimeouts> = {};
+        /// Limits on the request.
+        limits: RouteLimits = {};
+    }
+}
+
+section! {
+    /// Limits on the requests of a route.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RouteLimits at "listener.NAME.route.limits" {
+        /// The request body; a larger one is answered 413. Without it, the listener's limit.
+        body_size: Option<Size> = optional, like "nginx `client_max_body_size`";
+    }
+}
+
+section! {
+    /// A target of a weighted split.
+    #[derive(Debug, Clone)]
+    pub(crate) struct SplitText at "listener.NAME.route.split" {
+        /// The upstream.
+        upstream: Spanned<Box<str>> = optional;
+        /// In place of an upstream: the status with which Weir answers these requests itself.
+        respond: u16 = optional, in 200..=599;
+        /// The share of the requests, relative to the sum of all weights.
+        weight: u32 = required, in 0..=1_000_000;
+        /// Changes to the headers of these requests to the server, after those of the route.
+        request_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.request_headers_to_add`";
+        /// Changes to the headers of the responses to the client, after those of the route.
+        response_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.response_headers_to_add`";
+        /// The `Host` of these requests to the server. Without it, that of the route.
+        forward_host: ForwardHost = optional, like "Envoy `weighted_clusters.clusters.host_rewrite_literal`";
+        /// Copies of these requests for another upstream, beside those that the route makes.
+        mirror: OneOrMany<SpannedTable<MirrorText>> = optional;
+    }
+}
+
+section! {
+    /// A redirect to another URL.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RedirectText at "listener.NAME.route.redirect" {
+        /// The target. `{path}` is the path as `strip_prefix`, `replace_prefix` or `replace_regex` of the route leave it.
+        to: Spanned<RedirectTarget> = required;
+        /// 301, 302, 303, 307 or 308. With 307 and 308 the method stays the same; 301 and 308 are cached by clients permanently.
+        status: u16 = 308, in 301..=308;
+    }
+}
+
+section! {
+    /// A response from the config.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RespondText at "listener.NAME.route.respond" {
+        /// The status code.
+        status: u16 = 200, in 200..=599;
+        /// The body, with [placeholders](#placeholders), whose values are escaped where the type is HTML or JSON; braces around anything else
+        /// are text, and so are braces behind a `$`.
+        body: Box<str> = "";
+        /// The `Content-Type` of a body that is not empty.
+        content_type: HeaderValue = "text/plain; charset=utf-8";
+        /// Further headers.
+        headers: Map<HeaderTemplate> = {};
+    }
+}
+
+section! {
+    /// A replacement in the path: of the first match of `pattern`; without a match the path stays unchanged.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RegexReplacement at "listener.NAME.route.replace_regex" {
+        /// The pattern to replace.
+        pattern: RegexPattern = required;
+        /// The replacement. `$1` and `$name` refer to groups of the pattern. As `${...}` is an environment variable, a group in braces is
+        /// written `$${1}`. A `?` begins a query, to which that of the request is appended.
+        replacement: Spanned<Box<str>> = required;
+    }
+}
+
+section! {
+    /// Changes to headers, in this order: remove, set, add. `Host`, `Connection` and the headers of framing cannot be changed.
+    #[derive(Debug, Clone)]
+    pub(crate) struct HeaderChangesText at "headers" {
+        /// Headers that are removed.
+        remove: Vec<Spanned<HeaderName>> = [], like "HAProxy `del-header`";
+        /// Headers that get this value, replacing any received value and any of Weir's own.
+        set: Map<HeaderTemplate> = {}, like "HAProxy `set-header`";
+        /// Headers that are added to those present.
+        add: Map<HeaderTemplate> = {}, like "HAProxy `add-header`";
+    }
+}
+
+/// The target of a redirect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RedirectTarget(pub(crate) Template);
+
+text_values! {
+    RedirectTarget, parse_target, |value: &RedirectTarget| value.0.to_string(), TextFormat {
+        name: "redirect target",
+        article: "a URL",
+        examples: &["https://{host}{path}{query}", "{scheme}://example.com/", "/new{path}"],
+        pattern: r"^((https?|\{scheme\})://.+|(/|\{path\}).*)$",
+        about: "A URL or a path, with [placeholders](#placeholders); `{{` and `}}` are braces. What is not allowed in a URL is percent-encoded \
+                in values.",
+    };
+    ForwardHost, parse_forward_host, print_forward_host, TextFormat {
+        name: "forwarded host",
+        article: "`\"keep\"`, `\"server\"` or a host",
+        examples: &["keep", "server", "app.internal"],
+        pattern: r"^[A-Za-z0-9._:\[\]-]+$",
+        about: "`keep` is the host that the client sent, `server` the address of the server as the config has it, anything else is sent as it \
+                stands.",
+    };
+}
+
+fn parse_target(text: &str) -> Result<RedirectTarget, ValueError> {
+    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| !c.is_ascii_graphic()) {
+        let error = ValueError::new(format!("{wrong:?} is not allowed in a URL"));
+        return Err(error.help("write it percent-encoded").range(at..at + wrong.len_utf8()));
+    }
+    let template: Template = text.parse()?;
+    check_target(text, template.parts())?;
+    Ok(RedirectTarget(template))
+}
+
+/// Text of the client at the front of a `Location` could lead to any host. The path of the request cannot: in its normal form it begins with one slash.
+fn check_target(text: &str, parts: &[TemplatePart]) -> Result<(), ValueError> {
+    let help = "write `https://{host}{path}{query}`, or a path that begins with text";
+    let error = |message: String| Err(ValueError::new(message).help(help));
+    if let Some((authority, behind)) = behind_scheme(parts) {
+        return match authority.is_empty() && !behind.first().is_some_and(is_host) {
+            true => error(format!("`{text}` has no host")),
+            false if authority.starts_with('/') => error(format!("`{text}` has no host")),
+            false if !authority.contains(['/', '?', '#']) => check_authority(behind),
+            false => Ok(()),
+        };
+    }
+    match parts {
+        [] => error("the target is empty".to_owned()),
+        [TemplatePart::Value(TemplateValue::Path), ..] => Ok(()),
+        [TemplatePart::Literal(path), others @ ..]
+            if path.starts_with('/') && !path.starts_with("//") && (path.len() > 1 || others.is_empty()) =>
+        {
+            Ok(())
+        }
+        [TemplatePart::Literal(_) | TemplatePart::Value(TemplateValue::Scheme), ..] => {
+            error(format!("`{text}` is neither a URL nor a path"))
+        }
+        [TemplatePart::Value(_), ..] => {
+            error("a target that begins with text from the client could lead to any host".to_owned())
+        }
+    }
+}
+
+/// What follows `http://`, `https://` or `{scheme}://`: the rest of the text there, and the parts behind it.
+fn behind_scheme(parts: &[TemplatePart]) -> Option<(&str, &[TemplatePart])> {
+    match parts {
+        [TemplatePart::Literal(first), behind @ ..] => {
+            let rest = ["http://", "https://"].into_iter().find_map(|scheme| first.strip_prefix(scheme));
+            rest.map(|rest| (rest, behind))
+        }
+        [TemplatePart::Value(TemplateValue::Scheme), TemplatePart::Literal(second), behind @ ..] => {
+            second.strip_prefix("://").map(|rest| (rest, behind))
+        }
+        _ => None,
+    }
+}
+
+/// A value of the client behind the host may begin with `@` or a dot, and would make it another host.
+fn check_authority(parts: &[TemplatePart]) -> Result<(), ValueError> {
+    for part in parts {
+        match part {
+            TemplatePart::Literal(text) if text.contains(['/', '?', '#']) => return Ok(()),
+            TemplatePart::Value(TemplateValue::Path) => return Ok(()),
+            TemplatePart::Literal(_) | TemplatePart::Value(TemplateValue::Query) => {}
+            part if is_host(part) => {}
+            TemplatePart::Value(value) => {
+                let message =
+                    format!("`{{{}}}` directly behind the host could lead to any host", value.name());
+                return Err(ValueError::new(message).help("write `/` before it"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a part is a host, with or without a port.
+fn is_host(part: &TemplatePart) -> bool {
+    matches!(part, TemplatePart::Value(TemplateValue::Host | TemplateValue::Authority))
+}
+
+fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
+    match text {
+        "keep" => Ok(ForwardHost::Keep),
+        "server" => Ok(ForwardHost::Server),
+        _ => {
+            if is_host_with_port(text) {
+                return Ok(ForwardHost::Literal(text.into()));
+            }
+            Err(ValueError::new(format!("`{text}` is not a host"))
+                .help("write `keep`, `server`, or a host with or without port")
+                .help_if(ascii_help(text)))
+        }
+    }
+}
+
+/// Whether a text is a host, with or without a port, as in `Host`.
+pub(crate) fn is_host_with_port(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') && !port.contains(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let port_is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok() && !port.starts_with('+'));
+    port_is_valid && !host.contains('*') && HostPattern::parse(host).is_ok()
+}
+
+fn print_forward_host(host: &ForwardHost) -> String {
+    match host {
+        ForwardHost::Keep => "keep".to_owned(),
+        ForwardHost::Server => "server".to_owned(),
+        ForwardHost::Literal(host) => host.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_and_printed() {
+        for text in [
+            "https://{host}{path}{query}",
+            "https://example.com/a?b={{c}}",
+            "/new{path}",
+            "/",
+            "http://a{path}",
+            "https://www.{host}/{header.x}",
+            "https://{authority}{path}{header.x}",
+            "https://a.test?{cookie.x}",
+            "{scheme}://{host}:8443{path}{query}",
+            "{scheme}://new.test{path}",
+            "{path}/{query}",
+        ] {
+            assert_eq!(parse_target(text).unwrap().0.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn targets_that_lead_astray_are_refused() {
+        let cases = [
+            ("", "the target is empty"),
+            ("{header.x}", "a target that begins with text from the client could lead to any host"),
+            ("{host}{path}", "a target that begins with text from the client could lead to any host"),
+            ("{scheme}{path}", "`{scheme}{path}` is neither a URL nor a path"),
+            ("{scheme}://{path}", "`{scheme}://{path}` has no host"),
+            ("{scheme}:///{host}", "`{scheme}:///{host}` has no host"),
+            ("{scheme}://a{header.x}", "`{header.x}` directly behind the host could lead to any host"),
+            ("/{path}", "`/{path}` is neither a URL nor a path"),
+            ("//evil", "`//evil` is neither a URL nor a path"),
+            ("https://", "`https://` has no host"),
+            ("https:///x", "`https:///x` has no host"),
+            ("https://{path}", "`https://{path}` has no host"),
+            ("https://a.test{header.x}", "`{header.x}` directly behind the host could lead to any host"),
+            (
+                "https://{host}{query}{cookie.x}/",
+                "`{cookie.x}` directly behind the host could lead to any host",
+            ),
+            ("https://a.{query.x}.test/", "`{query.x}` directly behind the host could lead to any host"),
+            ("example.com", "`example.com` is neither a URL nor a path"),
+            ("/a b", "' ' is not allowed in a URL"),
+            ("/a\r\nb", "'\\r' is not allowed in a URL"),
+            ("/{nost}", "there is no placeholder `{nost}`"),
+            ("/{host", "`{` is not closed by `}`"),
+            ("/a}", "`}` closes nothing"),
+        ];
+        for (text, message) in cases {
+            assert_eq!(parse_target(text).map_err(|error| error.message), Err(message.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn forwarded_hosts_are_read_and_printed() {
+        for text in ["keep", "server", "app.internal", "app.internal:8080", "[::1]", "[::1]:80"] {
+            assert_eq!(print_forward_host(&parse_forward_host(text).unwrap()), text);
+        }
+        for text in ["", "*.a", "a b", "a:b", "a:99999", "a\r\n"] {
+            assert!(parse_forward_host(text).is_err(), "{text:?}");
+        }
+    }
+}

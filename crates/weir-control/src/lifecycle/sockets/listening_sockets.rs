@@ -1,0 +1,305 @@
+//! The addresses where the process accepts connections, over all workers, and their changes by a reload.
+//!
+//! A socket stays open as long as some listener of the config has its address: no connection in its backlog is lost, even when the
+//! listener has another name now. New addresses are bound before anything else changes.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Weak};
+
+use weir_config::{Config, ListenAddress, Listener};
+
+use super::inherited_sockets::InheritedSockets;
+use crate::lifecycle::upgrade::handover::{AddressRole, HandedAddress};
+use crate::start_error::StartError;
+use weir_proxy::net::listening::{self, BoundAddress, SocketFile};
+use weir_proxy::net::sys;
+use weir_proxy::worker::apply_config::SocketAssignment;
+
+/// An address in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundListener {
+    /// The listener in the config; `admin` for the admin listener, `runtime` for the runtime socket.
+    pub listener: Box<str>,
+    /// The address, with the port that the system chose where the config left it open.
+    pub address: BoundAddress,
+}
+
+/// All addresses in use.
+#[derive(Debug, Default)]
+pub(crate) struct ListeningSockets {
+    open: Vec<ListeningSocket>,
+    /// Counts the addresses that were ever bound.
+    bound: u64,
+    /// At the start: sockets of the supervisor.
+    inherited: InheritedSockets,
+}
+
+/// An address in use.
+#[derive(Debug, Clone)]
+struct ListeningSocket {
+    id: u64,
+    listener: Box<str>,
+    /// As the config has it.
+    address: ListenAddress,
+    bound: BoundAddress,
+    file: Option<SocketFile>,
+    /// The sockets of the workers, as long as they are open.
+    sockets: Vec<Weak<OwnedFd>>,
+    /// Sockets of the process before, which no worker has yet.
+    handed: Vec<Arc<OwnedFd>>,
+    /// Whether it is the supervisor's: a stop does not close it to new connections, which wait for the next start.
+    is_inherited: bool,
+}
+
+/// The addresses of a config, bound and not yet in use.
+#[derive(Debug)]
+pub(crate) struct OpenedSockets {
+    pub(crate) listening_sockets: ListeningSockets,
+    /// The sockets of each worker.
+    pub(crate) assignments: Vec<Vec<SocketAssignment>>,
+    /// Files of sockets that are not used any more.
+    pub(crate) stale_files: Vec<SocketFile>,
+}
+
+impl ListeningSockets {
+    /// Those of the process before, in the order in which it has handed them over; and sockets of the supervisor, which listeners with their
+    /// addresses take.
+    pub(crate) fn beginning_with(addresses: Vec<HandedAddress>, inherited: InheritedSockets) -> Self {
+        let bound = addresses.len() as u64;
+        let open = addresses.into_iter().zip(1..).map(|(handed, id)| {
+            let HandedAddress { listener, address, bound: at, sockets, is_inherited, .. } = handed;
+            let file = match &at {
+                BoundAddress::Unix(path) if !is_inherited => SocketFile::bound_at(path).ok(),
+                _ => None,
+            };
+            let handed = sockets.into_iter().map(Arc::new).collect();
+            let (sockets, bound) = (Vec::new(), at);
+            ListeningSocket { id, listener, address, bound, file, sockets, handed, is_inherited }
+        });
+        Self { open: open.collect(), bound, inherited }
+    }
+
+    /// How many sockets of the first `handed` addresses that were ever bound are in use: of those of the process before.
+    pub(crate) fn taken(&self, handed: usize) -> Vec<usize> {
+        let taken =
+            |id| self.open.iter().find(|socket| socket.id == id).map_or(0, |socket| socket.sockets.len());
+        (1..=handed as u64).map(taken).collect()
+    }
+
+    /// All addresses, to be handed over.
+    ///
+    /// # Errors
+    /// When the descriptors of the process end.
+    pub(crate) fn to_hand_over(&self) -> io::Result<Vec<HandedAddress>> {
+        let hand = |socket: &ListeningSocket| {
+            let open = socket.sockets.iter().filter_map(Weak::upgrade);
+            Ok(HandedAddress {
+                role: AddressRole::Listener,
+                listener: socket.listener.clone(),
+                address: socket.address.clone(),
+                bound: socket.bound.clone(),
+                is_inherited: socket.is_inherited,
+                sockets: open.map(|socket| socket.try_clone()).collect::<io::Result<_>>()?,
+            })
+        };
+        self.open.iter().map(hand).collect()
+    }
+
+    /// Binds the addresses of `config` that are not in use yet.
+    ///
+    /// # Errors
+    /// When one cannot be had; then none of them stays bound.
+    pub(crate) fn succeeded_by(&self, config: &Config, workers: usize) -> Result<OpenedSockets, StartError> {
+        let of_listener =
+            |listener: usize| config.listeners[listener].addresses.iter().map(move |it| (listener, it));
+        let wanted: Vec<_> = (0..config.listeners.len()).flat_map(of_listener).collect();
+        let known = self.find(config, &wanted);
+        let is_left = |socket: &&ListeningSocket| !known.iter().flatten().any(|known| known.id == socket.id);
+        let left: Vec<&ListeningSocket> = self.open.iter().filter(is_left).collect();
+        self.probe(
+            config,
+            wanted.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| *it),
+        )?;
+        let mut listening_sockets = Self { bound: self.bound, ..Self::default() };
+        let mut assignments: Vec<Vec<SocketAssignment>> = (0..workers).map(|_| Vec::new()).collect();
+        for ((place, address), known) in wanted.into_iter().zip(&known) {
+            let listener = &config.listeners[place];
+            let (socket, sockets) = match known {
+                Some(socket) => {
+                    let mut socket = ListeningSocket { listener: listener.name.clone(), ..(*socket).clone() };
+                    let sockets = socket.use_handed(listener, workers);
+                    let sockets = sockets.map_err(|error| cannot_bind(listener, address, error))?;
+                    (socket, sockets)
+                }
+                None => {
+                    let inherited = self.inherited.at(address);
+                    let is_inherited = inherited.is_some();
+                    let bound = match inherited {
+                        Some(socket) => socket.and_then(|(fd, bound)| listening::adopt(listener, fd, bound)),
+                        None => listening::bind(listener, address, workers),
+                    };
+                    let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
+                    listening_sockets.bound += 1;
+                    let (listener, address) = (listener.name.clone(), address.clone());
+                    let opened: Vec<_> = bound.sockets.into_iter().map(Arc::new).collect();
+                    let sockets = opened.iter().map(Arc::downgrade).collect();
+                    let (id, file, bound) = (listening_sockets.bound, bound.file, bound.address);
+                    let handed = Vec::new();
+                    (
+                        ListeningSocket { id, listener, address, bound, file, sockets, handed, is_inherited },
+                        opened,
+                    )
+                }
+            };
+            let (id, port) = (socket.id, port(&socket.bound));
+            let mut sockets = sockets.into_iter();
+            for assignments in &mut assignments {
+                assignments.push(SocketAssignment { id, listener: place, port, socket: sockets.next() });
+            }
+            listening_sockets.open.push(socket);
+        }
+        let stale_files = left.iter().filter_map(|socket| socket.file.clone()).collect();
+        Ok(OpenedSockets { listening_sockets, assignments, stale_files })
+    }
+
+    /// Makes sure that no other process has an address that is about to be bound; before any is, so that they are not in each other's way.
+    fn probe<'a>(
+        &self,
+        config: &Config,
+        wanted: impl Iterator<Item = (usize, &'a ListenAddress)>,
+    ) -> Result<(), StartError> {
+        let taken: Vec<ListenAddress> = self.open.iter().map(ListeningSocket::takes).collect();
+        for (place, address) in wanted {
+            // Addresses that this process has already are not probed, whether they stay or go.
+            let is_inherited = self.inherited.at(address).is_some();
+            if !is_inherited && !taken.iter().any(|taken| taken.overlaps(address)) {
+                let listener = &config.listeners[place];
+                listening::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The address in use that each wanted one is: rather one of the same listener than one of another.
+    fn find(&self, config: &Config, wanted: &[(usize, &ListenAddress)]) -> Vec<Option<&ListeningSocket>> {
+        let mut free: Vec<&ListeningSocket> = self.open.iter().collect();
+        let mut take = |is_it: &dyn Fn(&ListeningSocket) -> bool| {
+            let at = free.iter().position(|socket| is_it(socket))?;
+            Some(free.remove(at))
+        };
+        let of_same_listener = |(listener, address): &(usize, &ListenAddress)| {
+            let name = &config.listeners[*listener].name;
+            take(&|socket| socket.listener == *name && socket.address == **address)
+        };
+        let mut found: Vec<_> = wanted.iter().map(of_same_listener).collect();
+        for ((_, address), found) in wanted.iter().zip(&mut found) {
+            // Any free port: another listener would get another one.
+            if found.is_none() && port_of(address) != Some(0) {
+                *found = take(&|socket| socket.address == **address);
+            }
+        }
+        found
+    }
+
+    /// Rejects new connections from now on; those that are in a backlog, or on their way there, are still accepted.
+    ///
+    /// All at once: the sockets of an address share its connections as long as one of them accepts any, and a SYN to one that
+    /// does not is lost.
+    pub(crate) fn refuse_new(&self) {
+        self.open.iter().for_each(|socket| socket.refuse_new(0));
+    }
+
+    /// The same for the sockets that another process has not taken over; what it has taken stays as it is.
+    pub(crate) fn refuse_new_beyond(&self, taken: &[usize]) {
+        for (socket, taken) in self.open.iter().zip(taken) {
+            socket.refuse_new(*taken);
+        }
+    }
+
+    /// The files of Unix sockets that another process has not taken over.
+    pub(crate) fn files_beyond(&self, taken: &[usize]) -> impl Iterator<Item = &SocketFile> {
+        let left = self.open.iter().zip(taken).filter(|(_, taken)| **taken == 0);
+        left.filter_map(|(socket, _)| socket.file.as_ref())
+    }
+
+    /// The files of Unix sockets in use.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &SocketFile> {
+        self.open.iter().filter_map(|socket| socket.file.as_ref())
+    }
+
+    /// The addresses, in the order of the config.
+    pub(crate) fn bound_listeners(&self) -> Vec<BoundListener> {
+        let bound = |socket: &ListeningSocket| BoundListener {
+            listener: socket.listener.clone(),
+            address: socket.bound.clone(),
+        };
+        self.open.iter().map(bound).collect()
+    }
+}
+
+impl ListeningSocket {
+    /// The sockets of the process before, as many as there are workers: of more, the process before takes back what waits in them; where there
+    /// are fewer, the others are bound beside them, and get no connection before this process accepts.
+    fn use_handed(&mut self, listener: &Listener, workers: usize) -> io::Result<Vec<Arc<OwnedFd>>> {
+        let mut sockets = std::mem::take(&mut self.handed);
+        if sockets.is_empty() {
+            return Ok(sockets);
+        }
+        sockets.truncate(workers);
+        if let BoundAddress::Inet(addr) = self.bound
+            && !self.is_inherited
+        {
+            for socket in &sockets {
+                listening::adjust(socket.as_fd(), listener)?;
+            }
+            let is_for_all = matches!(self.address, ListenAddress::AllTcp { .. });
+            let more = listening::bind_beside(listener, addr, !is_for_all, workers - sockets.len())?;
+            sockets.extend(more.into_iter().map(Arc::new));
+        }
+        self.sockets = sockets.iter().map(Arc::downgrade).collect();
+        Ok(sockets)
+    }
+
+    /// Those behind the first `kept` reject new connections.
+    fn refuse_new(&self, kept: usize) {
+        if self.is_inherited || !matches!(self.bound, BoundAddress::Inet(_)) {
+            return;
+        }
+        for socket in self.sockets.iter().skip(kept).filter_map(Weak::upgrade) {
+            if let Err(error) = sys::refuse_new(socket.as_fd()) {
+                tracing::warn!(%error, "connections that are made while Weir stops may be reset");
+            }
+        }
+    }
+
+    /// The address that it occupies, with the port that the system chose.
+    fn takes(&self) -> ListenAddress {
+        match (&self.address, &self.bound) {
+            (ListenAddress::AllTcp { .. }, BoundAddress::Inet(addr)) => {
+                ListenAddress::AllTcp { port: addr.port() }
+            }
+            (_, BoundAddress::Inet(addr)) => ListenAddress::Tcp(*addr),
+            (_, BoundAddress::Unix(path)) => ListenAddress::Unix(path.clone()),
+        }
+    }
+}
+
+fn cannot_bind(listener: &Listener, address: &ListenAddress, error: io::Error) -> StartError {
+    StartError::Bind { listener: listener.name.clone(), address: address.to_string(), error }
+}
+
+fn port(bound: &BoundAddress) -> Option<u16> {
+    match bound {
+        BoundAddress::Inet(addr) => Some(addr.port()),
+        BoundAddress::Unix(_) => None,
+    }
+}
+
+fn port_of(address: &ListenAddress) -> Option<u16> {
+    match address {
+        ListenAddress::Tcp(addr) => Some(addr.port()),
+        ListenAddress::AllTcp { port } => Some(*port),
+        ListenAddress::Unix(_) => None,
+    }
+}

@@ -1,0 +1,7 @@
+//! Deadlines of connections, and the timer that wakes a worker for them.
+
+pub mod deadline;
+pub(crate) mod timers;
+pub(crate) mod idleness;
+pub(crate) mod alarm;
+pub(crate) mod wheel;

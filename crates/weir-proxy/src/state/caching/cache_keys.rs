@@ -1,0 +1,116 @@
+//! What keys of a cache have beside their text: what keeps responses apart that one URL has by several ways, and where all of them are.
+//!
+//! Made of the config alone. Must not look at stored responses.
+
+use weir_cache::store::KeyPartition;
+use weir_config::{Config, PartitionName, Route, RouteAction, RouteCache, TemplateValue};
+
+/// What tells requests of one route apart that their keys do not, since it is said by the connection, or believed of some peers alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestClass {
+    /// Whether the client is authenticated: by the route, or by a certificate.
+    pub(crate) is_proven: bool,
+    /// What a trusted proxy says of the connection of its client.
+    pub(crate) forwarded: ForwardedProto,
+}
+
+/// `X-Forwarded-Proto` as the server gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ForwardedProto {
+    /// The peer is none of the trusted proxies: it is that of its own connection, which the key has.
+    Own = 0,
+    /// The proxy does not say.
+    Unsaid = 1,
+    Http = 2,
+    Https = 3,
+    Other = 4,
+}
+
+impl RequestClass {
+    pub(crate) const fn number(self) -> u8 {
+        self.is_proven as u8 | (self.forwarded as u8) << 1
+    }
+}
+
+/// Fields that servers get with other values for each request, of which the request of the client says nothing: what depends on them has no variants.
+/// What the key has, or the listener decides, is the same for all requests that find a response.
+pub(in crate::state) fn fields_written_for(
+    route: &Route,
+    config: &RouteCache,
+) -> impl Iterator<Item = Box<str>> {
+    let is_known = |value: &TemplateValue| {
+        let is_of_partition = matches!(value, TemplateValue::Scheme | TemplateValue::Listener);
+        is_of_partition || config.key.values().any(|known| known == value)
+    };
+    let changes = &route.request_headers;
+    let with_values = changes.set.iter().chain(&changes.add);
+    let with_values = with_values.filter(move |(_, template)| !template.values().all(is_known));
+    let given = route.access.iter().filter_map(|access| access.forward.as_ref());
+    let given = given.flat_map(|forward| &forward.response_headers);
+    let names: Vec<Box<str>> =
+        with_values.map(|(name, _)| name).chain(given).map(|name| name.to_ascii_lowercase().into()).collect();
+    names.into_iter()
+}
+
+/// What is stored under one text of a key: by listener and upstream, so that a change to what a URL means is seen wherever it may be stored.
+#[derive(Debug, Default)]
+pub(crate) struct CachePartitions(Vec<CachePartition>);
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CachePartition {
+    cache: usize,
+    listener: usize,
+    upstream: Option<usize>,
+    name: PartitionName,
+}
+
+impl CachePartitions {
+    pub(in crate::state) fn new(config: &Config) -> Self {
+        let mut all = Vec::new();
+        for (listener, route) in config
+            .listeners
+            .iter()
+            .enumerate()
+            .flat_map(|(index, listener)| listener.routes.iter().map(move |route| (index, route)))
+        {
+            let Some(used) = route.cache.as_deref() else { continue };
+            let Some(cache) = config.caches.iter().position(|one| one.name == used.store.name) else {
+                continue;
+            };
+            let targets: Vec<Option<usize>> = match &route.action {
+                RouteAction::Split(targets) => {
+                    targets.iter().map(|target| target.upstream().map(|upstream| upstream.0)).collect()
+                }
+                other => vec![other.upstreams().next().map(|upstream| upstream.0)],
+            };
+            let named = targets.into_iter().zip(used.partitions.iter().copied());
+            all.extend(named.map(|(upstream, name)| CachePartition { cache, listener, upstream, name }));
+        }
+        all.sort_unstable();
+        all.dedup();
+        Self(all)
+    }
+
+    /// All keys with a text that may have a response of this upstream, or one by this listener, in a cache.
+    pub(crate) fn keys(
+        &self,
+        text: &[u8],
+        cache: usize,
+        (listener, upstream): (usize, usize),
+    ) -> Vec<Vec<u8>> {
+        let concerns = |one: &&CachePartition| {
+            one.cache == cache && (one.listener == listener || one.upstream == Some(upstream))
+        };
+        let mut names: Vec<PartitionName> = self.0.iter().filter(concerns).map(|one| one.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let classes = 0..KeyPartition::CLASSES;
+        let keys = names.iter().flat_map(|name| classes.clone().map(|class| KeyPartition::new(*name, class)));
+        let keys = keys.map(|partition| {
+            let mut key = text.to_vec();
+            partition.end(&mut key);
+            key
+        });
+        keys.collect()
+    }
+}

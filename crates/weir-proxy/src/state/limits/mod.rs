@@ -1,0 +1,6 @@
+//! The counts of limits, of this process and of those that share them.
+
+pub mod limit_store;
+pub mod limit;
+pub mod limit_sharing;
+pub(super) mod key_hasher;
