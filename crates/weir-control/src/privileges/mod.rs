@@ -5,8 +5,8 @@
 
 mod account;
 mod file_access;
-mod system_calls;
 mod start_calls;
+mod system_calls;
 mod denied_calls;
 
 use std::collections::BTreeSet;
