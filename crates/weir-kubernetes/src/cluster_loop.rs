@@ -213,11 +213,19 @@ impl ClusterLoop {
         let began = Instant::now();
         let absent = self.progress.absent_watches().map(|watch| self.watches.scopes[watch].kind);
         self.translator.set_missing_kinds(absent.map(|kind| names_of(kind)[2]).collect());
-        let Translation { config, servers, statuses, ingress_reports, default_certificate_problem, .. } =
-            self.translator.translate(&now());
+        let Translation {
+            config,
+            servers,
+            statuses,
+            ingress_reports,
+            default_certificate_problem,
+            ingress_config_map_problem,
+            ..
+        } = self.translator.translate(&now());
         weir_tasks::strike("a translation of objects");
         self.ingress_log.take(&ingress_reports);
         self.ingress_log.take_default_certificate(default_certificate_problem);
+        self.ingress_log.take_config_map(ingress_config_map_problem);
         let changed = self.servers.take(servers);
         let mut are_outdated = false;
         match self.applying.next(config) {

@@ -17,6 +17,10 @@ use weir_gateway::ObjectKey;
 /// How long a record that does not change holds.
 const LEASE_TIME: Duration = Duration::from_secs(15);
 
+/// The longest time for which the record of another process is believed. Anyone who may write the Lease may name 68 years, and no process would lead
+/// behind one that is gone. Records of other programs have seconds to minutes.
+const FOREIGN_LEASE_TIME_MAX: Duration = Duration::from_secs(3_600);
+
 /// How long the holder writes without having renewed it.
 const HOLD_TIME: Duration = Duration::from_secs(10);
 
@@ -130,11 +134,9 @@ impl Election {
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
         if holder != &*self.settings.identity && !holder.is_empty() {
             let version = lease.metadata.resource_version.clone().unwrap_or_default();
-            let time = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-            let time = time.map_or(LEASE_TIME, Duration::from_secs);
             match &self.seen {
                 Some((seen, since)) if *seen == version => {
-                    if since.elapsed() < time {
+                    if since.elapsed() < foreign_lease_time(&spec) {
                         return Ok(false);
                     }
                 }
@@ -180,11 +182,40 @@ impl Election {
     }
 }
 
+/// How long the record of another process holds while it does not change.
+fn foreign_lease_time(record: &LeaseSpec) -> Duration {
+    let seconds = record.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    seconds.map_or(LEASE_TIME, Duration::from_secs).min(FOREIGN_LEASE_TIME_MAX)
+}
+
 /// Whether a write took place: another process may have been faster.
 fn was_written(outcome: Result<Lease, ClientError>) -> Result<bool, ClientError> {
     match outcome {
         Ok(_) => Ok(true),
         Err(ClientError::Api(status)) if status.code == 409 => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_another_process_is_believed_for_an_hour_at_most() {
+        for (named, expected) in [
+            (None, LEASE_TIME),
+            (Some(i32::MIN), LEASE_TIME),
+            (Some(-1), LEASE_TIME),
+            (Some(0), Duration::ZERO),
+            (Some(1), Duration::from_secs(1)),
+            (Some(60), Duration::from_secs(60)),
+            (Some(3_600), FOREIGN_LEASE_TIME_MAX),
+            (Some(3_601), FOREIGN_LEASE_TIME_MAX),
+            (Some(i32::MAX), FOREIGN_LEASE_TIME_MAX),
+        ] {
+            let record = LeaseSpec { lease_duration_seconds: named, ..LeaseSpec::default() };
+            assert_eq!(foreign_lease_time(&record), expected, "{named:?}");
+        }
     }
 }

@@ -16,6 +16,7 @@ const NAME_BYTES_MAX: usize = 200;
 pub(crate) struct IngressLog {
     problems: BTreeMap<ObjectKey, Vec<IngressProblem>>,
     default_certificate: Option<Box<str>>,
+    config_map: Option<Box<str>>,
 }
 
 impl IngressLog {
@@ -52,6 +53,20 @@ impl IngressLog {
             _ => {}
         }
         self.default_certificate = problem;
+    }
+
+    /// Writes what is wrong with the ConfigMap for all Ingresses, or that nothing is any more.
+    pub(crate) fn take_config_map(&mut self, problem: Option<Box<str>>) {
+        match &problem {
+            Some(why) if self.config_map != problem => {
+                tracing::warn!(%why, "the ConfigMap for all Ingresses is not applied as a whole");
+            }
+            None if self.config_map.is_some() => {
+                tracing::info!("the ConfigMap for all Ingresses is applied");
+            }
+            _ => {}
+        }
+        self.config_map = problem;
     }
 }
 

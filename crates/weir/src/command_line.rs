@@ -48,7 +48,7 @@ pub(crate) struct CommandLine {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     Check(CheckArguments),
     Explain(ExplainArguments),
     Why(WhyArguments),

@@ -76,6 +76,9 @@ pub(crate) struct KubernetesArguments {
     /// The Secret with the certificate for hosts of Ingresses that have none of their own.
     #[arg(long, value_name = "NAMESPACE/SECRET", requires = "kubernetes", value_parser = parse_key, help_heading = "Kubernetes")]
     pub(crate) default_certificate: Option<(String, String)>,
+    /// A ConfigMap like that of ingress-nginx, with settings for all Ingresses: `hsts`, `hsts-max-age`, `hsts-include-subdomains` and `hsts-preload`.
+    #[arg(long, value_name = "NAMESPACE/CONFIGMAP", requires = "kubernetes", value_parser = parse_key, help_heading = "Kubernetes")]
+    pub(crate) ingress_config_map: Option<(String, String)>,
     /// The Lease whose holder writes statuses, or `off`: this process writes none. By default in the namespace of the pod, `weir`, `weir-ingress` or `weir-GATEWAY`.
     #[arg(long, value_name = "NAMESPACE/NAME", requires = "kubernetes", value_parser = parse_lease, help_heading = "Kubernetes")]
     pub(crate) lease: Option<LeaseChoice>,

@@ -19,6 +19,8 @@ pub enum Effect {
     Reconnects,
     /// Learned cookies are lost, so some clients may change servers once.
     Forgets,
+    /// The cache begins anew: stored responses are fetched again, and no connection ends.
+    Empties,
     /// The old address is drained like a removed server, the new one gets requests at once.
     Moves,
     /// It is used at once, and no connection ends.
@@ -33,13 +35,14 @@ pub enum Effect {
 
 impl Effect {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::AtOnce,
         Self::NextRequest,
         Self::NextConnection,
         Self::Rebinds,
         Self::Reconnects,
         Self::Forgets,
+        Self::Empties,
         Self::Moves,
         Self::Begins,
         Self::Drains,
@@ -56,6 +59,7 @@ impl Effect {
             Self::Rebinds => "rebinds",
             Self::Reconnects => "reconnects",
             Self::Forgets => "forgets",
+            Self::Empties => "empties",
             Self::Moves => "moves",
             Self::Begins => "begins",
             Self::Drains => "drains",
@@ -78,6 +82,9 @@ impl Effect {
             }
             Self::Forgets => {
                 "learned cookies are lost: a client may change servers once; no connection ends".to_owned()
+            }
+            Self::Empties => {
+                "the cache begins anew: stored responses are fetched again; no connection ends".to_owned()
             }
             Self::Moves => format!(
                 "the new address gets requests at once; requests on the old one complete within their own limits, tunnels end within {grace}"
@@ -117,9 +124,11 @@ pub const RESTART_KEYS: [&str; 13] = [
 pub(super) fn of_new(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Rebinds,
-        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::Store(_) | ConfigPart::List(_) => {
-            Effect::NextRequest
-        }
+        ConfigPart::Route(..)
+        | ConfigPart::Limit(_)
+        | ConfigPart::Store(_)
+        | ConfigPart::Cache(_)
+        | ConfigPart::List(_) => Effect::NextRequest,
         _ => Effect::Begins,
     }
 }
@@ -128,9 +137,11 @@ pub(super) fn of_new(part: &ConfigPart) -> Effect {
 pub(super) fn of_gone(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Closes,
-        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::Store(_) | ConfigPart::List(_) => {
-            Effect::NextRequest
-        }
+        ConfigPart::Route(..)
+        | ConfigPart::Limit(_)
+        | ConfigPart::Store(_)
+        | ConfigPart::Cache(_)
+        | ConfigPart::List(_) => Effect::NextRequest,
         _ => Effect::Drains,
     }
 }
@@ -155,6 +166,7 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         | ConfigPart::Limit(_)
         | ConfigPart::Store(_)
         | ConfigPart::List(_) => Effect::NextRequest,
+        ConfigPart::Cache(_) => Effect::Empties,
         ConfigPart::Upstream(_) => match first {
             "tls" | "proxy_protocol" | "protocol" | "http2" => Effect::Reconnects,
             "affinity" if learned => Effect::Forgets,

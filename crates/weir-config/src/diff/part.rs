@@ -41,6 +41,8 @@ pub enum ConfigPart {
     Limit(Box<str>),
     /// `[store.NAME]`.
     Store(Box<str>),
+    /// `[cache.NAME]`.
+    Cache(Box<str>),
     /// `[routes_from.NAME]`.
     RoutesFrom(Box<str>),
     /// `[listener.NAME]` without its routes.
@@ -69,6 +71,7 @@ impl ConfigPart {
             Self::List(_) => "list",
             Self::Limit(_) => "limit",
             Self::Store(_) => "store",
+            Self::Cache(_) => "cache",
             Self::RoutesFrom(_) => "routes_from",
             Self::Listener(_) => "listener",
             Self::Route(..) => "route",
@@ -94,6 +97,7 @@ impl fmt::Display for ConfigPart {
             Self::List(name) => write!(f, "list `{name}`"),
             Self::Limit(name) => write!(f, "limit `{name}`"),
             Self::Store(name) => write!(f, "store `{name}`"),
+            Self::Cache(name) => write!(f, "cache `{name}`"),
             Self::RoutesFrom(name) => write!(f, "routes_from `{name}`"),
             Self::Listener(name) => write!(f, "listener `{name}`"),
             Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
@@ -208,6 +212,12 @@ fn parts_of<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<FlatPart
         let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
         let node = stores.and_then(|node| entry(node, &name.value));
         parts.push(flat(ConfigPart::Store(name.value.clone()), String::new(), node, &[], &lines));
+    }
+    let caches = child("cache");
+    for (name, text) in &document.cache.0 {
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        let node = caches.and_then(|node| entry(node, &name.value));
+        parts.push(flat(ConfigPart::Cache(name.value.clone()), String::new(), node, &[], &lines));
     }
     let route_sources = child("routes_from");
     for (name, text) in &document.routes_from.0 {
@@ -361,7 +371,28 @@ fn names(key: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::key::ConfigSection as _;
+
+    #[test]
+    fn every_table_of_a_config_is_a_part() {
+        let text = r#"
+            list.l.addresses = ["10.0.0.0/8"]
+            limit.l = { rate = "5/s", key = "{client.address}" }
+            store.s.redis = "127.0.0.1:6379"
+            cache.c = {}
+            routes_from.r = { etcd = "/routes/" }
+            listener.web = { address = ":1", upstream = "app" }
+            upstream.app.servers = ["127.0.0.1:2"]
+        "#;
+        let checked = CheckedConfig::parse(text, "weir.toml");
+        let kinds: BTreeSet<&str> = parts(&checked).iter().map(|part| part.part.kind()).collect();
+        for key in Document::SECTION.keys.iter().filter(|key| key.name != "include") {
+            assert!(kinds.contains(key.name), "changes in `{}` are not compared", key.name);
+        }
+    }
 
     #[test]
     fn lines_come_apart_where_the_value_begins() {

@@ -135,6 +135,33 @@ fn every_added_removed_or_changed_part_is_reported() {
 }
 
 #[test]
+fn caches_are_compared() {
+    let with = |cache: &str| format!("{OLD}{cache}");
+    let pages = with("[cache.pages]\n");
+    assert_eq!(difference_lines(OLD, &pages), ["+ cache `pages`: next-request"]);
+    assert_eq!(difference_lines(&pages, OLD), ["- cache `pages`: next-request"]);
+    assert_eq!(difference_lines(&pages, &with("[cache.pages]\nmemory = \"128MiB\"\n")), [""; 0]);
+    let changed = with(
+        "[cache.pages]\nmemory = \"1GiB\"\nresponse_max = \"1MiB\"\ndisk = { folder = \"/var/cache/weir\", size = \"2GiB\" }\n",
+    );
+    assert_eq!(
+        difference_lines(&pages, &changed),
+        [
+            "~ cache `pages`: memory \"128MiB\" \"1GiB\" empties",
+            "~ cache `pages`: response_max \"8MiB\" \"1MiB\" empties",
+            "~ cache `pages`: disk.folder  \"/var/cache/weir\" empties",
+            "~ cache `pages`: disk.size  \"2GiB\" empties",
+        ]
+    );
+    let difference = ConfigDiff::between(
+        &CheckedConfig::parse(&pages, "old.toml"),
+        &CheckedConfig::parse(&changed, "new.toml"),
+    );
+    let ChangeKind::Changed(keys) = &difference.changes[0].kind else { panic!("{difference:?}") };
+    assert_eq!(keys[0].location.as_ref().unwrap().to_string(), "new.toml:22:1");
+}
+
+#[test]
 fn a_route_without_a_name_is_identified_by_its_conditions() {
     let new = OLD.replace("path = \"/api\"", "path = \"/v2\"");
     assert_eq!(

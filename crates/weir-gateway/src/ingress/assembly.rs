@@ -15,8 +15,9 @@ use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueM
 use super::canary::CanaryRule;
 use super::compile::{CompiledIngress, CompiledPath};
 use super::default_certificate::DefaultCertificate;
-use super::host_certificates::TlsDemand;
+use super::host_certificates::{HostCertificate, TlsDemand};
 use super::hosts::{HostEntry, HostPlan, HostTable, shown};
+use super::hsts::Hsts;
 use super::lookup::UrlTarget;
 use crate::api::SharedText;
 use crate::backends::Backend;
@@ -57,8 +58,11 @@ struct Build<'a> {
     table: &'a HostTable<'a>,
     index: &'a dyn Fn(&Backend) -> UpstreamIndex,
     has_tls: bool,
-    /// The settings of an Ingress with what names upstreams.
-    settings: HashMap<&'a ObjectKey, Option<Arc<RouteSettings>>>,
+    hsts: &'a Hsts,
+    /// The settings of routes without an Ingress: of hosts without a certificate, and of those with one.
+    bare: [Arc<RouteSettings>; 2],
+    /// The settings of an Ingress with what names upstreams, for hosts without a certificate and for those with one.
+    settings: HashMap<(&'a ObjectKey, bool), Option<Arc<RouteSettings>>>,
     known: &'a HashMap<(bool, Arc<str>), Arc<Route>>,
     routes: Vec<Arc<Route>>,
 }
@@ -83,7 +87,7 @@ impl IngressAssembly {
     pub(super) fn assemble(
         &mut self,
         table: &HostTable<'_>,
-        default_certificate: &DefaultCertificate,
+        (default_certificate, hsts): (&DefaultCertificate, &Hsts),
         (settings, ours): (&GatewaySettings, &IngressSettings),
         index: &dyn Fn(&Backend) -> UpstreamIndex,
     ) -> IngressParts {
@@ -103,6 +107,8 @@ impl IngressAssembly {
                 table,
                 index,
                 has_tls,
+                hsts,
+                bare: bare(hsts),
                 settings: HashMap::new(),
                 known: &self.routes,
                 routes: Vec::new(),
@@ -194,7 +200,8 @@ impl<'a> Build<'a> {
             let Some(hosts) = patterns(host) else { continue };
             self.host(host, &hosts, plan);
             let matches = RouteMatch { hosts, ..RouteMatch::default() };
-            self.push(format!("no-route/{}", shown(host)), matches, respond(404, ""), Arc::default());
+            let settings = self.bare_settings(self.has_hsts(host, plan));
+            self.push(format!("no-route/{}", shown(host)), matches, respond(404, ""), settings);
         }
         for (host, (to, _)) in &table.redirected {
             let Some(hosts) = patterns(host) else { continue };
@@ -205,7 +212,17 @@ impl<'a> Build<'a> {
         }
     }
 
+    /// Whether responses of a host have `Strict-Transport-Security`, as in ingress-nginx: those over TLS, where a certificate was asked for.
+    fn has_hsts(&self, host: &str, plan: &HostPlan<'_>) -> bool {
+        self.has_tls && !host.is_empty() && plan.certificate != HostCertificate::Unasked
+    }
+
+    fn bare_settings(&self, has_hsts: bool) -> Arc<RouteSettings> {
+        Arc::clone(&self.bare[usize::from(has_hsts)])
+    }
+
     fn host(&mut self, host: &str, hosts: &[HostPattern], plan: &'a HostPlan<'a>) {
+        let has_hsts = self.has_hsts(host, plan);
         let roots = plan.entries.iter().find_map(|entry| {
             let root = entry.ingress.draft.paths.app_root.as_ref()?;
             (!entry.ingress.is_refused && plan.is_of(entry.ingress)).then_some((entry, root))
@@ -223,7 +240,7 @@ impl<'a> Build<'a> {
                 format!("ingress/{}/{}/app-root", entry.ingress.key, shown(host)),
                 matches,
                 action,
-                Arc::default(),
+                self.bare_settings(has_hsts),
             );
         }
         let is_padded = plan.is_regex && plan.entries.iter().any(|entry| entry.canary.is_some());
@@ -259,6 +276,7 @@ impl<'a> Build<'a> {
         is_padded: bool,
     ) {
         let (ingress, path) = (entry.ingress, entry.path);
+        let has_hsts = self.has_hsts(host, plan);
         let Some((matched, rewrite)) = plan.read(entry) else { return };
         base.path = matched.clone();
         let kind = if path.is_exact { ".exact" } else { "" };
@@ -276,10 +294,11 @@ impl<'a> Build<'a> {
         let settings = if ingress.is_refused || self.table.refused.contains(&ingress.key) {
             None
         } else {
-            self.settings_of(ingress)
+            self.settings_of(ingress, has_hsts)
         };
         let Some(settings) = settings else {
-            return self.push(name, padded(base), respond(503, NOT_SERVED), Arc::default());
+            let settings = self.bare_settings(has_hsts);
+            return self.push(name, padded(base), respond(503, NOT_SERVED), settings);
         };
         if let Some(action) = redirect_of(ingress) {
             return self.push(name, padded(base), action, settings);
@@ -310,17 +329,25 @@ impl<'a> Build<'a> {
     }
 
     /// The settings of an Ingress; `None` if the server of its `auth-url` is not known.
-    fn settings_of(&mut self, ingress: &'a Arc<CompiledIngress>) -> Option<Arc<RouteSettings>> {
-        if let Some(known) = self.settings.get(&ingress.key) {
+    fn settings_of(
+        &mut self,
+        ingress: &'a Arc<CompiledIngress>,
+        has_hsts: bool,
+    ) -> Option<Arc<RouteSettings>> {
+        if let Some(known) = self.settings.get(&(&ingress.key, has_hsts)) {
             return known.clone();
         }
-        let made = self.make_settings(ingress);
-        self.settings.insert(&ingress.key, made.clone());
+        let made = self.make_settings(ingress, has_hsts);
+        self.settings.insert((&ingress.key, has_hsts), made.clone());
         made
     }
 
-    fn make_settings(&self, ingress: &CompiledIngress) -> Option<Arc<RouteSettings>> {
-        let mut settings = Arc::clone(&ingress.settings);
+    fn make_settings(&self, ingress: &CompiledIngress, has_hsts: bool) -> Option<Arc<RouteSettings>> {
+        let with_hsts = || self.hsts.applied_to(&ingress.settings);
+        let mut settings = match has_hsts {
+            true => Arc::clone(ingress.settings_with_hsts.get_or_init(with_hsts)),
+            false => Arc::clone(&ingress.settings),
+        };
         if let Some(plan) = &ingress.mirror {
             let mut mirror = Mirror::of_all((self.index)(&plan.backend), ShareFraction::WHOLE);
             mirror.forward_host = plan.forward_host.clone();
@@ -398,6 +425,12 @@ pub(super) fn auth_backend<'a>(
             found.all(|other| other.is_some_and(|other| other.name == first.name)).then_some(first)
         }
     }
+}
+
+/// The settings of routes without an Ingress: of hosts without a certificate, and of those with one.
+fn bare(hsts: &Hsts) -> [Arc<RouteSettings>; 2] {
+    let plain = Arc::default();
+    [Arc::clone(&plain), hsts.applied_to(&plain)]
 }
 
 fn main_action(upstream: Option<UpstreamIndex>) -> RouteAction {

@@ -40,6 +40,8 @@ pub(super) struct CompiledIngress {
     pub(super) certificates: Vec<IngressCertificate>,
     /// The settings of its routes but for what names upstreams by their indices.
     pub(super) settings: Arc<RouteSettings>,
+    /// The same for hosts with a certificate, once there is one.
+    pub(super) settings_with_hsts: OnceLock<Arc<RouteSettings>>,
     pub(super) lists: Vec<Arc<AccessList>>,
     pub(super) limits: Vec<Arc<KeyLimit>>,
     pub(super) auth: Option<AuthPlan>,
@@ -226,6 +228,7 @@ pub(super) fn compile(ingress: &Ingress, store: &ObjectStore, settings: &Gateway
         canary_rules: OnceLock::new(),
         certificates,
         settings: Arc::new(route),
+        settings_with_hsts: OnceLock::new(),
         lists,
         limits,
         auth,

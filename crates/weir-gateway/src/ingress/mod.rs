@@ -21,6 +21,7 @@ mod route_settings;
 mod lookup;
 mod compilation;
 mod default_certificate;
+mod hsts;
 mod servers;
 mod networks;
 mod classes;

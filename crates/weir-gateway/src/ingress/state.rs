@@ -13,6 +13,7 @@ use super::compile::{CompiledIngress, compile};
 use super::default_certificate::DefaultCertificate;
 use super::host_certificates::KeptCertificates;
 use super::hosts::{HostTable, ProblemWeight};
+use super::hsts::Hsts;
 use crate::api::{
     GatewayStatusAddress, Ingress, IngressAddresses, IngressStatus, LoadBalancerPoint, SharedText,
 };
@@ -41,10 +42,12 @@ pub(crate) struct IngressState {
     assembly: IngressAssembly,
     default_certificate: DefaultCertificate,
     kept_certificates: KeptCertificates,
+    hsts: Hsts,
     regexes: RegexCache,
     pending: BTreeSet<ObjectKey>,
     all_pending: bool,
     certificate_pending: bool,
+    config_map_pending: bool,
     /// What is wrong with each, and what of it was told.
     problems: BTreeMap<ObjectKey, Vec<IngressProblem>>,
     told: BTreeMap<ObjectKey, Vec<IngressProblem>>,
@@ -55,6 +58,7 @@ pub(crate) struct IngressInput<'a> {
     table: HostTable<'a>,
     assembly: &'a mut IngressAssembly,
     default_certificate: &'a DefaultCertificate,
+    hsts: &'a Hsts,
     settings: (&'a GatewaySettings, &'a IngressSettings),
     compiled: &'a BTreeMap<ObjectKey, Arc<CompiledIngress>>,
 }
@@ -72,6 +76,7 @@ impl IngressState {
             | KubernetesObject::ConfigMap(_) => {
                 self.certificate_pending |=
                     matches!(object.kind(), ObjectKind::Secret | ObjectKind::OpaqueSecret);
+                self.config_map_pending |= object.kind() == ObjectKind::ConfigMap;
                 let used = (object.kind(), key);
                 self.note_users(|ingress| ingress.uses.contains(&used));
             }
@@ -92,7 +97,7 @@ impl IngressState {
 
     /// Has all compiled anew.
     pub(crate) fn renew(&mut self) {
-        (self.all_pending, self.certificate_pending) = (true, true);
+        (self.all_pending, self.certificate_pending, self.config_map_pending) = (true, true, true);
     }
 
     /// Takes over the certificates that are in use.
@@ -110,6 +115,14 @@ impl IngressState {
     pub(crate) fn retranslate(&mut self, store: &ObjectStore, settings: &GatewaySettings) -> bool {
         let mut pending = std::mem::take(&mut self.pending);
         let certificate_pending = std::mem::take(&mut self.certificate_pending);
+        if std::mem::take(&mut self.config_map_pending)
+            && let Some(ours) = &settings.ingress
+        {
+            let hsts = Hsts::load(store, ours);
+            // What is compiled keeps the settings with the header.
+            self.all_pending |= hsts != self.hsts;
+            self.hsts = hsts;
+        }
         if std::mem::take(&mut self.all_pending) {
             pending.extend(store.ingresses.keys().chain(self.compiled.keys()).cloned());
         }
@@ -155,6 +168,7 @@ impl IngressState {
             table,
             assembly: &mut self.assembly,
             default_certificate: &self.default_certificate,
+            hsts: &self.hsts,
             settings: (settings, ours),
             compiled: &self.compiled,
         })
@@ -163,6 +177,11 @@ impl IngressState {
     /// Why the default certificate cannot be used, if there is to be one.
     pub(crate) fn default_certificate_problem(&self) -> Option<String> {
         self.default_certificate.problem()
+    }
+
+    /// What is wrong with the ConfigMap for all Ingresses.
+    pub(crate) fn config_map_problem(&self) -> Option<&str> {
+        self.hsts.problem()
     }
 
     /// What is wrong with each.
@@ -228,7 +247,7 @@ impl IngressInput<'_> {
 
     /// The listeners. No Gateway of the same process has their ports.
     pub(crate) fn parts(&mut self, index: &dyn Fn(&Backend) -> UpstreamIndex) -> IngressParts {
-        self.assembly.assemble(&self.table, self.default_certificate, self.settings, index)
+        self.assembly.assemble(&self.table, (self.default_certificate, self.hsts), self.settings, index)
     }
 
     /// What only several Ingresses show: what of it is not served, or less than it asks for.

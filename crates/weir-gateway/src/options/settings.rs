@@ -67,6 +67,8 @@ pub struct IngressSettings {
     pub https_port: u16,
     /// The Secret with the certificate for hosts that have none of their own.
     pub default_certificate: Option<ObjectKey>,
+    /// The ConfigMap with settings for all Ingresses, in the words of that of ingress-nginx.
+    pub config_map: Option<ObjectKey>,
 }
 
 impl Default for IngressSettings {
@@ -76,6 +78,7 @@ impl Default for IngressSettings {
             http_port: 80,
             https_port: 443,
             default_certificate: None,
+            config_map: None,
         }
     }
 }

@@ -78,6 +78,8 @@ pub struct Translation {
     pub ingress_reports: Vec<IngressReport>,
     /// Why the default certificate of Ingresses cannot be used, as long as it cannot.
     pub default_certificate_problem: Option<Box<str>>,
+    /// What is wrong with the ConfigMap for all Ingresses, as long as it is.
+    pub ingress_config_map_problem: Option<Box<str>>,
     /// How many routes were translated.
     pub routes_translated: usize,
 }
@@ -294,6 +296,7 @@ impl Translator {
             statuses,
             ingress_reports,
             default_certificate_problem,
+            ingress_config_map_problem: self.ingress.config_map_problem().map(Into::into),
             routes_translated: translated.len(),
         }
     }

@@ -141,6 +141,7 @@ fn an_upstream_that_is_gone_leaves_its_place_to_the_last() {
             servers: vec![],
             ingress_reports: Vec::new(),
             default_certificate_problem: None,
+            ingress_config_map_problem: None,
             statuses: vec![],
             routes_translated: 0,
         };

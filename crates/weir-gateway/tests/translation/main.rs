@@ -7,6 +7,7 @@ mod golden;
 mod hostile;
 mod incremental;
 mod ingress;
+mod ingress_hsts;
 mod ingress_tenants;
 mod ingress_tls;
 mod leaving;

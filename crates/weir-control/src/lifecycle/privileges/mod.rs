@@ -5,6 +5,7 @@
 
 mod account;
 mod file_access;
+mod start_calls;
 mod system_calls;
 mod denied_calls;
 
@@ -107,6 +108,8 @@ pub(crate) fn give_up_beside(
 
 /// Leaves a process beside this one that starts Weir's program anew what such a start needs, and little of that while it waits.
 pub(crate) fn limit_launcher() {
+    // While it has the capability that the kernel asks for.
+    start_calls::refuse();
     account::limit_to_start();
 }
 

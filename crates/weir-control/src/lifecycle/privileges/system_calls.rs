@@ -64,7 +64,7 @@ pub(super) fn confine_in_silence() {
     let _impossible = seccomp::install_refusing(&refusing);
 }
 
-fn allowed() -> Vec<u32> {
+pub(super) fn allowed() -> Vec<u32> {
     ALLOWED.iter().chain(OF_PROCESSOR).map(|call| *call as u32).collect()
 }
 
@@ -87,9 +87,9 @@ impl Deny {
 }
 
 /// Offsets in `struct seccomp_data`; of the first argument the lower half (both processors are little-endian).
-const NUMBER: u32 = 0;
-const PROCESSOR: u32 = 4;
-const ARGUMENT: u32 = 16;
+pub(super) const NUMBER: u32 = 0;
+pub(super) const PROCESSOR: u32 = 4;
+pub(super) const ARGUMENT: u32 = 16;
 
 /// A filter as the kernel takes it.
 struct FilterProgram(Vec<libc::sock_filter>);
@@ -135,16 +135,16 @@ impl FilterProgram {
     }
 }
 
-fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+pub(super) fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
-fn equals(value: u32, jt: u8, jf: u8) -> libc::sock_filter {
+pub(super) fn equals(value: u32, jt: u8, jf: u8) -> libc::sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, jt, jf)
 }
 
 /// `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_AARCH64` of the kernel: ELF machine, 64 bits, little-endian.
-const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+pub(super) const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
     Some(0xc000_00b7)
@@ -204,34 +204,41 @@ const OF_PROCESSOR: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OF_PROCESSOR: &[libc::c_long] = &[];
 
+/// What a filter says of a call, by its instructions as the kernel runs them.
+#[cfg(test)]
+pub(super) fn outcome(program: &[libc::sock_filter], architecture: u32, call: i64, argument: u32) -> u32 {
+    let (mut at, mut loaded) = (0, 0);
+    loop {
+        let step = program[at];
+        at += 1;
+        let code = u32::from(step.code);
+        let jump = |holds: bool| usize::from(if holds { step.jt } else { step.jf });
+        if code == libc::BPF_RET | libc::BPF_K {
+            return step.k;
+        } else if code == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS {
+            loaded = match step.k {
+                NUMBER => call as u32,
+                PROCESSOR => architecture,
+                _ => argument,
+            };
+        } else if code == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K {
+            at += jump(loaded == step.k);
+        } else if code == libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K {
+            at += jump(loaded >= step.k);
+        } else {
+            assert_eq!(code, libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K);
+            at += jump(loaded & step.k != 0);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs the filter as the kernel does; `deny` is 1.
+    /// The outcome where `deny` is 1.
     fn run(architecture: u32, call: i64, argument: u32) -> u32 {
-        let program = FilterProgram::new(7, &allowed(), 1).0;
-        let (mut at, mut loaded) = (0, 0);
-        loop {
-            let step = program[at];
-            at += 1;
-            let code = u32::from(step.code);
-            let jump = |holds: bool| usize::from(if holds { step.jt } else { step.jf });
-            if code == libc::BPF_RET | libc::BPF_K {
-                return step.k;
-            } else if code == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS {
-                loaded = match step.k {
-                    NUMBER => call as u32,
-                    PROCESSOR => architecture,
-                    _ => argument,
-                };
-            } else if code == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K {
-                at += jump(loaded == step.k);
-            } else {
-                assert_eq!(code, libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K);
-                at += jump(loaded & step.k != 0);
-            }
-        }
+        outcome(&FilterProgram::new(7, &allowed(), 1).0, architecture, call, argument)
     }
 
     #[test]

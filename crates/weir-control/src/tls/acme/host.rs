@@ -32,6 +32,11 @@ const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(86_400);
 /// How long a host on demand is renewed that no client asks for.
 const UNUSED_MAX: Duration = Duration::from_secs(7 * 86_400);
 
+/// The longest chain that an authority may issue. Public ones have two to four certificates and a few KiB; OpenSSL refuses more than 100 KiB in a
+/// handshake.
+const CHAIN_CERTIFICATES_MAX: usize = 10;
+const CHAIN_BYTES_MAX: usize = 64 * 1024;
+
 /// How long another node is left alone that has the lock.
 const LOCKED_PAUSE: Duration = Duration::from_secs(1);
 
@@ -264,6 +269,7 @@ impl HostTask {
             let shown = shown_url(ca);
             issuer.issued.update(&self.host, |status| status.ca = Some(shown.as_str().into()));
             let saved = obtained.and_then(|obtained| self.save(issuer, &obtained));
+            let saved = saved.map_err(IssuanceError::bounded);
             match saved {
                 Ok(()) => {
                     self.succeed(issuer, ca);
@@ -428,6 +434,11 @@ fn why_not(certificate: &LoadedCertificate, host: &str, now: WallTime) -> Option
     }
     if certificate.not_after <= now {
         return Some("it has expired".to_owned());
+    }
+    let (count, bytes) =
+        (certificate.chain.len(), certificate.chain.iter().map(|one| one.len()).sum::<usize>());
+    if count > CHAIN_CERTIFICATES_MAX || bytes > CHAIN_BYTES_MAX {
+        return Some(format!("its chain has {count} certificates and {bytes} bytes, which clients refuse"));
     }
     (certificate.not_before > now + CLOCK_AHEAD_MAX).then(|| "it is not valid yet".to_owned())
 }

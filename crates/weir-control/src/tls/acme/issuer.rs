@@ -11,9 +11,10 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use weir_config::{Dns, MaskedText};
 use weir_http::WallTime;
+use weir_proxy::net::clock;
 use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers};
 
-use super::record::OrderLog;
+use super::record::{AccountLog, OrderLog};
 use super::requests::AcmeRequests;
 use super::schedule::IssuanceFailure;
 use super::store::{AcmeStore, StoreLock};
@@ -26,6 +27,12 @@ const ON_DEMAND_AT_ONCE: usize = 2;
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
 const LOCK_TRIES: u32 = 150;
 
+/// The longest text of an error, in bytes: an authority may give a reason of any length, which each host keeps, the log has and the status page shows.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// The file with the moments when accounts were made.
+const ACCOUNTS_MADE: &str = "made";
+
 /// Why there is no certificate.
 #[derive(Debug)]
 pub(super) struct IssuanceError {
@@ -37,6 +44,11 @@ impl IssuanceError {
     /// One that is not the fault of what was asked for.
     pub(super) fn unreached(text: impl Into<String>) -> Self {
         Self { kind: IssuanceFailure::Unreached, text: text.into() }
+    }
+
+    /// With as much of its text as is kept.
+    pub(super) fn bounded(self) -> Self {
+        Self { text: bounded(self.text), ..self }
     }
 
     /// One that the authority, or the world as it sees it, has decided.
@@ -153,6 +165,9 @@ impl Issuer {
                 let made = builder.create(&new, ca.to_owned(), external.as_ref()).await;
                 let (account, credentials) = made.map_err(|error| self.failed(&error))?;
                 self.store.save_account(ca, "account", &credentials)?;
+                let mut log: AccountLog = self.store.account(ca, ACCOUNTS_MADE).unwrap_or_default();
+                log.note(clock::date());
+                self.store.save_account(ca, ACCOUNTS_MADE, &log)?;
                 let (ca, account_id) = (&*shown_url(ca), &*shown_url(account.id()));
                 tracing::info!(ca, account = account_id, "an account was made at an authority");
                 account
@@ -163,12 +178,28 @@ impl Issuer {
         Ok(account)
     }
 
-    /// Forgets the account at an authority that does not know it: one for tests forgets all when it ends.
-    pub(super) fn forget_account(&self, ca: &str) {
+    /// Forgets the account at an authority that does not know it: one for tests forgets all when it ends. Another order may have made a new one
+    /// meanwhile, which stays.
+    ///
+    /// # Errors
+    /// When several were made lately, and it does not know any of them.
+    pub(super) fn forget_account(&self, ca: &str, unknown: &Account) -> Result<(), IssuanceError> {
+        if self.accounts.borrow().get(ca).is_none_or(|known| known.id() != unknown.id()) {
+            return Ok(());
+        }
+        let mut log: AccountLog = self.store.account(ca, ACCOUNTS_MADE).unwrap_or_default();
+        if let Some(allowed) = log.next_allowed(clock::date()) {
+            let text = "the authority does not know the account, although several were made within an hour";
+            return Err(IssuanceError {
+                kind: IssuanceFailure::Limited(Some(allowed)),
+                text: text.to_owned(),
+            });
+        }
         let shown = &*shown_url(ca);
         tracing::warn!(ca = shown, "the authority does not know the account any more: a new one is made");
         self.accounts.borrow_mut().remove(ca);
         self.store.forget_account(ca);
+        Ok(())
     }
 
     /// Takes note of an order at an authority.
@@ -224,7 +255,17 @@ impl Issuer {
 
 /// The URL of an authority as it is shown and logged.
 pub(super) fn shown_url(ca: &str) -> String {
-    MaskedText::from(ca).to_string()
+    bounded(MaskedText::from(ca).to_string())
+}
+
+/// As much of a text as is kept.
+fn bounded(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        let end = (0..=TEXT_BYTES_MAX).rfind(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(" ...");
+    }
+    text
 }
 
 /// The stored account at an authority, which is asked at the URL of the config, whatever the file has.
@@ -278,6 +319,17 @@ mod tests {
         let text =
             format!(r#"{{"type": "urn:ietf:params:acme:error:{kind}", "detail": "no", "status": {status}}}"#);
         serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn texts_have_a_limit() {
+        let short = "e".repeat(TEXT_BYTES_MAX);
+        assert_eq!(bounded(short.clone()), short);
+        for letter in ["e", "\u{e9}", "\u{1f600}"] {
+            let text = IssuanceError::refused(format!("x{}", letter.repeat(10_000))).bounded().text;
+            assert!(text.len() > TEXT_BYTES_MAX - 4 && text.len() <= TEXT_BYTES_MAX + 4, "{}", text.len());
+            assert!(text.ends_with(&format!("{letter} ...")));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use instant_acme::{
-    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier, NewOrder, Order,
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier, NewOrder, Order,
     OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
@@ -47,7 +47,7 @@ pub(super) async fn obtain(
     wanted: &WantedCertificate<'_>,
 ) -> Result<ObtainedCertificate, IssuanceError> {
     let account = issuer.account(wanted.ca).await?;
-    issuer.begin_order(wanted.ca, (wanted.host, wanted.is_renewal), clock::date()).await?;
+    note_order(issuer, wanted).await?;
     let mut order = begin(issuer, &account, wanted).await?;
     prove(issuer, &mut order, wanted).await?;
 
@@ -66,6 +66,11 @@ fn patience() -> RetryPolicy {
     RetryPolicy::new().initial_delay(Duration::from_millis(250)).backoff(1.5).timeout(AUTHORITY_TIME)
 }
 
+/// Takes note of an order, unless there have been too many.
+async fn note_order(issuer: &Issuer, wanted: &WantedCertificate<'_>) -> Result<(), IssuanceError> {
+    issuer.begin_order(wanted.ca, (wanted.host, wanted.is_renewal), clock::date()).await
+}
+
 /// Begins the order, with an account that the authority knows.
 async fn begin(
     issuer: &Issuer,
@@ -82,15 +87,19 @@ async fn begin(
     };
     if let Some(before) = wanted.replaces.and_then(|before| before.chain.first())
         && let Ok(id) = CertificateIdentifier::try_from(before)
-        && let Ok(order) = account.new_order(&new().replaces(id)).await
     {
-        return Ok(order);
+        match account.new_order(&new().replaces(id)).await {
+            Ok(order) => return Ok(order),
+            // It does not know what is replaced, or has it replaced already, and issues all the same.
+            Err(Error::Api(_) | Error::Unsupported(_)) => {}
+            // It may have begun one that it does not call a replacement, or whose response was lost.
+            Err(_) => note_order(issuer, wanted).await?,
+        }
     }
-    // An authority that does not know what is replaced, or for which it is replaced already, issues all the same.
     match account.new_order(&new()).await {
         Ok(order) => Ok(order),
         Err(error) if is_unknown_account(&error) => {
-            issuer.forget_account(wanted.ca);
+            issuer.forget_account(wanted.ca, account)?;
             let account = issuer.account(wanted.ca).await?;
             account.new_order(&new()).await.map_err(|error| issuer.failed(&error))
         }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use weir_http::WallTime;
 
 use super::schedule::{
-    IssuanceFailure, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME, least_interval, next_allowed,
-    on_demand_orders_max, retry_at, within_pause,
+    ACCOUNTS_MAX, ACCOUNTS_TIME, IssuanceFailure, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME,
+    least_interval, next_allowed, on_demand_orders_max, retry_at, within_pause,
 };
 
 /// Of a host.
@@ -131,6 +131,30 @@ impl OrderLog {
         self.orders = all.into_iter().map(WallTime::seconds).collect();
         self.on_demand = on_demand.into_iter().map(WallTime::seconds).collect();
         allowed.map_or(Ok(()), Err)
+    }
+}
+
+/// The accounts at an authority, of which it may say again and again that it does not know them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct AccountLog {
+    /// When they were made lately.
+    made: Vec<u64>,
+}
+
+impl AccountLog {
+    /// Takes note of an account that was made.
+    pub(super) fn note(&mut self, now: WallTime) {
+        let _allowed = self.next_allowed(now);
+        self.made.push(now.seconds());
+    }
+
+    /// When another one may be made, if not now.
+    pub(super) fn next_allowed(&mut self, now: WallTime) -> Option<WallTime> {
+        let mut made = times(&self.made);
+        let allowed = next_allowed(&mut made, now, ACCOUNTS_MAX, ACCOUNTS_TIME);
+        self.made = made.into_iter().map(WallTime::seconds).collect();
+        allowed
     }
 }
 

@@ -25,6 +25,11 @@ pub(super) const VALIDATIONS_TIME: Duration = Duration::from_secs(3600);
 /// The time in which `orders_max` of an account are begun at most. Let's Encrypt allows 300 in that time.
 pub(super) const ORDERS_TIME: Duration = Duration::from_secs(3 * 3600);
 
+/// How many accounts may have been made at an authority within an hour when it says that it does not know the last one. Let's Encrypt allows 10 in
+/// three hours for an address.
+pub(super) const ACCOUNTS_MAX: usize = 3;
+pub(super) const ACCOUNTS_TIME: Duration = Duration::from_secs(3600);
+
 /// The share of `orders_max` that hosts on demand may use, in fifths.
 const ON_DEMAND_FIFTHS: usize = 3;
 

@@ -107,7 +107,7 @@ impl AcmeStore {
         self.folder.join("certificates").join(format!("{}.json", file_name(host)))
     }
 
-    /// What is known of the account at an authority: `account` or `orders`.
+    /// What is known of the account at an authority: `account`, `orders` or `made`.
     pub(super) fn account<T: DeserializeOwned>(&self, ca: &str, what: &str) -> Option<T> {
         read_json(&self.account_path(ca, what))
     }

@@ -18,6 +18,7 @@ use crate::refusal::excerpt;
 pub(crate) use draft::{BackendProtocol, CanaryDraft, IngressDraft};
 pub(crate) use messages::header;
 pub(crate) use table::table;
+pub(crate) use values::boolean;
 
 /// The annotation that names others, which this Ingress is to be served without.
 pub const WITHOUT_ANNOTATION: &str = "weir.dev/serve-without";

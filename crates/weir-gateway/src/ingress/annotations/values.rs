@@ -8,9 +8,9 @@ use weir_config::{HeaderTemplate, Size, Template};
 use crate::refusal::excerpt;
 use crate::store::ObjectKey;
 
-pub(super) type Parsed<T> = Result<T, String>;
+pub(crate) type Parsed<T> = Result<T, String>;
 
-pub(super) fn boolean(value: &str) -> Parsed<bool> {
+pub(crate) fn boolean(value: &str) -> Parsed<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "t" | "1" => Ok(true),
         "false" | "f" | "0" => Ok(false),

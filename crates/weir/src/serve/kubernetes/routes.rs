@@ -110,6 +110,10 @@ impl KubernetesRoutes {
                 .default_certificate
                 .as_ref()
                 .map(|(namespace, name)| ObjectKey::new(namespace, name)),
+            config_map: arguments
+                .ingress_config_map
+                .as_ref()
+                .map(|(namespace, name)| ObjectKey::new(namespace, name)),
         })
     }
 

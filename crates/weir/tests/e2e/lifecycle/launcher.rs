@@ -48,6 +48,14 @@ fn started_with(arguments: &str) -> Vec<(Pid, String)> {
     named.collect()
 }
 
+/// A value of `/proc/PID/status`.
+fn status(process: Pid, field: &str) -> String {
+    let status = text(&process.as_raw_nonzero().to_string(), "status");
+    let value =
+        status.lines().find_map(|line| line.strip_prefix(field)).expect("it runs, and the kernel has it");
+    value.trim().to_owned()
+}
+
 fn kill(process: Pid) {
     kill_process(process, Signal::KILL).expect("it is a process of this test");
 }
@@ -108,10 +116,7 @@ fn it_has_few_capabilities_of_root() {
     // CAP_SETUID, CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_SYS_RESOURCE.
     let (itself, of_start) = (1 << 2 | 1 << 5, 0x1ff | 1 << 10 | 1 << 18 | 1 << 24);
     let set = |process: Pid, field: &str| {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
-        let status = status.expect("it runs");
-        let value = status.lines().find_map(|line| line.strip_prefix(field)).expect("the kernel has it");
-        u64::from_str_radix(value.trim(), 16).expect("it is a set in hexadecimal")
+        u64::from_str_radix(&status(process, field), 16).expect("it is a set in hexadecimal")
     };
     let origin = echo();
     let mut weir = start(&origin);
@@ -126,4 +131,26 @@ fn it_has_few_capabilities_of_root() {
     weir.upgrade();
     assert_eq!(set(weir.serving_pid(), "CapPrm:"), of_start & all, "as root, without `process.user`");
     assert_eq!(Client::get(weir.web(), "/after").status, 200);
+}
+
+/// System calls that no start needs are refused to it and to all that it starts, one process after the other.
+#[test]
+fn it_may_not_make_every_system_call() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: this test needs root, or a supervisor that sets no_new_privs");
+        return;
+    }
+    let origin = echo();
+    let settings =
+        "admin.socket = \"unix:{dir}/weir.sock\"\nadmin.socket_changes = true\nprocess.sandbox = \"off\"";
+    let mut weir = Weir::start(&config_with(&[origin.named("a")], settings));
+    assert_eq!(status(weir.pid(), "Seccomp:"), "0", "the process itself is as its config says");
+    let first = Launchers::of(&weir);
+    kill(first.launcher);
+    let second = Launchers::of(&weir);
+    for process in [first.reserve, second.launcher, second.reserve] {
+        assert_eq!(status(process, "Seccomp:"), "2");
+    }
+    assert_upgrades(&mut weir);
+    assert_eq!(status(weir.serving_pid(), "Seccomp:"), "2", "inherited");
 }

@@ -202,6 +202,68 @@ fn a_certificate_that_is_issued_late_is_not_ordered_again_at_once() {
 }
 
 #[test]
+fn a_reason_of_any_length_is_kept_and_logged_in_part() {
+    let reason: &'static str = "because ".repeat(100_000).leak();
+    let verbose = Misbehaviour { refused: Some(("new-order", 503)), reason, ..Misbehaviour::default() };
+    let (authority, store) = (ScriptedAuthority::start(verbose), temporary_folder());
+    let weir = start(&authority, store.path(), &hosts(1));
+    let line = weir.line(&["no certificate could be obtained", "because because"]);
+    assert!(line.len() < 4_096, "{}", line.len());
+    let shown = certificate(&weir)["last_error"].as_str().map(str::len);
+    assert!(shown < Some(4_096), "{shown:?}");
+}
+
+#[test]
+fn an_authority_that_has_lost_an_account_gets_one_new_account() {
+    let (authority, store) = (ScriptedAuthority::start(Misbehaviour::default()), temporary_folder());
+    let origin = Origin::serving("hello");
+    let weir = Weir::start(&config(&origin, &authority.keys(store.path(), &hosts(1))));
+    eventually("there is a certificate", || certificate(&weir)["state"] == "valid");
+    authority.set(Misbehaviour { unknown_accounts: 1, ..Misbehaviour::default() });
+    // Several orders begin with the account that is lost. Those that learn it late do not give up the new one.
+    weir.reload(&config(&origin, &authority.keys(store.path(), &hosts(8))));
+    eventually("all hosts have a certificate", || {
+        let certificates = weir.admin_json("/api/certificates");
+        let hosts = certificates.as_array().expect("they are a list");
+        hosts.len() == 8 && hosts.iter().all(|host| host["state"] == "valid")
+    });
+    assert_eq!(authority.accounts(), 2, "{}", weir.stderr());
+}
+
+#[test]
+fn an_authority_that_knows_no_account_does_not_get_one_for_each_order() {
+    let forgetful = Misbehaviour { unknown_accounts: usize::MAX, ..Misbehaviour::default() };
+    let (authority, store) = (ScriptedAuthority::start(forgetful), temporary_folder());
+    for _ in 0..2 {
+        // A restart does not begin the limit anew.
+        let weir = start(&authority, store.path(), &hosts(8));
+        eventually("all hosts have failed", || has_all_failed(&weir, 8));
+        weir.line(&["no certificate could be obtained", "several were made within an hour"]);
+        assert_eq!(authority.accounts(), 3, "{}", weir.stderr());
+        assert_no_panic(&weir);
+    }
+}
+
+#[test]
+fn an_order_that_is_begun_once_more_counts_as_one_more() {
+    // It does not say that orders are replacements, so that each renewal is ordered again without that. Due at once, after the least interval.
+    let odd = Misbehaviour {
+        validity: Some([-35, 5]),
+        windows: vec![["1970-01-01T00:00:00Z"; 2].map(str::to_owned)],
+        ..Misbehaviour::default()
+    };
+    let (authority, store) = (ScriptedAuthority::start(odd), temporary_folder());
+    let weir = start(&authority, store.path(), &hosts(1));
+    eventually("it was renewed", || certificate(&weir)["obtained"].as_u64() >= Some(2));
+    let account = fs::read_dir(store.path().join("accounts")).expect("there is one").flatten().next();
+    let log = fs::read(account.expect("there is one").path().join("orders.json")).expect("it is there");
+    let log: Value = serde_json::from_slice(&log).expect("it is JSON");
+    let noted = log["orders"].as_array().map(Vec::len);
+    assert!(noted >= Some(authority.ordered().len()), "{log} {:?}", authority.ordered());
+    assert!(authority.ordered().len() >= 3, "{:?}", authority.ordered());
+}
+
+#[test]
 fn a_certificate_that_clients_would_refuse_is_not_used() {
     let day = 86_400;
     let other = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
@@ -217,6 +279,11 @@ fn a_certificate_that_clients_would_refuse_is_not_used() {
         (Misbehaviour { validity: Some([-20 * day, -10 * day]), ..Misbehaviour::default() }, "expired"),
         (Misbehaviour { validity: Some([20 * day, 30 * day]), ..Misbehaviour::default() }, "not valid yet"),
         (Misbehaviour { proofs: Some(1_000), ..Misbehaviour::default() }, "1000 proofs"),
+        (Misbehaviour { more_certificates: 10, ..Misbehaviour::default() }, "its chain has 11 certificates"),
+        (
+            Misbehaviour { more_certificates: 999, ..Misbehaviour::default() },
+            "its chain has 1000 certificates",
+        ),
     ] {
         let (authority, store) = (ScriptedAuthority::start(misbehaviour), temporary_folder());
         let weir = start(&authority, store.path(), &hosts(1));
@@ -228,6 +295,14 @@ fn a_certificate_that_clients_would_refuse_is_not_used() {
         assert_eq!(authority.ordered().len(), 1, "{}", weir.stderr());
         assert_no_panic(&weir);
     }
+}
+
+#[test]
+fn a_chain_of_ten_certificates_is_used() {
+    let long = Misbehaviour { more_certificates: 9, ..Misbehaviour::default() };
+    let (authority, store) = (ScriptedAuthority::start(long), temporary_folder());
+    let weir = start(&authority, store.path(), &hosts(1));
+    eventually("there is a certificate", || certificate(&weir)["state"] == "valid");
 }
 
 #[test]

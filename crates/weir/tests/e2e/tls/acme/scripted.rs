@@ -31,12 +31,18 @@ pub(super) struct Misbehaviour {
     pub(super) windows: Vec<[String; 2]>,
     /// Resources that it refuses with this status.
     pub(super) refused: Option<(&'static str, u16)>,
+    /// The reason that it gives for that.
+    pub(super) reason: &'static str,
     /// When its certificates begin and end, in seconds from now.
     pub(super) validity: Option<[i64; 2]>,
     /// The names of its certificates, in place of those that were ordered.
     pub(super) names: Option<Vec<String>>,
     /// Members of its directory, in place of its own.
     pub(super) directory: Vec<(&'static str, Value)>,
+    /// Certificates in its chains beside that of the host.
+    pub(super) more_certificates: usize,
+    /// How many of the accounts that were made first it does not know when they order.
+    pub(super) unknown_accounts: usize,
     /// Proofs that it wants of a host.
     pub(super) proofs: Option<usize>,
 }
@@ -46,6 +52,7 @@ struct State {
     /// Hosts of orders, one for each order.
     ordered: Vec<String>,
     chains: Vec<String>,
+    accounts: usize,
     answered: usize,
 }
 
@@ -74,7 +81,7 @@ impl ScriptedAuthority {
     pub(super) fn start(misbehaviour: Misbehaviour) -> Self {
         let (tls, folder) = (Arc::new(CertificateAuthority::new()), temporary_folder());
         tls.write(folder.path(), "root");
-        let state = State { misbehaviour, ordered: Vec::new(), chains: Vec::new(), answered: 0 };
+        let state = State { misbehaviour, ordered: Vec::new(), chains: Vec::new(), accounts: 0, answered: 0 };
         let state = Arc::new(Mutex::new(state));
         let config = tls.server(&["127.0.0.1"]);
         let (shared, signer) = (Arc::clone(&state), Arc::clone(&tls));
@@ -113,6 +120,11 @@ impl ScriptedAuthority {
         lock(&self.state).ordered.clone()
     }
 
+    /// How many accounts were made.
+    pub(super) fn accounts(&self) -> usize {
+        lock(&self.state).accounts
+    }
+
     /// How many requests it has answered.
     pub(super) fn answered(&self) -> usize {
         lock(&self.state).answered
@@ -142,7 +154,8 @@ fn answer(
             (
                 status,
                 None,
-                json!({ "type": format!("urn:ietf:params:acme:error:{kind}"), "status": status }).to_string(),
+                json!({ "type": format!("urn:ietf:params:acme:error:{kind}"), "status": status, "detail": state.misbehaviour.reason })
+                    .to_string(),
             )
         }
         _ => match &*resource {
@@ -157,7 +170,15 @@ fn answer(
                 (200, None, directory.to_string())
             }
             "nonce" => (200, None, String::new()),
-            "account" => (201, Some(url("account/1".to_owned())), json!({ "status": "valid" }).to_string()),
+            "account" => {
+                state.accounts += 1;
+                let account = url(format!("account/{}", state.accounts));
+                (201, Some(account), json!({ "status": "valid" }).to_string())
+            }
+            "new-order" if account_of(request) <= state.misbehaviour.unknown_accounts => {
+                let kind = "urn:ietf:params:acme:error:accountDoesNotExist";
+                (400, None, json!({ "type": kind, "status": 400 }).to_string())
+            }
             "new-order" => {
                 let host =
                     payload(request)["identifiers"][0]["value"].as_str().unwrap_or_default().to_owned();
@@ -208,10 +229,21 @@ fn answer(
 
 /// What a client has signed.
 fn payload(request: &Request) -> Value {
+    part(request, "payload")
+}
+
+/// The number of the account that has signed it.
+fn account_of(request: &Request) -> usize {
+    let header = part(request, "protected");
+    let number = header["kid"].as_str().and_then(|url| url.rsplit('/').next()?.parse().ok());
+    number.expect("orders are signed by an account")
+}
+
+fn part(request: &Request, name: &str) -> Value {
     let signed: Value = serde_json::from_str(&request.text()).expect("Weir sends JSON");
-    let payload = signed["payload"].as_str().expect("it has a payload");
-    let payload = BASE64URL_NOPAD.decode(payload.as_bytes()).expect("it is base64");
-    serde_json::from_slice(&payload).unwrap_or_default()
+    let part = signed[name].as_str().expect("it has this part");
+    let part = BASE64URL_NOPAD.decode(part.as_bytes()).expect("it is base64");
+    serde_json::from_slice(&part).unwrap_or_default()
 }
 
 fn order(state: &State, number: usize, url: &dyn Fn(String) -> String) -> String {
@@ -241,5 +273,6 @@ fn issue(state: &State, csr: &str, number: usize, tls: &CertificateAuthority) ->
     (params.not_before, params.not_after) = (from, to);
     let certificate = params.signed_by(&RequestedKey(point), tls.issuer()).expect("the parameters are sound");
     let body = BASE64.encode(certificate.der());
-    format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
+    let one = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+    one.repeat(1 + state.misbehaviour.more_certificates)
 }
