@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use weir_http::{Framing, Method};
 use weir_http::http1::{HeadProgress, RequestParser};
+use weir_http::{Framing, Method};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::fields::FieldList;
