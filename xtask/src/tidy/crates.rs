@@ -26,9 +26,18 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-discovery", &["weir-config", "weir-http", "weir-tasks", "weir-traffic"]),
     ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
     ("weir-kubernetes", &["weir-config", "weir-gateway", "weir-tasks"]),
+    // weir-wire for tests alone: it judges what the simulations record.
     (
         "weir-proxy",
-        &["weir-access", "weir-cache", "weir-config", "weir-http", "weir-observe", "weir-traffic"],
+        &[
+            "weir-access",
+            "weir-cache",
+            "weir-config",
+            "weir-http",
+            "weir-observe",
+            "weir-traffic",
+            "weir-wire",
+        ],
     ),
     (
         "weir-control",

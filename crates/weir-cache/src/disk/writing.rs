@@ -98,6 +98,10 @@ impl DiskWriter {
         let file = self.file.get_mut();
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&bytes)?;
+        if self.header.body_len == 0 {
+            // The second place of a header is there as well: a file that ends before it is none that was written whole.
+            file.set_len(self.place.body_offset())?;
+        }
         let written = self.header.body_len + bytes.len() as u64;
         self.state.written_bytes.fetch_add(written, Ordering::Relaxed);
         let place = self.state.paths.of(self.header.slot);

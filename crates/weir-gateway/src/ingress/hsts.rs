@@ -9,7 +9,7 @@ use weir_config::{HeaderName, HeaderTemplate, HeaderValue, RouteSettings};
 use super::annotations::boolean;
 use crate::api::ConfigMap;
 use crate::refusal::excerpt;
-use crate::settings::IngressSettings;
+use crate::options::settings::IngressSettings;
 use crate::store::ObjectStore;
 
 const NAME: &str = "strict-transport-security";

@@ -144,6 +144,17 @@ fn a_response_survives_a_restart() {
     assert_eq!((promoted.body().len(), promoted.lifetime()), (Some(300_000), response.header.lifetime));
 }
 
+/// A redirect, say: the file ends where its body would begin.
+#[test]
+fn a_response_without_a_body_survives_a_restart() {
+    let mut stores = TwoStores::new(LIMITS);
+    stores.put("a", &[("Location", "/b")], b"");
+    for _ in 0..2 {
+        assert_eq!(stores.get("a"), Some(Vec::new()));
+        assert_eq!(stores.restart(NOW), ScanReport { kept: 1, removed: 0 });
+    }
+}
+
 #[test]
 fn what_is_of_no_use_any_more_is_removed() {
     let mut stores = TwoStores::new(LIMITS);

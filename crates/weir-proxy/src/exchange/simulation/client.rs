@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use weir_http::Method;
 use weir_http::http1::{HeadProgress, RequestParser};
+use weir_http::{Framing, Method};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::fields::FieldList;
@@ -20,19 +20,17 @@ use crate::net::clock::{self, Instant};
 use crate::net::tls::facts::TlsFacts;
 use crate::state::snapshot::ListenerPlan;
 
-/// Bytes that a head counts for on its way.
-pub(super) const HEAD_BYTES: usize = 40;
-
 /// What a client sends and has got; shared with the schedule.
 #[derive(Debug)]
 pub(super) struct ClientWorld {
+    /// What its request names itself in `X-Id`, which servers repeat.
+    pub(super) id: usize,
     /// The head of its request.
     pub(super) head: String,
     pub(super) body: Arriving,
     pub(super) reply: Receiving,
     /// The status codes that have come, interim ones first.
     pub(super) statuses: RefCell<Vec<u16>>,
-    pub(super) fields: RefCell<FieldList>,
     /// What it does with a tunnel.
     pub(super) tunnel: TunnelPeer,
     left_at: Cell<Option<Instant>>,
@@ -41,19 +39,25 @@ pub(super) struct ClientWorld {
 }
 
 impl ClientWorld {
-    /// A client that sends `head` at once, and `body` as it comes.
-    pub(super) fn new(head: String, body: Vec<u8>) -> Self {
+    /// A client that sends `head`, which names `id`, at once, and `body` as it comes.
+    pub(super) fn new(id: usize, head: String, body: Vec<u8>) -> Self {
         Self {
+            id,
             head,
             body: Arriving::new(body),
             reply: Receiving::default(),
             statuses: RefCell::default(),
-            fields: RefCell::default(),
             tunnel: TunnelPeer::new(3),
             left_at: Cell::default(),
             is_over: Cell::default(),
             waker: RefCell::default(),
         }
+    }
+
+    /// The method and the target of its request.
+    pub(super) fn method_and_target(&self) -> (&str, &str) {
+        let mut words = self.head.split(' ');
+        (words.next().unwrap_or_default(), words.next().unwrap_or_default())
     }
 
     /// Whether it asks for another protocol.
@@ -93,6 +97,20 @@ impl ClientWorld {
 /// Whether another response follows one of this status.
 pub(super) const fn is_interim(status: u16) -> bool {
     status < 200 && status != 101
+}
+
+fn status_line(status: Status<'_>) -> Vec<u8> {
+    [format!("HTTP/1.1 {} ", status.code).as_bytes(), status.reason, b"\r\n"].concat()
+}
+
+/// What a head of HTTP/1.1 says about the body behind it; `announced` is the length that a body would have had.
+pub(super) fn framing_line(framing: Framing, announced: Option<u64>) -> String {
+    match (framing.length(), announced) {
+        (None, _) => "Transfer-Encoding: chunked\r\n".to_owned(),
+        (Some(length), _) if framing == Framing::Length(length) => format!("Content-Length: {length}\r\n"),
+        (_, Some(length)) => format!("Content-Length: {length}\r\n"),
+        (_, None) => String::new(),
+    }
 }
 
 /// The stream of a client.
@@ -198,9 +216,14 @@ impl ClientStream for MemoryClient {
     }
 
     fn interim(&mut self, _exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut FieldList)) {
-        fields(&mut FieldList::default());
+        let mut list = FieldList::default();
+        fields(&mut list);
         assert!((100..200).contains(&status.code) && status.code != 101, "only 1xx are interim");
         self.world.statuses.borrow_mut().push(status.code);
+        let mut head = status_line(status);
+        list.write_lines(&mut head);
+        head.extend_from_slice(b"\r\n");
+        self.reply.stage(&head);
     }
 
     fn respond(
@@ -221,14 +244,27 @@ impl ClientStream for MemoryClient {
         let mut statuses = self.world.statuses.borrow_mut();
         assert!(statuses.last().is_none_or(|last| is_interim(*last)), "a client gets one final response");
         statuses.push(response.status.code);
-        self.world.fields.replace(list);
-        self.reply.stage(&[b'#'; HEAD_BYTES]);
+        let mut head = status_line(response.status);
+        list.write_lines(&mut head);
+        match response.content {
+            Content::Tunnel => {
+                head.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\n");
+                self.reply.begin_tunnel();
+            }
+            Content::Body(framing, announced) => {
+                head.extend(framing_line(framing, announced).bytes());
+                self.reply.begin_body(framing);
+            }
+        }
+        head.extend_from_slice(b"\r\n");
+        self.reply.stage(&head);
     }
 
     fn take_back(&mut self) -> bool {
         let is_taken = self.reply.take_back();
         if is_taken {
-            self.world.statuses.borrow_mut().pop();
+            // Those of interim responses are taken back with it.
+            self.world.statuses.borrow_mut().clear();
         }
         is_taken
     }

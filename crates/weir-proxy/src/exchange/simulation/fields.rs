@@ -12,6 +12,13 @@ impl FieldList {
         let named = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
         named.map(|(_, value)| &value[..])
     }
+
+    /// Adds them as lines of HTTP/1.
+    pub(super) fn write_lines(&self, out: &mut Vec<u8>) {
+        for (name, value) in &self.0 {
+            out.extend_from_slice(&[name, &b": "[..], value, b"\r\n"].concat());
+        }
+    }
 }
 
 impl FieldWriter for FieldList {

@@ -1,8 +1,12 @@
 //! Bytes in memory: what a side sends as it arrives, and what a side takes as it has room.
+//!
+//! What is sent has the form of HTTP/1, so that what was received can be judged as a record of a connection.
 
 use std::cell::{Cell, RefCell};
-use std::io;
+use std::io::{self, Write as _};
 use std::task::{Context, Poll, Waker};
+
+use weir_http::Framing;
 
 use crate::relay::ends::{RelayError, Sink, Source};
 
@@ -107,6 +111,7 @@ impl Source for Reader<'_> {
 /// The side that receives: how much it takes, and what it has got.
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
+    /// Every byte, heads and framing included.
     pub(super) got: RefCell<Vec<u8>>,
     room: Cell<usize>,
     is_gone: Cell<bool>,
@@ -142,14 +147,31 @@ impl Receiving {
 pub(super) struct Sending {
     staged: Vec<u8>,
     direct: usize,
+    is_chunked: bool,
     is_ended: bool,
     pub(super) sent: u64,
 }
 
 impl Sending {
-    /// A head counts as that many bytes; they are no part of the body.
-    pub(super) fn stage(&mut self, bytes: &[u8]) {
-        self.staged.extend_from_slice(bytes);
+    /// Adds a head; those of interim responses come before that of the message.
+    pub(super) fn stage(&mut self, head: &[u8]) {
+        self.staged.extend_from_slice(head);
+    }
+
+    /// The head is staged, and says this of what follows.
+    pub(super) fn begin_body(&mut self, framing: Framing) {
+        self.is_chunked = framing.length().is_none();
+    }
+
+    /// A tunnel follows the head.
+    pub(super) fn begin_tunnel(&mut self) {
+        self.is_chunked = false;
+    }
+
+    fn end_chunk(&mut self) {
+        if self.is_chunked {
+            self.staged.extend_from_slice(b"\r\n");
+        }
     }
 
     /// Forgets what is staged, if nothing was sent.
@@ -186,8 +208,12 @@ impl Sink for Writer<'_> {
     }
 
     fn accept(&mut self, data: &[u8]) -> usize {
+        if self.sending.is_chunked {
+            write!(self.sending.staged, "{:x}\r\n", data.len()).expect("memory takes everything");
+        }
         if data.len() <= COPY_MAX {
             self.sending.staged.extend_from_slice(data);
+            self.sending.end_chunk();
             return data.len();
         }
         self.sending.direct = data.len();
@@ -195,6 +221,9 @@ impl Sink for Writer<'_> {
     }
 
     fn finish(&mut self, _source: &impl Source) {
+        if self.sending.is_chunked {
+            self.sending.staged.extend_from_slice(b"0\r\n\r\n");
+        }
         self.sending.is_ended = true;
         self.note_end();
     }
@@ -215,6 +244,9 @@ impl Sink for Writer<'_> {
         got.extend_from_slice(&data[..direct]);
         drop(got);
         self.sending.direct -= direct;
+        if direct > 0 && self.sending.direct == 0 {
+            self.sending.end_chunk();
+        }
         self.receiving.room.set(room - staged - direct);
         self.sending.sent += (staged + direct) as u64;
         self.note_end();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::client::{ClientWorld, HEAD_BYTES};
+use super::client::ClientWorld;
 use super::world::World;
 use super::{SERVERS, Task, config, exchange_task, tunnel_head, worker};
 use crate::net::clock::{self, Instant};
@@ -35,7 +35,7 @@ impl Rig {
         let _in_runtime = runtime.enter();
         clock::set(Some(Instant::test(Duration::from_secs(1_000))));
         let worker = worker(&config().into_result().expect("the config is good"), &[SERVERS, 1], 1);
-        let client = Rc::new(ClientWorld::new(tunnel_head("/one/a"), Vec::new()));
+        let client = Rc::new(ClientWorld::new(0, tunnel_head("/one/a", 0), Vec::new()));
         client.reply.make_room(1_000);
         let world = World::scripted(vec![Rc::clone(&client)], SERVERS);
         let mut task = exchange_task(&worker, &world, 0);
@@ -81,7 +81,8 @@ impl Rig {
         let (_, upstream) = config.snapshot.upstream("one").expect("it is in the config");
         assert_eq!(upstream.balancer().states()[0].in_flight(), 0, "its slot is free again");
         let (up, down) = self.moved();
-        assert_eq!(self.counted_of_server(), (HEAD_BYTES as u64 + up, down), "with the head of the request");
+        let head = self.world.server_of_tunnel(0).request.got.borrow().len() as u64;
+        assert_eq!(self.counted_of_server(), (head + up, down), "with the head of the request");
         assert_eq!(self.worker.shard.tunnels_open.value(), 0);
         outcome
     }

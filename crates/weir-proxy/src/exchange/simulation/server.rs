@@ -12,7 +12,7 @@ use weir_http::http1::{HeadProgress, ResponseParser};
 use weir_http::{ChunkedLimits, Framing, HeadLimits, Method, ResponseHead, Rule};
 use weir_observe::{Cause, Failure, ServerShard};
 
-use super::client::HEAD_BYTES;
+use super::client::framing_line;
 use super::fields::FieldList;
 use super::pipe::{Arriving, Reader, Reading, Receiving, Sending, Writer};
 use super::tunnel::TunnelPeer;
@@ -72,6 +72,8 @@ impl Play {
 pub(super) struct ServerWorld {
     pub(super) server: usize,
     pub(super) client: usize,
+    /// The number of its connection, which other attempts may have as well.
+    pub(super) connection: usize,
     pub(super) play: Play,
     /// Heads that are here and not yet read.
     heads: RefCell<VecDeque<String>>,
@@ -93,6 +95,15 @@ impl ServerWorld {
     pub(super) fn say(&self, head: String) {
         self.heads.borrow_mut().push_back(head);
         self.wake();
+    }
+
+    /// The id that the request names which it has received; `None` before its head has come.
+    pub(super) fn id(&self) -> Option<String> {
+        let got = self.request.got.borrow();
+        let end = got.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = String::from_utf8_lossy(&got[..end]);
+        let is_id = |line: &&str| line.to_ascii_lowercase().starts_with("x-id:");
+        head.lines().find(is_id).map(|line| line[5..].trim().to_owned())
     }
 
     pub(super) fn close(&self) {
@@ -130,6 +141,14 @@ pub(super) struct MemoryServers {
     pub(super) client: usize,
 }
 
+/// A connection that waits for its next request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptConnection {
+    pub(super) number: usize,
+    /// How many exchanges it has carried.
+    pub(super) carried: u64,
+}
+
 /// A connection that is being opened.
 #[derive(Debug, Default)]
 pub(super) struct Connecting {
@@ -147,8 +166,9 @@ impl Connecting {
 }
 
 impl MemoryServers {
-    fn stream(&self, to: Destination<'_>, carried: u64) -> MemoryServerStream {
-        let world = self.world.begin_attempt(self.client, to.server, carried > 0);
+    fn stream(&self, to: Destination<'_>, kept: Option<KeptConnection>) -> MemoryServerStream {
+        let world = self.world.begin_attempt(self.client, to.server, kept);
+        let carried = kept.map_or(0, |kept| kept.carried);
         MemoryServerStream {
             world,
             all: Rc::clone(&self.world),
@@ -178,8 +198,8 @@ impl Servers for MemoryServers {
         _now: Instant,
         _careful: bool,
     ) -> Option<MemoryServerStream> {
-        let carried = self.world.take_kept(to.server)?;
-        Some(self.stream(to, carried))
+        let kept = self.world.take_kept(to.server)?;
+        Some(self.stream(to, Some(kept)))
     }
 
     fn forget_kept(&mut self, to: Destination<'_>, _pinned: &mut PinnedConnections) {
@@ -205,7 +225,7 @@ impl Servers for MemoryServers {
     }
 
     fn begin(&mut self, (): (), to: Destination<'_>, _now: Instant) -> MemoryServerStream {
-        self.stream(to, 0)
+        self.stream(to, None)
     }
 
     fn finish(
@@ -217,7 +237,8 @@ impl Servers for MemoryServers {
         was_sent: bool,
     ) {
         if was_sent && !stream.world.is_closed.get() {
-            self.world.keep(to.server, stream.carried + 1);
+            let (number, carried) = (stream.world.connection, stream.carried + 1);
+            self.world.keep(to.server, KeptConnection { number, carried });
         }
     }
 
@@ -256,7 +277,15 @@ impl ServerStream for MemoryServerStream {
         fields.write(&mut list);
         assert!(list.get("x-forwarded-for").is_some(), "servers hear of the client");
         assert!(!head.host.is_empty() && head.target.starts_with(b"/"), "a request has a host and a path");
-        self.request.stage(&[b'#'; HEAD_BYTES]);
+        let mut out = [head.method, b" ", head.target, b" HTTP/1.1\r\nHost: ", head.host, b"\r\n"].concat();
+        list.write_lines(&mut out);
+        if let Some(protocol) = head.upgrade {
+            out.extend([b"Connection: Upgrade\r\nUpgrade: ", protocol, b"\r\n"].concat());
+        }
+        out.extend(framing_line(head.body, None).bytes());
+        out.extend_from_slice(b"\r\n");
+        self.request.stage(&out);
+        self.request.begin_body(head.body);
         self.all.at_once(Event::Request(Rc::clone(&self.world)));
     }
 
@@ -342,7 +371,7 @@ impl ServerStream for MemoryServerStream {
 
 /// What an attempt has to go on with.
 pub(super) fn attempt(
-    server: usize,
+    (server, connection): (usize, usize),
     client: usize,
     play: Play,
     status: u16,
@@ -351,6 +380,7 @@ pub(super) fn attempt(
     Rc::new(ServerWorld {
         server,
         client,
+        connection,
         play,
         heads: RefCell::default(),
         request: Receiving::default(),

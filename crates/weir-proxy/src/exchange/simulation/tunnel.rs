@@ -81,9 +81,7 @@ impl World {
 
     /// The server that has switched protocols for a client.
     pub(super) fn server_of_tunnel(&self, client: usize) -> Rc<ServerWorld> {
-        let attempts = self.attempts.borrow();
-        let last = attempts.iter().rfind(|attempt| attempt.client == client);
-        Rc::clone(last.expect("a server has switched"))
+        self.last_attempt(client).expect("a server has switched")
     }
 
     pub(super) fn go_on(&self, peer: &TunnelPeer, event: Event) {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::client::ClientWorld;
-use super::server::{Connecting, Play, ServerWorld, attempt};
+use super::server::{Connecting, KeptConnection, Play, ServerWorld, attempt};
 use crate::net::clock::{self, Instant};
 
 /// Something that happens.
@@ -64,8 +64,10 @@ pub(super) struct World {
     scheduled: RefCell<BinaryHeap<Reverse<Scheduled>>>,
     number: Cell<u64>,
     pub(super) clients: Vec<Rc<ClientWorld>>,
-    /// Of kept connections to each server: how many exchanges they have carried.
-    kept: RefCell<Vec<Vec<u64>>>,
+    /// Kept connections to each server.
+    kept: RefCell<Vec<Vec<KeptConnection>>>,
+    /// Connections to servers so far.
+    connections: Cell<usize>,
     /// Exchanges whose tasks are to be dropped, and whether only when they are woken next.
     pub(super) dropped: RefCell<Vec<(usize, bool)>>,
     /// All attempts, in their order.
@@ -82,6 +84,7 @@ impl World {
             number: Cell::new(0),
             clients,
             kept: RefCell::new(vec![Vec::new(); servers]),
+            connections: Cell::new(0),
             dropped: RefCell::default(),
             attempts: RefCell::default(),
             is_scripted: false,
@@ -151,16 +154,21 @@ impl World {
         connecting
     }
 
-    pub(super) fn take_kept(&self, server: usize) -> Option<u64> {
+    pub(super) fn take_kept(&self, server: usize) -> Option<KeptConnection> {
         self.kept.borrow_mut()[server].pop()
     }
 
-    pub(super) fn keep(&self, server: usize, carried: u64) {
-        self.kept.borrow_mut()[server].push(carried);
+    pub(super) fn keep(&self, server: usize, connection: KeptConnection) {
+        self.kept.borrow_mut()[server].push(connection);
     }
 
     /// Draws how an attempt goes.
-    pub(super) fn begin_attempt(&self, client: usize, server: usize, is_kept: bool) -> Rc<ServerWorld> {
+    pub(super) fn begin_attempt(
+        &self,
+        client: usize,
+        server: usize,
+        kept: Option<KeptConnection>,
+    ) -> Rc<ServerWorld> {
         let play = match self.below(26) {
             _ if self.is_scripted => Play::Answer,
             0 | 1 => Play::AnswerEarly,
@@ -169,7 +177,7 @@ impl World {
             4 => Play::Garbage,
             5 => Play::Hang,
             // A kept connection may be dead.
-            6 | 7 if is_kept => Play::Close,
+            6 | 7 if kept.is_some() => Play::Close,
             8 => Play::Refuse,
             9 => Play::GoAway,
             10 => Play::RequireHttp1,
@@ -185,11 +193,18 @@ impl World {
         let is_bodiless = matches!(status, 101 | 204 | 304) || self.clients[client].head.starts_with("HEAD");
         let len = if is_bodiless { 0 } else { [0, 7, 600, 5_000, 20_000][self.below(5)] };
         let body = body_bytes(len, server * 7 + client);
-        let world = attempt(server, client, play, status, body);
+        let connection =
+            kept.map_or_else(|| self.connections.replace(self.connections.get() + 1), |kept| kept.number);
+        let world = attempt((server, connection), client, play, status, body);
         let proves = self.clients[client].asks_for_tunnel() && (self.is_scripted || !self.one_in(12));
         world.switches_wrongly.set(!proves);
         self.attempts.borrow_mut().push(Rc::clone(&world));
         world
+    }
+
+    /// The last attempt for a client.
+    pub(super) fn last_attempt(&self, client: usize) -> Option<Rc<ServerWorld>> {
+        self.attempts.borrow().iter().rfind(|attempt| attempt.client == client).map(Rc::clone)
     }
 
     /// Draws whether a server switches protocols, which some do without being asked.
@@ -262,12 +277,19 @@ impl World {
     }
 
     fn respond(&self, server: Rc<ServerWorld>) {
+        // An early answer is one to a head that has come.
+        let Some(id) = server.id() else {
+            if !server.is_over() {
+                self.after(1_000, Event::Respond(server));
+            }
+            return;
+        };
         if !self.is_scripted && self.one_in(6) {
-            server.say("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".to_owned());
+            server.say(format!("HTTP/1.1 103 Early Hints\r\nX-Id: {id}\r\nLink: </a>\r\n\r\n"));
         }
         if server.has_tunnel() {
-            let head = "HTTP/1.1 101 It\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-            return server.say(head.to_owned());
+            let upgrade = "Connection: Upgrade\r\nUpgrade: websocket";
+            return server.say(format!("HTTP/1.1 101 It\r\nX-Id: {id}\r\n{upgrade}\r\n\r\n"));
         }
         let framing = if matches!(server.status, 204 | 304) {
             String::new()
@@ -276,7 +298,7 @@ impl World {
         } else {
             format!("Content-Length: {}\r\n", server.body.bytes.len())
         };
-        server.say(format!("HTTP/1.1 {} It\r\nX-Server: {}\r\n{framing}\r\n", server.status, server.server));
+        server.say(format!("HTTP/1.1 {} It\r\nX-Id: {id}\r\n{framing}\r\n", server.status));
         self.after(self.below(2_000), Event::ServerSends(server));
     }
 

@@ -5,6 +5,8 @@
 //! opened again, leaves a case in which nothing happens any more.
 
 mod client;
+mod own_sources;
+mod key_documents;
 mod requests;
 mod responses;
 mod rig;

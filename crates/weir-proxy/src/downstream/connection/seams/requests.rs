@@ -1,8 +1,13 @@
 //! Requests, from every client by way of every reader to every server.
 
+use std::time::Duration;
+
 use super::client::{Ask, Reading, Speech};
 use super::server::{self, Plan, Received};
 use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
+
+/// How long the rest of a request may take that was answered early.
+const EARLY_TIME: Duration = Duration::from_secs(5);
 
 /// What reads or holds a body between its client and its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +104,72 @@ impl Case {
             false => Err("the request has no end".to_owned()),
         })
     }
+}
+
+/// Answers that begin before the server has read the body of the request, which may never end: the client has them whole.
+fn every_early_answer_of(server: server::Speech) {
+    in_event_loop(async {
+        let mut failures = Failures::default();
+        let mut rig = Rig::open(server);
+        let clients =
+            [(Speech::Http1, true), (Speech::Http1, false), (Speech::Http2, true), (Speech::Http2, false)];
+        let readings = [Reading::AtOnce, Reading::Slowly];
+        for (client, is_known) in clients {
+            if server == server::Speech::Fastcgi && !is_known {
+                continue;
+            }
+            for (reading, slow) in readings.into_iter().flat_map(|one| readings.map(|other| (one, other))) {
+                for request in [SHAPES[0], SHAPES[5], SHAPES[7], SHAPES[10], SHAPES[12], SHAPES[14]] {
+                    // A message of a known length has no trailers in HTTP/1.
+                    if request.has_trailers() && is_known && client == Speech::Http1 {
+                        continue;
+                    }
+                    for shape in [SHAPES[0], SHAPES[9], SHAPES[12], SHAPES[18]] {
+                        rig.begin(
+                            reading,
+                            &[Plan { status: 413, fields: &[], shape, salt: 3, is_early: true }],
+                        );
+                        let (number, body) = (rig.number, Some((request, is_known)));
+                        let ask = Ask { method: "POST", path: "/relay", number, body, is_call: false };
+                        let outcome = early_answer(&mut rig, (client, slow), ask, shape).await;
+                        let label =
+                            || format!("{client:?} {is_known} {reading:?} {slow:?} {request:?} {shape:?}");
+                        if failures.note(label, outcome) {
+                            rig = Rig::open(server);
+                        }
+                    }
+                }
+            }
+        }
+        failures.check();
+    });
+}
+
+async fn early_answer(
+    rig: &mut Rig,
+    (client, reading): (Speech, Reading),
+    ask: Ask,
+    shape: Shape,
+) -> Result<(), String> {
+    // The rest of the request is taken in for a moment, so that the answer is not lost with a reset.
+    let got = rig.fetch(client, reading, ask, EARLY_TIME).await?;
+    let sent = shape.body(3);
+    match (got.status, got.is_whole) {
+        (413, true) if !shape.is_cut() => same(&got.body, &sent),
+        (502, true) if shape.is_cut() => Ok(()),
+        (413, false) if shape.is_cut() && sent.starts_with(&got.body) => Ok(()),
+        (status, is_whole) => Err(format!("{status} {is_whole}, {} bytes", got.body.len())),
+    }
+}
+
+#[test]
+fn early_answers_of_http2_reach_all() {
+    every_early_answer_of(server::Speech::Http2);
+}
+
+#[test]
+fn early_answers_of_fastcgi_reach_all() {
+    every_early_answer_of(server::Speech::Fastcgi);
 }
 
 /// The number of cases, as FastCGI, HTTP/1 and HTTP/2 are servers of theirs.

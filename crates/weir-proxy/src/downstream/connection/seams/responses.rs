@@ -27,12 +27,20 @@ enum Reader {
     Mirror,
     /// A page in place of a failure.
     Page,
+    /// Memory, for a page in place of a failure.
+    RemotePage,
+    /// Memory, for the answer of a server that denies a request.
+    Denial,
+    /// Memory, for the answer of a server that lets a request pass: its body is of no use.
+    Grant,
+    /// The cache, from whose files others have it.
+    File,
     /// gRPC-Web.
     Web,
 }
 
 impl Reader {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 14] = [
         Self::Relay,
         Self::Store,
         Self::Refresh,
@@ -42,6 +50,10 @@ impl Reader {
         Self::Compress,
         Self::Mirror,
         Self::Page,
+        Self::RemotePage,
+        Self::Denial,
+        Self::Grant,
+        Self::File,
         Self::Web,
     ];
 
@@ -55,13 +67,16 @@ impl Reader {
             Self::Compress => "/compress",
             Self::Mirror => "/mirror",
             Self::Page => "/page",
+            Self::RemotePage => "/remote-page",
+            Self::Denial | Self::Grant => "/auth",
+            Self::File => "/filed",
             Self::Web => "/web",
         }
     }
 
     fn fields(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Store | Self::Refresh => &[("cache-control", "max-age=60")],
+            Self::Store | Self::Refresh | Self::File => &[("cache-control", "max-age=60")],
             Self::Compress => &[("content-type", "text/plain")],
             Self::Web => &[("content-type", "application/grpc")],
             _ => &[],
@@ -85,7 +100,11 @@ impl Reader {
     }
 
     fn plan(self, shape: Shape) -> Plan {
-        let status = if self == Self::Page { 503 } else { 200 };
+        let status = match self {
+            Self::Page => 503,
+            Self::Denial => 403,
+            _ => 200,
+        };
         Plan { status, fields: self.fields(), shape, salt: 0, is_early: false }
     }
 }
@@ -103,6 +122,11 @@ struct Case {
 impl Case {
     /// Whether there is such a thing.
     fn exists(&self) -> bool {
+        // What Weir asks by itself is no script.
+        let is_own = matches!(self.reader, Reader::RemotePage | Reader::Denial | Reader::Grant);
+        if is_own && self.server == server::Speech::Fastcgi {
+            return false;
+        }
         let is_grpc = self.reader != Reader::Web || self.server == server::Speech::Http2;
         // The end of a connection is the end of such a body.
         let can_be_cut = self.server != server::Speech::UntilClose || !self.shape.is_cut();
@@ -113,6 +137,9 @@ impl Case {
         match self.reader {
             Reader::Store => self.store(rig).await,
             Reader::Refresh => self.refresh(rig).await,
+            Reader::File => self.file(rig).await,
+            Reader::RemotePage => self.remote_page(rig).await,
+            Reader::Grant => self.grant(rig).await,
             _ => {
                 rig.begin(Reading::AtOnce, &[self.reader.plan(self.shape)]);
                 let ask = self.reader.ask(rig.number);
@@ -133,7 +160,8 @@ impl Case {
         if self.shape.is_cut() {
             return self.check_cut(got, &sent);
         }
-        if (got.status, got.is_whole) != (200, true) {
+        let status = if self.reader == Reader::Denial { 403 } else { 200 };
+        if (got.status, got.is_whole) != (status, true) {
             return Err(format!("{} {}, {} bytes", got.status, got.is_whole, got.body.len()));
         }
         match self.reader {
@@ -190,6 +218,61 @@ impl Case {
             1 => Ok(()),
             count => Err(format!("the server was asked {count} times")),
         }
+    }
+
+    /// A response is stored and then only in a file: those who ask next have it from there.
+    async fn file(&self, rig: &mut Rig) -> Result<(), String> {
+        rig.begin(Reading::AtOnce, &[self.reader.plan(self.shape)]);
+        let (ask, at_once) = (self.reader.ask(rig.number), Self { reading: Reading::AtOnce, ..*self });
+        let got = rig.fetch(self.client, Reading::AtOnce, ask, NO_TIME).await?;
+        at_once.check(&got)?;
+        rig.move_to_files().await;
+        let got = rig.fetch(self.client, self.reading, ask, NO_TIME).await?;
+        if self.shape.is_cut() {
+            // It is fetched anew.
+            let is_left = self.reading == Reading::LeavesEarly;
+            let is_new = is_left || got.body.len() == SHORT_LEN && rig.server.count == 2;
+            return is_new.then_some(()).ok_or_else(|| "what is cut is kept".to_owned());
+        }
+        self.check(&got).map_err(|failure| format!("from the file: {failure}"))?;
+        let got = rig.fetch(self.client, Reading::AtOnce, ask, NO_TIME).await?;
+        at_once.check(&got).map_err(|failure| format!("behind the file: {failure}"))?;
+        match rig.server.count {
+            1 => Ok(()),
+            count => Err(format!("the server was asked {count} times")),
+        }
+    }
+
+    /// The page of a server stands in place of its failure; one that is cut does not.
+    async fn remote_page(&self, rig: &mut Rig) -> Result<(), String> {
+        let failure = Plan { status: 503, shape: SHAPES[0], salt: 9, ..self.reader.plan(self.shape) };
+        rig.begin(Reading::AtOnce, &[failure, self.reader.plan(self.shape)]);
+        let got = rig.fetch(self.client, self.reading, self.reader.ask(rig.number), NO_TIME).await?;
+        if self.reading == Reading::LeavesEarly {
+            return Ok(());
+        }
+        if (got.status, got.is_whole) != (503, true) {
+            return Err(format!("{} {}, {} bytes", got.status, got.is_whole, got.body.len()));
+        }
+        match self.shape.is_cut() {
+            true => same(&got.body, &failure.shape.body(9)),
+            false => same(&got.body, &self.shape.body(0)),
+        }
+    }
+
+    /// A server lets a request pass, and another answer is the response; without the whole of its answer, the request does not pass.
+    async fn grant(&self, rig: &mut Rig) -> Result<(), String> {
+        let response = Plan { shape: SHAPES[4], salt: 5, ..self.reader.plan(self.shape) };
+        rig.begin(Reading::AtOnce, &[self.reader.plan(self.shape), response]);
+        let got = rig.fetch(self.client, self.reading, self.reader.ask(rig.number), NO_TIME).await?;
+        if self.reading == Reading::LeavesEarly {
+            return Ok(());
+        }
+        let (status, count) = if self.shape.is_cut() { (502, 1) } else { (200, 2) };
+        if (got.status, got.is_whole, rig.server.count) != (status, true, count) {
+            return Err(format!("{} {}, {} requests", got.status, got.is_whole, rig.server.count));
+        }
+        if self.shape.is_cut() { Ok(()) } else { same(&got.body, &SHAPES[4].body(5)) }
     }
 
     /// A stale response is sent, and refreshed behind its client.

@@ -1,24 +1,29 @@
 //! A worker between servers and clients in memory, on which one case runs behind the other; time stands still unless a case needs some.
 
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 
 use super::client::{Ask, Client, Got, Reading, Speech};
 use super::server::{self, Plan, Server};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::ExchangePool;
 use crate::exchange::simulation::worker;
+use crate::exchange::subrequests::key_fetch;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
+use crate::state::access::{KeyDocument, KeyFetch, KeyFetchError};
 use crate::state::shared::AcceptedConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::LocalListener;
+use crate::upstream::pooled::PooledServers;
 
 /// Turns of the event loop without a byte after which nothing more happens by itself.
 const QUIET_TURNS: usize = 3;
@@ -29,13 +34,20 @@ const QUIET_ROUNDS: usize = 12;
 /// No case takes so many packets and turns.
 const STEPS_MAX: usize = 10_000;
 
+const PAGE_FILE: &str = "page.html";
+
 /// The page that stands for a failure of a server.
 pub(super) const PAGE: &str = "a page of Weir";
 
 /// Bytes that Weir has for a client in the kernel at most, about: a client that reads slowly is noticed.
 const UNREAD_BYTES: usize = 8 * 1024;
 
-fn config(speech: server::Speech, servers: &[String; 2], page: &str) -> weir_config::Config {
+/// Lengths of the fixed answers.
+pub(super) const FIXED_LENS: [usize; 4] = [0, 5, 20_000, 300_000];
+
+fn config(speech: server::Speech, servers: &[String; 2], folder: &Path) -> weir_config::Config {
+    let name = |name: &str| folder.join(name).to_str().expect("it has a plain name").to_owned();
+    let (page, files, stored) = (name(PAGE_FILE), name("files"), name("stored"));
     let script = if speech == server::Speech::Fastcgi { ", fastcgi = { script = \"\" }" } else { "" };
     let routes = [
         "path = \"/relay\"",
@@ -48,16 +60,32 @@ fn config(speech: server::Speech, servers: &[String; 2], page: &str) -> weir_con
         &format!(
             "path = \"/page\", error_pages = [{{ status = 503, html = \"{page}\", of_servers = true }}]"
         ),
+        "path = \"/remote-page\", error_pages = [{ status = 503, upstream = \"app\", of_servers = true, ttl = \"0s\", body_size = \"1MiB\" }]",
+        "path = \"/auth\", forward_auth = { upstream = \"app\", body_size = \"1MiB\" }",
+        "path = \"/token\", jwt.remote_keys.upstream = \"app\"",
+        "path = \"/filed\", cache = { name = \"filed\" }",
         "path = \"/web\", grpc_web = true",
         "path = \"/gather\", buffer_requests = {}",
         "path = \"/gather-in-file\", buffer_requests = { memory = \"1KiB\", file = \"4MiB\" }",
     ];
-    // Calls of gRPC are a matter of HTTP/2.
-    let is_possible = |route: &&&str| speech == server::Speech::Http2 || !route.contains("grpc_web");
+    // Calls of gRPC are a matter of HTTP/2; what Weir asks by itself is no script.
+    let is_own = |route: &str| ["remote-page", "auth", "token"].iter().any(|own| route.contains(own));
+    let is_possible = |route: &&&str| match speech {
+        server::Speech::Http2 => true,
+        server::Speech::Fastcgi => !route.contains("grpc_web") && !is_own(route),
+        _ => !route.contains("grpc_web"),
+    };
     let routes: Vec<String> = routes
         .iter()
         .filter(is_possible)
         .map(|route| format!("{{ {route}, upstream = \"app\"{script} }}"))
+        .collect();
+    let fixed: Vec<String> = FIXED_LENS
+        .iter()
+        .map(|len| {
+            let body = fixed_body(*len);
+            format!("{{ path = \"/fixed-{len}\", respond = {{ status = 200, body = \"{body}\" }} }}")
+        })
         .collect();
     let text = format!(
         "listener.web.address = \"127.0.0.1:0\"
@@ -65,9 +93,11 @@ fn config(speech: server::Speech, servers: &[String; 2], page: &str) -> weir_con
          listener.web.route = [
              {},
              {{ path = \"/again\", upstream = \"again\"{script} }},
-             {{ path = \"/fixed\", respond = {{ status = 200, body = \"fixed\" }} }},
+             {{ path = \"/files\", strip_prefix = true, files = {{ root = \"{files}\" }} }},
+             {},
          ]
          cache.pages.memory = \"64MiB\"
+         cache.filed = {{ memory = \"64MiB\", disk = {{ folder = \"{stored}\" }} }}
          limit.slow = {{ bandwidth = \"200kB/s\", bandwidth_burst = \"4kB\" }}
          upstream.app = {{ servers = [\"unix:{app}\"], protocol = \"{protocol}\", ejection = \"off\", retry.attempts_max = 1 }}
          [upstream.again]
@@ -78,11 +108,17 @@ fn config(speech: server::Speech, servers: &[String; 2], page: &str) -> weir_con
          [upstream.copies]
          servers = [\"unix:{copies}\"]",
         routes.join(",\n"),
+        fixed.join(",\n"),
         app = servers[0],
         copies = servers[1],
         protocol = speech.protocol(),
     );
     weir_config::Config::parse(&text, "seams.toml").expect("the config is good")
+}
+
+/// The body of a fixed answer.
+pub(super) fn fixed_body(len: usize) -> String {
+    "abcdefghijklmnopqrstuvw".chars().cycle().take(len).collect()
 }
 
 pub(super) struct Rig {
@@ -94,7 +130,7 @@ pub(super) struct Rig {
     pub(super) copies: Server,
     /// Requests so far.
     pub(super) number: usize,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Rig {
@@ -102,14 +138,43 @@ impl Rig {
         clock::set(Some(Instant::test(Duration::from_secs(1_000))));
         let (server, copies) = (Server::listen(speech), Server::listen(server::Speech::Length));
         let folder = tempfile::tempdir().expect("there is a folder for temporary files");
-        let page = folder.path().join("page.html");
-        std::fs::write(&page, PAGE).expect("the folder takes a file");
-        let page = page.to_str().expect("it has a plain name");
-        let worker = worker(&config(speech, &[server.path(), copies.path()], page), &[1, 1, 1], 1);
+        std::fs::write(folder.path().join(PAGE_FILE), PAGE).expect("the folder takes a file");
+        std::fs::create_dir(folder.path().join("files")).expect("the folder is new");
+        let config = config(speech, &[server.path(), copies.path()], folder.path());
+        let worker = worker(&config, &[1, 1, 1], 1);
         let plan = Arc::clone(&worker.config.borrow().snapshot.listeners[0]);
         let listener = LocalListener::new(&plan, 0, 0, None);
+        worker.listeners.borrow_mut().push(Rc::clone(&listener));
         let pool = ExchangePool::new(&worker);
-        Self { worker, pool, listener, server, copies, number: 0, _folder: folder }
+        Self { worker, pool, listener, server, copies, number: 0, folder }
+    }
+
+    /// Where a file is that clients get.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("files").join(name)
+    }
+
+    /// Lets all that is stored be in files, and forgets it in memory.
+    pub(super) async fn move_to_files(&self) {
+        // The thread does one thing behind the other.
+        tokio::task::spawn_blocking(|| ()).await.expect("the thread lives");
+        let config = self.worker.config.borrow();
+        let cache = config.snapshot.caches.iter().find(|cache| *cache.config.name == *"filed");
+        let store = &cache.expect("it is in the config").state.store;
+        let mut stored = Vec::new();
+        store.for_each(|response| stored.push(Arc::clone(response)));
+        assert!(stored.iter().all(|response| store.remove(response)), "they are all in memory");
+    }
+
+    /// Has the keys of tokens fetched.
+    pub(super) fn fetch_keys(&self) -> oneshot::Receiver<Result<KeyDocument, KeyFetchError>> {
+        let (answer, outcome) = oneshot::channel();
+        let config = self.worker.config.borrow();
+        let routes = &config.snapshot.listeners[0].route_plans;
+        let mut keys = routes.iter().filter_map(|route| route.access.as_ref()?.keys.as_ref()?.fetched());
+        let keys = Arc::clone(keys.next().expect("a route wants keys"));
+        key_fetch::begin(&self.worker, PooledServers::default(), KeyFetch { keys, answer });
+        outcome
     }
 
     /// A new case begins.
@@ -157,7 +222,7 @@ impl Rig {
     }
 
     /// Lets everything happen that needs no time and no new packet; whether anything has.
-    async fn settle(&mut self, clients: &mut [Client]) -> bool {
+    pub(super) async fn settle(&mut self, clients: &mut [Client]) -> bool {
         let (mut quiet, mut any) = (0, false);
         while quiet < QUIET_TURNS {
             tokio::task::yield_now().await;

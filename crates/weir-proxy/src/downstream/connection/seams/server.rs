@@ -84,6 +84,8 @@ struct Conn {
     reading: Reading,
     streams: Vec<Stream>,
     has_begun: bool,
+    /// The last stream of HTTP/2: what comes on an earlier one is the rest of a request that was answered early.
+    last_stream: u32,
     /// Room in the window of the connection.
     window: i64,
     keeps_open: bool,
@@ -161,7 +163,7 @@ impl Server {
 impl Conn {
     fn new(pipe: Pipe, speech: Speech, reading: Reading) -> Self {
         let (streams, window) = (Vec::new(), WINDOW);
-        Self { pipe, speech, reading, streams, has_begun: false, window, keeps_open: true }
+        Self { pipe, speech, reading, streams, has_begun: false, last_stream: 0, window, keeps_open: true }
     }
 
     fn release(&mut self) -> bool {
@@ -190,7 +192,9 @@ impl Conn {
             stream.reply.as_ref().is_some_and(|reply| reply.is_sent()) && self.pipe.output.is_empty()
                 || self.pipe.has_ended
         }) {
-            closes |= stream.reply.is_some_and(|reply| reply.closes) || !self.keeps_open;
+            // What is left of a request that was answered early is no other request.
+            let is_answered_early = self.speech != Speech::Http2 && !stream.request.is_whole;
+            closes |= stream.reply.is_some_and(|reply| reply.closes) || !self.keeps_open || is_answered_early;
             received.push(stream.request);
             moved = true;
         }
@@ -289,7 +293,10 @@ impl Conn {
                 (PING, _) if flags & ACK == 0 => {
                     wire::put_frame(&mut self.pipe.output, PING, ACK, 0, &payload);
                 }
-                (HEADERS, None) => self.begin_stream(id, next_plan()).request.is_whole = ends,
+                (HEADERS, None) if id > self.last_stream => {
+                    self.last_stream = id;
+                    self.begin_stream(id, next_plan()).request.is_whole = ends;
+                }
                 (HEADERS, Some(at)) => self.streams[at].request.is_whole = ends,
                 (DATA, Some(at)) => {
                     let request = &mut self.streams[at].request;

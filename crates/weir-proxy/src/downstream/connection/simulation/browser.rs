@@ -37,9 +37,19 @@ pub(super) enum StreamKind {
     Tunnel,
 }
 
+impl StreamKind {
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Short => "/short",
+            Self::Limited => "/limited",
+            Self::Tunnel => "/tunnel",
+        }
+    }
+}
+
 /// One of its streams.
 pub(super) struct BrowserStream {
-    id: u32,
+    pub(super) id: u32,
     pub(super) kind: StreamKind,
     /// Whether it was opened although the client knew that no more streams are taken.
     pub(super) is_beyond_end: bool,
@@ -80,6 +90,8 @@ pub(super) struct Browser {
     socket: UnixStream,
     draw: Draw,
     input: Vec<u8>,
+    /// All that has come.
+    pub(super) received: Vec<u8>,
     output: Vec<u8>,
     steps: Vec<(Instant, Step)>,
     pub(super) streams: Vec<BrowserStream>,
@@ -114,6 +126,7 @@ impl Browser {
             socket,
             draw,
             input: Vec::new(),
+            received: Vec::new(),
             output,
             steps,
             streams: Vec::new(),
@@ -177,12 +190,8 @@ impl Browser {
             return;
         }
         let id = 1 + 2 * self.streams.len() as u32;
-        let (method, path) = match kind {
-            StreamKind::Short => ("GET", "/short"),
-            StreamKind::Limited => ("GET", "/limited"),
-            StreamKind::Tunnel => ("CONNECT", "/tunnel"),
-        };
-        let mut block = Vec::new();
+        let method = if kind == StreamKind::Tunnel { "CONNECT" } else { "GET" };
+        let (path, mut block) = (kind.path(), Vec::new());
         for (name, value) in
             [(":method", method), (":scheme", "http"), (":path", path), (":authority", "a.test")]
         {
@@ -191,6 +200,8 @@ impl Browser {
         if kind == StreamKind::Tunnel {
             put_field(&mut block, ":protocol", "websocket");
         }
+        // Servers repeat it.
+        put_field(&mut block, "x-id", &id.to_string());
         let flags = END_HEADERS | if kind == StreamKind::Tunnel { 0 } else { END_STREAM };
         put_frame(&mut self.output, HEADERS, flags, id, &block);
         let place = self.streams.len();
@@ -262,6 +273,7 @@ impl Browser {
                 Ok(0) => self.end(),
                 Ok(len) => {
                     self.input.extend_from_slice(&buf[..len]);
+                    self.received.extend_from_slice(&buf[..len]);
                     self.take_frames();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,

@@ -2,10 +2,12 @@
 //! bandwidth, windows that open late.
 //!
 //! Client and server are in memory and speak through pairs of sockets, so that the code of Weir is the real one from its sockets on; time is
-//! virtual. What must hold in every schedule is checked while it runs and when all is over. `CONNECTION_SEED=n` repeats a run,
+//! virtual. What must hold in every schedule is checked while it runs and when all is over; what both peers have received is recorded and judged
+//! by `weir-wire`. `CONNECTION_SEED=n` repeats a run,
 //! `CONNECTION_RUNS=n` tries so many new ones.
 
 mod browser;
+mod judge;
 mod peer;
 
 use std::os::unix::net::UnixStream;
@@ -163,6 +165,10 @@ impl ConnectionRig {
 
     /// When all is over, each stream has got what it was owed, and nothing of it is left.
     fn check(&self) {
+        let responses = judge::responses(&self.client.received, &self.client.streams);
+        assert_eq!(responses, Ok(()), "what the client has received: {:?}", self.client);
+        let requests = judge::requests(&self.server.records(), &self.client.streams);
+        assert_eq!(requests, Ok(()), "what the server has received: {:?}", self.client);
         for stream in &self.client.streams {
             let label = format!("{stream:?}");
             if stream.is_beyond_end {
@@ -191,16 +197,17 @@ impl ConnectionRig {
     }
 }
 
-fn simulate(seed: u64) -> usize {
+/// Runs a connection to its end, checks it, and has `then` look at it.
+fn simulate<T>(seed: u64, then: impl FnOnce(&ConnectionRig) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it can be made");
-    let streams = tokio::task::LocalSet::new().block_on(&runtime, async {
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, async {
         let mut rig = ConnectionRig::open(seed);
         rig.run().await;
         rig.check();
-        rig.client.streams.len()
+        then(&rig)
     });
     clock::set(None);
-    streams
+    outcome
 }
 
 /// A number from the environment, for runs by hand.
@@ -218,7 +225,7 @@ fn every_connection_keeps_the_rules() {
     };
     let mut streams = 0;
     for seed in first..first + count {
-        let outcome = std::panic::catch_unwind(|| simulate(seed));
+        let outcome = std::panic::catch_unwind(|| simulate(seed, |rig| rig.client.streams.len()));
         assert!(outcome.is_ok(), "CONNECTION_SEED={seed} repeats this");
         streams += outcome.unwrap_or_default();
     }

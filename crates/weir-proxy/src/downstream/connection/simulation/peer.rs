@@ -16,6 +16,8 @@ const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 struct OriginConn {
     socket: UnixStream,
     input: Vec<u8>,
+    /// All that has come.
+    received: Vec<u8>,
     output: Vec<u8>,
     is_tunnel: bool,
     has_ended: bool,
@@ -49,13 +51,25 @@ impl OriginPeer {
         self.conns.iter().filter(|conn| conn.is_tunnel && !conn.has_ended).count()
     }
 
+    /// All that has come on each connection.
+    pub(super) fn records(&self) -> Vec<Vec<u8>> {
+        self.conns.iter().map(|conn| conn.received.clone()).collect()
+    }
+
     /// Does what there is to do; whether there was any.
     pub(super) fn turn(&mut self) -> bool {
         let mut moved = false;
         while let Ok((socket, _)) = self.listener.accept() {
             socket.set_nonblocking(true).expect("it can be set");
-            let (input, output) = (Vec::new(), Vec::new());
-            self.conns.push(OriginConn { socket, input, output, is_tunnel: false, has_ended: false });
+            let (input, received, output) = (Vec::new(), Vec::new(), Vec::new());
+            self.conns.push(OriginConn {
+                socket,
+                input,
+                received,
+                output,
+                is_tunnel: false,
+                has_ended: false,
+            });
             moved = true;
         }
         self.conns.iter_mut().fold(moved, |any, conn| conn.turn() | any)
@@ -75,7 +89,10 @@ impl OriginConn {
         while !self.has_ended {
             match self.socket.read(&mut buf) {
                 Ok(0) => self.has_ended = true,
-                Ok(len) => self.input.extend_from_slice(&buf[..len]),
+                Ok(len) => {
+                    self.input.extend_from_slice(&buf[..len]);
+                    self.received.extend_from_slice(&buf[..len]);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => self.has_ended = true,
             }
@@ -105,17 +122,18 @@ impl OriginConn {
             let Some(end) = self.input.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return };
             let head: Vec<u8> = self.input.drain(..end + 4).collect();
             let head = String::from_utf8(head).expect("heads of Weir are text");
+            let id = field(&head, "x-id").expect("each request has one");
             let response = if head.starts_with("GET /short ") {
-                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nshort".to_owned()
+                format!("HTTP/1.1 200 OK\r\nX-Id: {id}\r\nContent-Length: 5\r\n\r\nshort")
             } else if head.starts_with("GET /limited ") {
                 let body = "x".repeat(LIMITED_LEN as usize);
-                format!("HTTP/1.1 200 OK\r\nContent-Length: {LIMITED_LEN}\r\n\r\n{body}")
+                format!("HTTP/1.1 200 OK\r\nX-Id: {id}\r\nContent-Length: {LIMITED_LEN}\r\n\r\n{body}")
             } else {
                 self.is_tunnel = true;
                 let accept = accept(&head);
                 format!(
                     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                     Sec-WebSocket-Accept: {accept}\r\n\r\n"
+                     X-Id: {id}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
                 )
             };
             self.output.extend_from_slice(response.as_bytes());
@@ -123,10 +141,15 @@ impl OriginConn {
     }
 }
 
+/// The value of a field in `head`.
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
 /// The proof that belongs to the key in `head`.
 fn accept(head: &str) -> String {
-    let is_key = |line: &&str| line.to_ascii_lowercase().starts_with("sec-websocket-key:");
-    let key = head.lines().find(is_key).and_then(|line| line.split(": ").nth(1)).expect("Weir sends a key");
+    let key = field(head, "sec-websocket-key").expect("Weir sends a key");
     let text = format!("{key}{GUID}");
     BASE64.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
 }
