@@ -1,6 +1,7 @@
 //! Requests, from every client by way of every reader to every server.
 
 use super::client::{Ask, Reading, Speech};
+use super::script::Content;
 use super::server::{self, Plan, Received};
 use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
 
@@ -67,7 +68,8 @@ impl Case {
     }
 
     async fn run(&self, rig: &mut Rig) -> Result<(), String> {
-        let answer = |status| Plan { status, fields: &[], shape: SHAPES[2], salt: 0, is_early: false };
+        let content = Content::Salted(0);
+        let answer = |status| Plan { status, fields: &[], shape: SHAPES[2], content, is_early: false };
         let statuses: &[u16] = if self.reader == Reader::Again { &[503, 200] } else { &[200] };
         let plans: Vec<Plan> = statuses.iter().map(|status| answer(*status)).collect();
         rig.begin(self.reading, &plans);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::client::{Ask, Got, Reading, Speech};
 use super::rig::PAGE;
+use super::script::Content;
 use super::server::{self, Plan, SHORT_LEN};
 use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
 
@@ -29,10 +30,12 @@ enum Reader {
     Page,
     /// gRPC-Web.
     Web,
+    /// The same, of a response that ends inside a message.
+    WebInMessage,
 }
 
 impl Reader {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Relay,
         Self::Store,
         Self::Refresh,
@@ -43,6 +46,7 @@ impl Reader {
         Self::Mirror,
         Self::Page,
         Self::Web,
+        Self::WebInMessage,
     ];
 
     fn path(self) -> &'static str {
@@ -55,7 +59,7 @@ impl Reader {
             Self::Compress => "/compress",
             Self::Mirror => "/mirror",
             Self::Page => "/page",
-            Self::Web => "/web",
+            Self::Web | Self::WebInMessage => "/web",
         }
     }
 
@@ -63,7 +67,7 @@ impl Reader {
         match self {
             Self::Store | Self::Refresh => &[("cache-control", "max-age=60")],
             Self::Compress => &[("content-type", "text/plain")],
-            Self::Web => &[("content-type", "application/grpc")],
+            Self::Web | Self::WebInMessage => &[("content-type", "application/grpc")],
             _ => &[],
         }
     }
@@ -77,8 +81,20 @@ impl Reader {
         }
     }
 
+    fn is_call(self) -> bool {
+        matches!(self, Self::Web | Self::WebInMessage)
+    }
+
+    fn content(self) -> Content {
+        match self {
+            Self::Web => Content::GrpcMessage { missing: 0 },
+            Self::WebInMessage => Content::GrpcMessage { missing: 1 },
+            _ => Content::Salted(0),
+        }
+    }
+
     fn ask(self, number: usize) -> Ask {
-        let is_call = self == Self::Web;
+        let is_call = self.is_call();
         let method = if is_call { "POST" } else { "GET" };
         let body = is_call.then_some((SHAPES[0], true));
         Ask { method, path: self.path(), number, body, is_call }
@@ -86,7 +102,7 @@ impl Reader {
 
     fn plan(self, shape: Shape) -> Plan {
         let status = if self == Self::Page { 503 } else { 200 };
-        Plan { status, fields: self.fields(), shape, salt: 0, is_early: false }
+        Plan { status, fields: self.fields(), shape, content: self.content(), is_early: false }
     }
 }
 
@@ -103,7 +119,7 @@ struct Case {
 impl Case {
     /// Whether there is such a thing.
     fn exists(&self) -> bool {
-        let is_grpc = self.reader != Reader::Web || self.server == server::Speech::Http2;
+        let is_grpc = !self.reader.is_call() || self.server == server::Speech::Http2;
         // The end of a connection is the end of such a body.
         let can_be_cut = self.server != server::Speech::UntilClose || !self.shape.is_cut();
         is_grpc && can_be_cut
@@ -123,12 +139,15 @@ impl Case {
     }
 
     fn check(&self, got: &Got) -> Result<(), String> {
-        let sent = self.shape.body(0);
+        let sent = self.shape.content(self.reader.content());
         if self.reading == Reading::LeavesEarly {
             return Ok(());
         }
         if self.reader == Reader::Page && got.status == 503 && got.is_whole {
             return same(&got.body, PAGE.as_bytes());
+        }
+        if self.reader == Reader::WebInMessage && !sent.is_empty() {
+            return Self::check_cut_in_message(got, &sent);
         }
         if self.shape.is_cut() {
             return self.check_cut(got, &sent);
@@ -137,7 +156,7 @@ impl Case {
             return Err(format!("{} {}, {} bytes", got.status, got.is_whole, got.body.len()));
         }
         match self.reader {
-            Reader::Web => match got.body.strip_prefix(&sent[..]) {
+            reader if reader.is_call() => match got.body.strip_prefix(&sent[..]) {
                 Some(b"\x80\0\0\0\x0ax-sum: 1\r\n") if self.shape.has_trailers() => Ok(()),
                 Some([]) if !self.shape.has_trailers() => Ok(()),
                 _ => Err(format!("{} bytes of a call", got.body.len())),
@@ -152,7 +171,7 @@ impl Case {
         match (got.status, got.is_whole) {
             (502, true) => Ok(()),
             // A call has a status that says so.
-            (200, true) if self.reader == Reader::Web => match got.body.strip_prefix(sent) {
+            (200, true) if self.reader.is_call() => match got.body.strip_prefix(sent) {
                 Some([0x80, ..]) => Ok(()),
                 _ => Err(format!("{} bytes of a call", got.body.len())),
             },
@@ -162,6 +181,18 @@ impl Case {
             (200, false) if self.reader == Reader::Compress => Ok(()),
             (200, false) => same(&got.body, sent),
             (status, _) => Err(format!("{status} passes for whole")),
+        }
+    }
+
+    /// What has come of a call that is cut inside a message: nothing behind its bytes that could pass for more of it, and no end; or, in its place, a
+    /// status in a head.
+    fn check_cut_in_message(got: &Got, sent: &[u8]) -> Result<(), String> {
+        match (got.status, got.is_whole) {
+            (200, true) if got.body.is_empty() => Ok(()),
+            (200, false) => same(&got.body, sent),
+            (status, is_whole) => {
+                Err(format!("{status} {is_whole}, {} bytes in place of {}", got.body.len(), sent.len()))
+            }
         }
     }
 
@@ -196,7 +227,7 @@ impl Case {
     async fn refresh(&self, rig: &mut Rig) -> Result<(), String> {
         const STALE: &[(&str, &str)] = &[("cache-control", "max-age=0, stale-while-revalidate=60")];
         let old = Plan { fields: STALE, ..self.reader.plan(SHAPES[0]) };
-        let new = Plan { salt: 7, ..self.reader.plan(self.shape) };
+        let new = Plan { content: Content::Salted(7), ..self.reader.plan(self.shape) };
         rig.begin(Reading::AtOnce, &[old, new]);
         let ask = self.reader.ask(rig.number);
         for _ in 0..2 {
