@@ -4,6 +4,8 @@
 #[derive(Debug, Default)]
 pub(crate) struct Mirrored {
     pub(super) status: u16,
+    /// Bytes of the request body that are kept in memory for them.
+    pub(super) kept_max: usize,
     pub(super) copies: Vec<Copied>,
 }
 

@@ -45,6 +45,8 @@ fn config(speech: server::Speech, servers: &[String; 2], page: &str) -> weir_con
         "path = \"/pace\", limited_by = \"slow\"",
         "path = \"/compress\", compression = { min_length = \"1B\" }",
         "path = \"/mirror\", mirror = { upstream = \"copies\", methods = [\"GET\", \"POST\"], body_max = \"1MiB\" }",
+        "path = \"/mirror-gathered\", mirror = { upstream = \"copies\", methods = [\"POST\"], body_max = \"1MiB\" }, \
+         buffer_requests = { memory = \"1KiB\", file = \"4MiB\" }",
         &format!(
             "path = \"/page\", error_pages = [{{ status = 503, html = \"{page}\", of_servers = true }}]"
         ),
