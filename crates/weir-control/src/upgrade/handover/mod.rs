@@ -18,7 +18,7 @@ use weir_config::ListenAddress;
 
 pub(crate) use self::channel::Channel;
 pub use self::state::HandedFragments;
-pub(crate) use self::state::{HandedChange, HandedHealth, HandedMode, HandedState, KnownAddresses};
+pub(crate) use self::state::{HandedChange, HandedHealth, HandedMode, HandedState};
 pub(crate) use self::tables::{
     ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets,
 };
