@@ -37,7 +37,7 @@ mod error_page;
 mod matching;
 
 pub(crate) use access_log::RouteAccessLogText;
-pub(crate) use acme::{AcmeText, ExternalAccountText, URL_BYTES_MAX};
+pub(crate) use acme::{AcmeText, AskUrl, ExternalAccountText, URL_BYTES_MAX};
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
 pub(crate) use basic::{BasicText, PasswordHashText};
 pub(crate) use cache::{CacheText, RouteCacheText};
