@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 /// What is shown in place of a secret within a text.
 pub(crate) const MASK: &str = "left-out";
@@ -40,13 +41,13 @@ impl From<&str> for MaskedText {
 
 impl fmt::Display for MaskedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&masked(&self.0))
+        f.write_str(&masked_target(&self.0))
     }
 }
 
 impl fmt::Debug for MaskedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", masked(&self.0))
+        write!(f, "{:?}", masked_target(&self.0))
     }
 }
 
@@ -77,27 +78,68 @@ pub(crate) fn is_telling(name: &str) -> bool {
 
 /// A URL without its user and password, and a URL or a path without values of its query that are secrets.
 pub(crate) fn masked(text: &str) -> Cow<'_, str> {
-    match without_user(text) {
-        Cow::Borrowed(text) => without_secret_values(text),
-        Cow::Owned(text) => Cow::Owned(without_secret_values(&text).into_owned()),
-    }
+    without(text, secrets_of_text(text))
+}
+
+/// The same of a URL or a path that Weir asks, also without segments of its path that look drawn at random.
+pub(crate) fn masked_target(text: &str) -> Cow<'_, str> {
+    let mut found = secrets_of_text(text);
+    found.extend(segments_of_target(text));
+    found.sort_by_key(|range| range.start);
+    without(text, found)
 }
 
 /// A sentence, or a line of a config, with each URL and each path in it masked.
 pub(crate) fn masked_line(line: &str) -> Cow<'_, str> {
+    without(line, secrets_of_line(line))
+}
+
+/// The secrets of all URLs and paths in a line, or in several, in their order.
+pub(crate) fn secrets_of_line(line: &str) -> Vec<Range<usize>> {
     if !line.contains("://") && !line.contains('?') {
-        return Cow::Borrowed(line);
+        return Vec::new();
     }
-    let ends_text = |c: char| c.is_whitespace() || "\"'`".contains(c);
-    let pieces = line.split_inclusive(ends_text).map(|piece| {
-        let (text, end) = piece.split_at(piece.trim_end_matches(ends_text).len());
-        format!("{}{end}", masked(text))
-    });
-    Cow::Owned(pieces.collect())
+    let (mut found, mut at) = (Vec::new(), 0);
+    for piece in line.split(|c: char| c.is_whitespace() || "\"'`".contains(c)) {
+        found.extend(secrets_of_text(piece).into_iter().map(|range| range.start + at..range.end + at));
+        // What parts the pieces is one byte, or a whitespace of several.
+        at += piece.len() + line[at + piece.len()..].chars().next().map_or(0, char::len_utf8);
+    }
+    found
+}
+
+/// A text with something else in these places, which are in their order.
+fn without(text: &str, secrets: Vec<Range<usize>>) -> Cow<'_, str> {
+    let mut masked = Cow::Borrowed(text);
+    for range in secrets.into_iter().rev().filter(|range| text[range.clone()] != *MASK) {
+        masked.to_mut().replace_range(range, MASK);
+    }
+    masked
+}
+
+/// The users, passwords and secret values of a URL or a path, in their order.
+fn secrets_of_text(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<_> = users(text).collect();
+    let is_target = text.starts_with('/') || text.contains("://");
+    let Some(query) = text.find('?').filter(|_| is_target) else { return found };
+    let mut at = query + 1;
+    for parameter in text[at..].split('&') {
+        let end = at + parameter.len();
+        match parameter.split_once('=') {
+            Some((name, value)) if is_telling(name) || is_secret_value(value) => {
+                found.push(end - value.len()..end);
+            }
+            // One without a name, as keys of webhooks are.
+            None if is_secret_value(parameter) => found.push(at..end),
+            _ => {}
+        }
+        at = end + 1;
+    }
+    found
 }
 
 /// The bytes of users and passwords of URLs in a text.
-pub(crate) fn users(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> {
+fn users(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices("://").filter_map(move |(at, scheme)| {
         let start = at + scheme.len();
         let rest = &text[start..];
@@ -106,33 +148,48 @@ pub(crate) fn users(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> 
     })
 }
 
-fn without_user(text: &str) -> Cow<'_, str> {
-    let mut masked = Cow::Borrowed(text);
-    let found: Vec<_> = users(text).collect();
-    for range in found.into_iter().rev() {
-        masked.to_mut().replace_range(range, MASK);
-    }
-    masked
+/// The segments of the path of a URL or of a path that look drawn at random, as those of webhooks.
+pub(crate) fn segments_of_target(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let end = text.find(['?', '#']).unwrap_or(text.len());
+    let start = text[..end].find("://").map_or(0, |at| at + "://".len());
+    let path = text[start..end].find('/').map_or(end, |at| start + at);
+    let mut at = path;
+    text[path..end].split('/').filter_map(move |segment| {
+        let range = at..at + segment.len();
+        at = range.end + 1;
+        is_drawn_segment(segment).then_some(range)
+    })
 }
 
-fn without_secret_values(text: &str) -> Cow<'_, str> {
-    let is_target = text.starts_with('/') || text.contains("://");
-    let Some((path, query)) = text.split_once('?').filter(|_| is_target) else { return Cow::Borrowed(text) };
-    let mut is_changed = false;
-    let shown = query.split('&').map(|parameter| match parameter.split_once('=') {
-        Some((name, value)) if value != MASK && (is_telling(name) || is_secret_value(value)) => {
-            is_changed = true;
-            format!("{name}={MASK}")
-        }
-        // One without a name, as keys of webhooks are.
-        None if is_secret_value(parameter) && parameter != MASK => {
-            is_changed = true;
-            MASK.to_owned()
-        }
-        _ => parameter.to_owned(),
-    });
-    let shown = shown.collect::<Vec<_>>().join("&");
-    if is_changed { Cow::Owned(format!("{path}?{shown}")) } else { Cow::Borrowed(text) }
+/// Letters and digits in a row from which on a segment is taken for one drawn at random, if they alternate: a name with a year does not.
+const SEGMENT_RUN_LEN: usize = 12;
+
+/// Changes between letters and digits from which on they do.
+const CHANGES_MIN: usize = 3;
+
+/// The same, if there are small and capital letters.
+const MIXED_RUN_LEN: usize = 20;
+
+fn is_drawn_segment(segment: &str) -> bool {
+    segment.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
+        let has = |is: fn(&u8) -> bool| run.bytes().any(|byte| is(&byte));
+        let of_both = |pair: &&[u8]| pair[0].is_ascii_digit() != pair[1].is_ascii_digit();
+        let changes = run.as_bytes().windows(2).filter(of_both).count();
+        let is_of_cases = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+        run.len() >= SEGMENT_RUN_LEN && changes >= CHANGES_MIN || run.len() >= MIXED_RUN_LEN && is_of_cases
+    })
+}
+
+/// Characters from which on a word with letters and digits is taken for a secret.
+const DRAWN_LEN: usize = 12;
+
+/// Whether a word of a value is one that a program has drawn at random.
+pub(crate) fn has_drawn_word(written: &str) -> bool {
+    let words = written.split(|c: char| !(c.is_ascii_alphanumeric() || "-_+/=".contains(c)));
+    let has = |word: &str, is: fn(&char) -> bool| word.chars().any(|c| is(&c));
+    words
+        .filter(|word| word.len() >= DRAWN_LEN && !word.contains("max-age"))
+        .any(|word| has(word, char::is_ascii_digit) && has(word, char::is_ascii_alphabetic))
 }
 
 /// Whether a value is one that only a program would write. One with a placeholder is none of the config.
@@ -172,6 +229,31 @@ mod tests {
             assert!(!format!("{text:?}").contains("hush"));
         }
         assert_ne!(MaskedText::from("/a?key=1"), MaskedText::from("/a?key=2"), "compared as they are");
+    }
+
+    #[test]
+    fn segments_that_look_drawn_are_not_shown_of_targets() {
+        for (text, shown) in [
+            ("/hooks/T024BE7LD/f3a9c01b77aa", "/hooks/T024BE7LD/left-out"),
+            ("/hooks/f3a9c01b77aa/x?y=1", "/hooks/left-out/x?y=1"),
+            ("/a/XbRnQwLkTzVyPmSdFgHj", "/a/left-out"),
+            ("/a/0b6ee6a2-8d2f-4c55-9d0e-6a1f0c9f7a3b/", "/a/left-out/"),
+            ("https://u:p@a.test/f3a9c01b77aa?key=hush#x", "https://left-out@a.test/left-out?key=left-out"),
+            ("https://f3a9c01b77aa.test", "https://f3a9c01b77aa.test"),
+            ("/.well-known/jwks.json", "/.well-known/jwks.json"),
+            (
+                "/api/v1alpha1/internal-authentication-service",
+                "/api/v1alpha1/internal-authentication-service",
+            ),
+            ("/realms/production2024/certs", "/realms/production2024/certs"),
+            ("/{status}.html", "/{status}.html"),
+        ] {
+            let target = MaskedText::from(text);
+            assert_eq!(target.to_string(), shown);
+            assert!(!format!("{target:?}").contains("f3a9c01b77aa/"));
+            assert_eq!(masked_target(shown), shown, "shown twice");
+        }
+        assert_eq!(masked("/assets/f3a9c01b77aa"), "/assets/f3a9c01b77aa", "a path of the config is shown");
     }
 
     #[test]

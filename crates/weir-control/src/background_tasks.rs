@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, Notify};
 use weir_config::Dns;
 use weir_tasks::OwnedTask;
 
@@ -50,6 +50,7 @@ pub(crate) async fn run(
     due_upstreams: Arc<DueUpstreams>,
     workers: Arc<WorkerQueries>,
     current: CurrentSnapshot,
+    names_changed: Arc<Notify>,
 ) {
     let (reviewed, next_reviewed) = unbounded_channel();
     let _review = OwnedTask::from(tokio::spawn(ejection::review_ejections(next_reviewed, due_upstreams)));
@@ -61,6 +62,7 @@ pub(crate) async fn run(
         tasks: HashMap::new(),
         names: HashMap::new(),
         resolver: None,
+        names_changed,
         workers,
     });
     weir_tasks::keep("following the config", || async { background.lock().await.run().await }).await;
@@ -91,6 +93,8 @@ struct BackgroundTasks {
     /// Where the upstreams go that are judged.
     reviewed: UnboundedSender<ReviewedPlans>,
     resolver: Option<Arc<NameResolver>>,
+    /// Told when a name has other addresses.
+    names_changed: Arc<Notify>,
     /// Those that fetch keys.
     workers: Arc<WorkerQueries>,
 }
@@ -115,7 +119,8 @@ impl BackgroundTasks {
         let mut before = std::mem::take(&mut self.tasks);
         if self.resolver.as_ref().is_none_or(|resolver| *resolver.dns() != snapshot.dns) {
             self.names.clear();
-            self.resolver = Some(Arc::new(NameResolver::new(snapshot.dns.clone())));
+            self.resolver =
+                Some(Arc::new(NameResolver::new(snapshot.dns.clone(), self.names_changed.clone())));
         }
         let mut names = std::mem::take(&mut self.names);
         for plan in &snapshot.listeners {
@@ -173,7 +178,7 @@ impl BackgroundTasks {
     /// Resolves names once, each on its own.
     fn look_up(&self, NameLookups { names, dns, failed }: NameLookups) {
         let known = self.resolver.clone().filter(|resolver| *resolver.dns() == dns);
-        let resolver = known.unwrap_or_else(|| Arc::new(NameResolver::new(dns)));
+        let resolver = known.unwrap_or_else(|| Arc::new(NameResolver::new(dns, self.names_changed.clone())));
         for name in names {
             let (resolver, failed) = (Arc::clone(&resolver), failed.clone());
             tokio::spawn(async move {
@@ -234,8 +239,10 @@ impl BackgroundTasks {
             let key = address(&plan.live[server]);
             let start = || {
                 let resolver = Arc::clone(resolver);
-                // Only the first one is waited for, and only where nothing is known.
-                let mut asked = plan.live[server].endpoints.load().is_empty().then(|| asked.clone());
+                // Only the first one is waited for, and only where nothing is known, or from a file at most.
+                let live = &plan.live[server];
+                let is_awaited = live.endpoints.load().is_empty() || live.has_stored_endpoints();
+                let mut asked = is_awaited.then(|| asked.clone());
                 OwnedTask::keep("name of a server", move || {
                     name.clone().keep_resolved(Arc::clone(&resolver), asked.take())
                 })

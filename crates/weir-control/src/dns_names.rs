@@ -12,6 +12,7 @@ use std::time::Duration;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::lookup_ip::LookupIp;
 use hickory_resolver::net::NetError;
+use tokio::sync::Notify;
 use weir_config::{Dns, ServerAddress};
 use weir_discovery::{SYSTEM_FILE, dns_resolver};
 
@@ -27,6 +28,8 @@ pub(super) struct NameResolver {
     dns: Dns,
     system_file: Box<Path>,
     made: OnceLock<TokioResolver>,
+    /// Told when a name has other addresses.
+    changed: Arc<Notify>,
 }
 
 /// A resolver for one question.
@@ -38,8 +41,9 @@ pub(super) fn new_resolver(dns: &Dns) -> Result<TokioResolver, NetError> {
 }
 
 impl NameResolver {
-    pub(super) fn new(dns: Dns) -> Self {
-        Self { dns, system_file: Path::new(SYSTEM_FILE).into(), made: OnceLock::new() }
+    /// `changed` is notified when a name has other addresses.
+    pub(super) fn new(dns: Dns, changed: Arc<Notify>) -> Self {
+        Self { dns, system_file: Path::new(SYSTEM_FILE).into(), made: OnceLock::new(), changed }
     }
 
     pub(super) fn dns(&self) -> &Dns {
@@ -94,7 +98,7 @@ impl Name {
     pub(super) async fn resolve(&self, resolver: &NameResolver) -> Result<(), UnresolvedName> {
         let error = match resolver.lookup(&self.host).await {
             Ok(answer) => {
-                self.take_answer(&answer);
+                self.take_answer(&answer, &resolver.changed);
                 return Ok(());
             }
             Err(error) => error.to_string(),
@@ -103,8 +107,10 @@ impl Name {
         Err(UnresolvedName { upstream: self.upstream.clone(), address, error })
     }
 
-    fn take_answer(&self, answer: &LookupIp) {
-        self.publish(answer.iter().map(|ip| Endpoint::Inet((ip, self.port).into())).collect());
+    fn take_answer(&self, answer: &LookupIp, changed: &Notify) {
+        if self.publish(answer.iter().map(|ip| Endpoint::Inet((ip, self.port).into())).collect()) {
+            changed.notify_one();
+        }
     }
 
     /// Says once why there is no answer.
@@ -132,7 +138,7 @@ impl Name {
             let wait = match resolver.lookup(&self.host).await {
                 Ok(answer) => {
                     failing = false;
-                    self.take_answer(&answer);
+                    self.take_answer(&answer, &resolver.changed);
                     clock::until(answer.valid_until())
                 }
                 Err(error) => {
@@ -148,15 +154,19 @@ impl Name {
         }
     }
 
-    /// Puts new addresses in use, if they are new.
-    fn publish(&self, mut endpoints: Vec<Endpoint>) {
+    /// Puts new addresses in use, if they are new; whether they are.
+    fn publish(&self, mut endpoints: Vec<Endpoint>) -> bool {
         endpoints.sort_by_key(ToString::to_string);
         endpoints.dedup();
         if endpoints.is_empty() {
-            return;
+            return false;
+        }
+        if self.place.confirm_endpoints() {
+            self.place.last_change.record("its name is resolved");
         }
         let addresses: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
-        if self.place.move_to(endpoints, millis_between(self.epoch, clock::now())) {
+        let moved = self.place.move_to(endpoints, millis_between(self.epoch, clock::now()));
+        if moved {
             let upstream = &*self.upstream;
             tracing::info!(
                 upstream,
@@ -165,6 +175,7 @@ impl Name {
                 "the name of a server has new addresses"
             );
         }
+        moved
     }
 }
 
@@ -177,7 +188,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let system_file: Box<Path> = folder.path().join("resolv.conf").into();
         let dns = Dns { timeout: Duration::from_millis(100), ..Dns::default() };
-        let resolver = NameResolver { dns, system_file: system_file.clone(), made: OnceLock::new() };
+        let resolver = NameResolver {
+            dns,
+            system_file: system_file.clone(),
+            made: OnceLock::new(),
+            changed: Arc::default(),
+        };
         let failure = async || resolver.lookup("app.test").await.map(drop).unwrap_err().to_string();
         assert!(failure().await.contains("No such file"));
         // Nothing listens there, which is another failure.

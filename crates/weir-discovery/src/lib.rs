@@ -28,6 +28,7 @@ mod route_report;
 // From a source to the set that goes out.
 mod report;
 mod state_file;
+mod names_in_use;
 mod source_state;
 mod overlap;
 mod backoff;
@@ -36,6 +37,7 @@ mod clock;
 
 pub use believed_store::FragmentSet;
 pub use dns::{SYSTEM_FILE, dns_resolver};
+pub use names_in_use::{KnownAddresses, NamesInUse};
 pub use remembered_servers::{RememberedServers, RememberedUpstream};
 pub use run::{DiscoveryConfig, DiscoveryOutput, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};

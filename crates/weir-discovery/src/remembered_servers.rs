@@ -7,14 +7,17 @@ use std::path::PathBuf;
 use weir_config::{DiscoverySettings, Upstream};
 use weir_http::WallTime;
 
+use crate::names_in_use::KnownAddresses;
 use crate::server_set::DiscoveredServer;
 use crate::source_state::UnansweredSince;
-use crate::state_file::{self, StoredUpstream};
+use crate::state_file::{self, StoredState, StoredUpstream};
 
 /// What is known, by upstream.
 #[derive(Debug, Clone, Default)]
 pub struct RememberedServers {
     pub(crate) upstreams: BTreeMap<Box<str>, (StoredUpstream, UnansweredSince)>,
+    /// Addresses of names that the file has.
+    pub(crate) names: KnownAddresses,
     /// The file that was read.
     pub(crate) state_file: Option<PathBuf>,
 }
@@ -38,7 +41,8 @@ impl RememberedServers {
         let state_file = settings.state_file.clone();
         let stored = state_file.as_deref().map(state_file::read).unwrap_or_default();
         let of_before = |(upstream, known)| (upstream, (known, UnansweredSince::Start));
-        Self { upstreams: stored.into_iter().map(of_before).collect(), state_file }
+        let StoredState { upstreams, names } = stored;
+        Self { upstreams: upstreams.into_iter().map(of_before).collect(), names, state_file }
     }
 
     /// The same with what a process that runs has in use, which is newer.
@@ -47,6 +51,11 @@ impl RememberedServers {
         let handed = upstreams.into_iter().map(|(name, known)| (name, (known, UnansweredSince::Upgrade)));
         self.upstreams.extend(handed);
         self
+    }
+
+    /// The addresses that names of servers had when the file was written.
+    pub fn names(&self) -> &KnownAddresses {
+        &self.names
     }
 
     /// The servers of an upstream with a source. Those that another source has left in a file are not its servers; those of a process that is
@@ -88,7 +97,8 @@ mod tests {
         let settings = DiscoverySettings { state_file: Some(path.clone()), ..DiscoverySettings::default() };
         assert_eq!(RememberedServers::stored(&settings).of(&upstream("x")), None);
         let source = upstream("x").discovery.unwrap().to_string();
-        state_file::write(&path, BTreeMap::from([("app".into(), stored(&source, "10.0.0.1:80"))])).unwrap();
+        let upstreams = BTreeMap::from([("app".into(), stored(&source, "10.0.0.1:80"))]);
+        state_file::write(&path, StoredState { upstreams, ..StoredState::default() }).unwrap();
         let of_file = RememberedServers::stored(&settings);
         let known = of_file.of(&upstream("x")).unwrap();
         assert_eq!(&*known.servers[0].shown_name(), "10.0.0.1:80");

@@ -9,6 +9,7 @@ use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
 use crate::believed_store::FragmentSet;
 use crate::clock;
+use crate::names_in_use::NamesInUse;
 use crate::remembered_servers::RememberedServers;
 use crate::report::SourceMessage;
 use crate::route_sources::FollowedRoutes;
@@ -56,10 +57,11 @@ pub struct DiscoveryOutput {
 }
 
 /// Follows every config, and sends the servers of each upstream whenever they or what is said of them change; what is `known` is in use until
-/// sources answer. Ends when `configs` or the receiver of servers does; then all sources end, too.
+/// sources answer. The addresses of `names` are stored beside them. Ends when `configs` or the receiver of servers does; then all sources end, too.
 pub async fn run(
     configs: UnboundedReceiver<DiscoveryConfig>,
     known: RememberedServers,
+    names: NamesInUse,
     output: DiscoveryOutput,
 ) {
     let (reports, reported) = unbounded_channel();
@@ -69,7 +71,8 @@ pub async fn run(
         reported,
         servers: output.servers,
         followed_routes: FollowedRoutes::new(output.fragments),
-        followed_sources: FollowedSources::new(reports, known),
+        followed_sources: FollowedSources::new(reports, known, names.clone()),
+        names,
     });
     weir_tasks::keep("all sources", || async { discovery.lock().await.run().await }).await;
 }
@@ -83,6 +86,7 @@ struct Discovery {
     servers: UnboundedSender<ServerSet>,
     followed_routes: FollowedRoutes,
     followed_sources: FollowedSources,
+    names: NamesInUse,
 }
 
 impl Discovery {
@@ -103,6 +107,7 @@ impl Discovery {
                     self.follow();
                 }
                 Some(report) = self.reported.recv() => self.followed_sources.hear(report),
+                () = self.names.wait_for_change() => self.followed_sources.look_at_names(),
                 () = tokio::time::sleep_until(due.unwrap_or_else(clock::now).into()), if due.is_some() => {
                     for set in self.followed_sources.take() {
                         if self.servers.send(set).is_err() {

@@ -1,5 +1,5 @@
 //! Sources of servers: a task for each upstream that has one. What is believed of one is decided in `source_state`; what is known of all is
-//! stored in `state_file`.
+//! stored in `state_file`, with the addresses of names.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -12,11 +12,12 @@ use weir_config::{DiscoverySettings, Dns, ServerSource};
 use weir_tasks::RestartPauses;
 
 use crate::dns::{DnsQuestion, SharedResolvers};
+use crate::names_in_use::{KnownAddresses, NamesInUse};
 use crate::remembered_servers::RememberedServers;
 use crate::report::{Reporter, SourceMessage};
 use crate::server_set::ServerSet;
 use crate::source_state::{SourceState, UnansweredSince};
-use crate::state_file::StoredUpstream;
+use crate::state_file::{StoredState, StoredUpstream};
 use crate::xds::{FollowedResource, XdsClient};
 use crate::{clock, consul, dns, etcd, file_source, state_file};
 
@@ -52,6 +53,10 @@ pub(crate) struct FollowedSources {
     xds: Option<XdsClient>,
     /// What is in the state file, or was when it was read, and what tasks that have ended had heard.
     remembered: BTreeMap<Box<str>, (StoredUpstream, UnansweredSince)>,
+    /// The names of servers in use.
+    names: NamesInUse,
+    /// Their addresses that the state file has.
+    stored_names: KnownAddresses,
     state_file: Option<PathBuf>,
     store_at: Option<Instant>,
     store_fails: bool,
@@ -59,7 +64,11 @@ pub(crate) struct FollowedSources {
 }
 
 impl FollowedSources {
-    pub(crate) fn new(reports: UnboundedSender<SourceMessage>, known: RememberedServers) -> Self {
+    pub(crate) fn new(
+        reports: UnboundedSender<SourceMessage>,
+        known: RememberedServers,
+        names: NamesInUse,
+    ) -> Self {
         Self {
             reports,
             sources: HashMap::new(),
@@ -70,6 +79,8 @@ impl FollowedSources {
             resolvers: None,
             xds: None,
             remembered: known.upstreams,
+            names,
+            stored_names: known.names,
             state_file: known.state_file,
             store_at: None,
             store_fails: false,
@@ -86,7 +97,8 @@ impl FollowedSources {
     ) {
         if self.state_file != settings.state_file {
             self.state_file.clone_from(&settings.state_file);
-            self.remembered = RememberedServers::stored(settings).upstreams;
+            let stored = RememberedServers::stored(settings);
+            (self.remembered, self.stored_names) = (stored.upstreams, stored.names);
         }
         // Sources with other settings begin anew, with what is known of them.
         if self.settings != *settings || self.dns != *dns {
@@ -104,6 +116,19 @@ impl FollowedSources {
             }
             self.pending.insert(upstream.clone());
         }
+        self.look_at_names();
+    }
+
+    /// Has the names of servers stored, if their addresses are not those of the file.
+    pub(crate) fn look_at_names(&mut self) {
+        let is_due = self.state_file.is_none() || self.store_at.is_some();
+        if !is_due && self.names.addresses() != self.stored_names {
+            self.store_soon();
+        }
+    }
+
+    fn store_soon(&mut self) {
+        self.store_at.get_or_insert(clock::now() + STATE_INTERVAL);
     }
 
     /// Ends all tasks, and remembers what they have said; sources that have answered have not `since`.
@@ -211,7 +236,7 @@ impl FollowedSources {
             log(set);
         }
         if self.state_file.is_some() && !sets.is_empty() {
-            self.store_at.get_or_insert(now + STATE_INTERVAL);
+            self.store_soon();
         }
         sets
     }
@@ -232,8 +257,10 @@ impl FollowedSources {
             };
             upstreams.insert(upstream.clone(), known);
         }
+        let names = self.names.addresses();
+        let stored = StoredState { upstreams, names: names.clone() };
         let written = tokio::task::spawn_blocking(move || {
-            state_file::write(&path, upstreams).map_err(|error| (path, error))
+            state_file::write(&path, stored).map_err(|error| (path, error))
         });
         let written = match written.await {
             Ok(written) => written,
@@ -252,6 +279,9 @@ impl FollowedSources {
             tracing::warn!(file = %path.display(), %error, "the last known servers cannot be stored");
         }
         self.store_fails = failure.is_some();
+        if !self.store_fails {
+            self.stored_names = names;
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The last known servers on disk, so that a start does not depend on a source that is away. Written whole, by way of a second file; one that
+//! The last known servers and addresses of names on disk, so that a start does not depend on a source or on DNS that is away. Written whole, by way of a second file; one that
 //! cannot be read is ignored, with a warning.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_config::{Config, Upstream};
 use weir_http::WallTime;
 
+use crate::names_in_use::KnownAddresses;
 use crate::server_set::{DiscoveredServer, ServerReadiness};
 use crate::source_state::SERVERS_MAX;
 
@@ -21,8 +22,18 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 struct StateFile {
     version: u32,
+    #[serde(flatten)]
+    stored: StoredState,
+}
+
+/// What the file has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredState {
     /// By upstream.
-    upstreams: BTreeMap<Box<str>, StoredUpstream>,
+    pub(crate) upstreams: BTreeMap<Box<str>, StoredUpstream>,
+    /// Addresses of the names of servers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) names: KnownAddresses,
 }
 
 /// What is known of one upstream, as a file or another process takes it.
@@ -89,19 +100,19 @@ impl StoredUpstream {
 }
 
 /// What an earlier process has left; nothing, with a warning, where it cannot be read.
-pub(crate) fn read(path: &Path) -> BTreeMap<Box<str>, StoredUpstream> {
+pub(crate) fn read(path: &Path) -> StoredState {
     try_read(path).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             tracing::warn!(file = %path.display(), %error, "the file with the last known servers is ignored");
         }
-        BTreeMap::new()
+        StoredState::default()
     })
 }
 
-fn try_read(path: &Path) -> io::Result<BTreeMap<Box<str>, StoredUpstream>> {
+fn try_read(path: &Path) -> io::Result<StoredState> {
     let state: StateFile = serde_json::from_str(&read_bounded(path)?).map_err(io::Error::other)?;
     match state.version {
-        VERSION => Ok(state.upstreams),
+        VERSION => Ok(state.stored),
         other => Err(io::Error::other(format!("its version is {other}; this Weir reads {VERSION}"))),
     }
 }
@@ -115,7 +126,7 @@ pub type StoredServers = (Vec<DiscoveredServer>, WallTime);
 /// When there is a state file and it cannot be read.
 pub fn stored_servers(config: &Config) -> io::Result<BTreeMap<Box<str>, StoredServers>> {
     let Some(path) = config.discovery.state_file.as_deref() else { return Ok(BTreeMap::new()) };
-    let stored = try_read(path)?;
+    let stored = try_read(path)?.upstreams;
     let of_upstream = |upstream: &Upstream| {
         let known = stored.get(&upstream.name)?;
         let is_its = upstream.discovery.as_ref()?.to_string() == *known.source;
@@ -134,8 +145,8 @@ fn read_bounded(path: &Path) -> io::Result<String> {
 }
 
 /// Replaces the file; a crash at any moment leaves the old one or the new one.
-pub(crate) fn write(path: &Path, upstreams: BTreeMap<Box<str>, StoredUpstream>) -> io::Result<()> {
-    let text = serde_json::to_vec(&StateFile { version: VERSION, upstreams }).map_err(io::Error::other)?;
+pub(crate) fn write(path: &Path, stored: StoredState) -> io::Result<()> {
+    let text = serde_json::to_vec(&StateFile { version: VERSION, stored }).map_err(io::Error::other)?;
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     // Another process, the one before in an upgrade, may write the same file.
@@ -167,10 +178,14 @@ mod tests {
         server.metadata.insert("k".into(), "v".into());
         let at = WallTime::from_seconds(1_700_000_000);
         let known = StoredUpstream::new("file x", std::slice::from_ref(&server), at);
-        write(&path, BTreeMap::from([("app".into(), known)])).unwrap();
+        let names =
+            KnownAddresses::from([("b.internal".into(), vec![[10, 0, 0, 1].into(), [10, 0, 0, 2].into()])]);
+        let upstreams = BTreeMap::from([("app".into(), known)]);
+        write(&path, StoredState { upstreams, names: names.clone() }).unwrap();
         let read = read(&path);
-        assert_eq!(&*read["app"].source, "file x");
-        assert_eq!(read["app"].servers(), Some((vec![server], at)));
+        assert_eq!(&*read.upstreams["app"].source, "file x");
+        assert_eq!(read.upstreams["app"].servers(), Some((vec![server], at)));
+        assert_eq!(read.names, names);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file stays");
     }
 
@@ -178,13 +193,26 @@ mod tests {
     fn a_broken_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("servers.json");
-        assert!(read(&path).is_empty());
+        assert_eq!(read(&path), StoredState::default());
         for text in ["", "{", "{\"version\": 2, \"upstreams\": {}}", "[]"] {
             fs::write(&path, text).unwrap();
-            assert!(read(&path).is_empty(), "{text}");
+            assert_eq!(read(&path), StoredState::default(), "{text}");
         }
         let bad = r#"{"version": 1, "upstreams": {"app": {"source": "x", "said_at": 1, "servers": [{"address": "?", "weight": 1}]}}}"#;
         fs::write(&path, bad).unwrap();
-        assert_eq!(read(&path)["app"].servers(), None);
+        assert_eq!(read(&path).upstreams["app"].servers(), None);
+    }
+
+    #[test]
+    fn a_file_without_names_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("servers.json");
+        fs::write(
+            &path,
+            r#"{"version": 1, "upstreams": {"app": {"source": "x", "said_at": 1, "servers": []}}}"#,
+        )
+        .unwrap();
+        let read = read(&path);
+        assert_eq!((read.upstreams.len(), read.names.len()), (1, 0));
     }
 }

@@ -4,6 +4,7 @@
 
 mod foreign;
 mod render;
+mod hidden;
 mod suggest;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use std::ops::Range;
 use crate::masked_text::masked_line;
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
+pub(crate) use hidden::is_secret_at;
 pub use render::Colour;
 pub(crate) use suggest::{did_you_mean, nearest, one_of};
 

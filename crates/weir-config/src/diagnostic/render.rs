@@ -1,13 +1,14 @@
 //! Diagnostics as text, with the source lines underlined, and as JSON.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 
+use super::hidden::{secrets_of, starred};
 use super::{Diagnostic, Diagnostics, Location};
-use crate::masked_text::users;
-use crate::source_map::{SourceSpan, floor_char_boundary};
+use crate::source_map::{FileIndex, SourceSpan, floor_char_boundary};
 
 /// Columns that a rendered line may take.
 const WIDTH: usize = 120;
@@ -24,15 +25,8 @@ pub enum Colour {
     Never,
 }
 
-/// Lines of a file with users and passwords of URLs replaced by as many stars, so that what is underlined stays in its place.
-fn without_users(lines: &str) -> Cow<'_, str> {
-    let mut shown = Cow::Borrowed(lines);
-    for range in users(lines) {
-        let stars = "*".repeat(range.len());
-        shown.to_mut().replace_range(range, &stars);
-    }
-    shown
-}
+/// The secrets of each file of which lines are shown.
+type Secrets = HashMap<FileIndex, Vec<Range<usize>>>;
 
 impl Diagnostics {
     /// Every diagnostic with its source lines, the text underlined and the help below.
@@ -44,8 +38,9 @@ impl Diagnostics {
         let renderer = renderer.term_width(WIDTH).decor_style(DecorStyle::Ascii);
         let mut rendered = String::new();
         let shown = self.rendered();
+        let mut secrets = Secrets::new();
         for diagnostic in &shown {
-            rendered.push_str(renderer.render(&[self.group(diagnostic)]).trim_end());
+            rendered.push_str(renderer.render(&[self.group(diagnostic, &mut secrets)]).trim_end());
             rendered.push_str("\n\n");
         }
         if let more @ 1.. = self.list.len() - shown.len() {
@@ -67,7 +62,7 @@ impl Diagnostics {
         rendered
     }
 
-    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic, secrets: &mut Secrets) -> Group<'a> {
         let level = if diagnostic.kind.is_warning() { Level::WARNING } else { Level::ERROR };
         let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.kind.name());
         let mut group = Group::with_title(title);
@@ -89,7 +84,8 @@ impl Diagnostics {
             let annotations = here.into_iter().map(|(visible, label, kind)| {
                 kind.span(visible.start - offset..visible.end - offset).label(label)
             });
-            let snippet = Snippet::source(without_users(&source.text[lines]))
+            let secrets = secrets.entry(first.file).or_insert_with(|| secrets_of(&source.text));
+            let snippet = Snippet::source(starred(&source.text, lines, secrets))
                 .line_start(number)
                 .path(source.name.as_str())
                 .annotations(annotations);
@@ -103,7 +99,7 @@ impl Diagnostics {
     }
 
     /// The bytes to underline: on boundaries of characters, and at most the first line of a value of several.
-    fn visible(&self, span: SourceSpan) -> std::ops::Range<usize> {
+    fn visible(&self, span: SourceSpan) -> Range<usize> {
         let text = &self.sources.file(span.file).text;
         let start = floor_char_boundary(text, span.start);
         let end = floor_char_boundary(text, span.end).max(start);

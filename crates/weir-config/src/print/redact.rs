@@ -5,16 +5,13 @@ use std::sync::Arc;
 
 use weir_traffic::route::{FieldMatch, QueryMatch, RouteMatch, ValueMatch};
 
-use crate::key::{ConfigValue, Map};
-use crate::masked_text::is_telling;
+use crate::key::{ConfigValue, Map, Spanned};
+use crate::masked_text::{has_drawn_word, is_telling, masked_target};
 use crate::text::{
-    AcmeText, CookieSecretText, Document, HeaderChangesText, PasswordHashText, ProbeBytes, StorePasswordText,
-    ValueRule,
+    AcmeText, AskUrl, CookieSecretText, Document, ErrorPagesText, HeaderChangesText, PasswordHashText,
+    ProbeBytes, StorePasswordText, ValueRule,
 };
 use crate::value::{HeaderTemplate, HeaderValue, TemplateValue};
-
-/// Characters from which on a word with letters and digits is taken for a secret.
-const DRAWN_LEN: usize = 12;
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
@@ -28,8 +25,12 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     for (_, listener) in &mut document.listener.0 {
         hide_changes(&mut listener.value.request_headers);
         hide_changes(&mut listener.value.response_headers);
+        hide_paths(&mut listener.value.error_pages);
         if let Some(acme) = listener.value.tls.as_mut().and_then(|tls| tls.0.value.acme.as_mut()) {
             hide_arguments(&mut acme.value);
+            if let Some(Spanned { value: AskUrl(url), .. }) = &mut acme.value.on_demand_ask {
+                *url = url.to_string().as_str().into();
+            }
         }
         for route in &mut listener.value.route {
             for rules in [&mut route.value.header, &mut route.value.query] {
@@ -52,8 +53,13 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             if let Some(respond) = &mut route.value.respond {
                 hide(&mut respond.value.headers, hidden_template);
             }
+            hide_paths(&mut route.value.error_pages);
+            if let Some(keys) = route.value.jwt.as_mut().and_then(|jwt| jwt.value.remote_keys.as_mut()) {
+                mask(&mut keys.value.path.0);
+            }
             if let Some(forward) = &mut route.value.forward_auth {
                 hide(&mut forward.value.headers, hidden_template);
+                mask(&mut forward.value.path.0);
             }
         }
     }
@@ -76,6 +82,9 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         }
         if let Some(health) = &mut upstream.value.health {
             hide(&mut health.value.headers, hidden_value);
+            if let Some(path) = &mut health.value.path {
+                mask(&mut path.0);
+            }
             for said in [&mut health.value.send, &mut health.value.quit] {
                 *said = said
                     .take()
@@ -108,6 +117,22 @@ pub fn shown_conditions(conditions: &Arc<RouteMatch>) -> String {
         }
     }
     shown.to_string()
+}
+
+/// Masks a path that Weir asks.
+fn mask(path: &mut Box<str>) {
+    *path = masked_target(path).into();
+}
+
+/// The same of the paths of pages.
+fn hide_paths(pages: &mut Option<ErrorPagesText>) {
+    for page in pages.iter_mut().flat_map(|pages| &mut pages.0) {
+        let path = &mut page.value.path.0;
+        // A mask has no placeholder, and takes away none.
+        if let Ok(masked) = masked_target(&path.to_string()).parse() {
+            *path = masked;
+        }
+    }
 }
 
 /// What follows the program: a credential belongs into a file that it reads, but may be here.
@@ -146,15 +171,6 @@ fn hide<T: ConfigValue>(map: &mut Map<T>, hidden: impl Fn() -> T) {
     }
 }
 
-/// Whether a word of a value is one that a program has drawn at random.
-fn has_drawn_word(written: &str) -> bool {
-    let words = written.split(|c: char| !(c.is_ascii_alphanumeric() || "-_+/=".contains(c)));
-    let has = |word: &str, is: fn(&char) -> bool| word.chars().any(|c| is(&c));
-    words
-        .filter(|word| word.len() >= DRAWN_LEN && !word.contains("max-age"))
-        .any(|word| has(word, char::is_ascii_digit) && has(word, char::is_ascii_alphabetic))
-}
-
 #[cfg(test)]
 mod tests {
     use crate::CheckedConfig;
@@ -173,6 +189,9 @@ mod tests {
             query = { access_token = "hush-2" }
             upstream = "app"
             lists = "stolen"
+            forward_auth = { upstream = "app", path = "/hooks/f3a9c01b77aa?token=hush-13" }
+            jwt = { remote_keys = { upstream = "app", path = "/f3a9c01b77aa/jwks.json" } }
+            error_pages = [{ status = 503, upstream = "app", path = "/f3a9c01b77aa/{status}.html" }]
             request_headers = { set = { Authorization = "Bearer hush-3" }, add = { "X-Secret" = "hush-4" } }
             [list.stolen]
             action = "deny"
@@ -185,7 +204,7 @@ mod tests {
             [upstream.app]
             servers = ["127.0.0.1:1"]
             affinity = { secret = "hush-5-hush-5-hush-5" }
-            health = { path = "/alive?token=hush-12&full=1", headers = { Cookie = "hush-6" } }
+            health = { path = "/f3a9c01b77aa/alive?token=hush-12&full=1", headers = { Cookie = "hush-6" } }
         "#;
         let checked = CheckedConfig::parse_alone(text, "weir.toml", &|_| None);
         assert!(checked.print().contains("hush-5"), "`weir check --print` reads the file itself");
@@ -194,7 +213,14 @@ mod tests {
         assert_eq!(shown.matches("(a secret, left out)").count(), 10, "{shown}");
         assert!(shown.contains("red"), "{shown}");
         assert!(shown.contains("http://127.0.0.1:4318/v1/traces?api_key=left-out&tier=2"), "{shown}");
-        assert!(shown.contains("/alive?token=left-out&full=1"), "{shown}");
+        for path in [
+            "/left-out/alive?token=left-out&full=1",
+            "/hooks/left-out?token=left-out",
+            "/left-out/jwks.json",
+            "/left-out/{status}.html",
+        ] {
+            assert!(shown.contains(path), "{path}: {shown}");
+        }
     }
 
     #[test]

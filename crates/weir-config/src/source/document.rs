@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::environment::{Environment, substitute};
 use super::{Substitution, Tree, TreeEntry, TreeNode, TreeTable, TreeText};
-use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, is_secret_at};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 /// Parses the text of a file and pushes a diagnostic for each syntax error and each unknown variable.
@@ -42,7 +42,10 @@ fn syntax_finding(text: &str, span: SourceSpan, message: &str) -> Diagnostic {
     if message.contains("quoted")
         && let Some(word) = text.get(span.range()).filter(|word| !word.contains(['"', '\'', '\n']))
     {
-        return diagnostic.help(format!("write `\"{word}\"`"));
+        return diagnostic.help(match is_secret_at(text, span.start) {
+            true => "write it in quotes".to_owned(),
+            false => format!("write `\"{word}\"`"),
+        });
     }
     let line_start =
         text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);

@@ -16,7 +16,7 @@ pub(crate) use admission::forward_auth::ForwardAuthText;
 pub(crate) use admission::jwt::{JwtText, RemoteKeysText};
 pub(crate) use admission::limit::LimitText;
 pub(crate) use admission::list::ListText;
-pub(crate) use certificates::acme::{AcmeText, ExternalAccountText, URL_BYTES_MAX};
+pub(crate) use certificates::acme::{AcmeText, AskUrl, ExternalAccountText, URL_BYTES_MAX};
 pub(crate) use certificates::client_certificates::ClientCertificatesText;
 pub(crate) use certificates::dns_update::DnsUpdateText;
 pub(crate) use certificates::internal::InternalText;

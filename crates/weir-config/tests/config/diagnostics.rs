@@ -43,6 +43,24 @@ fn every_diagnostic_is_shown_as_expected() {
     assert!(stale.is_empty(), "run with UPDATE=1 if these are right:\n{}", stale.join("\n"));
 }
 
+/// Also where the file is not TOML.
+#[test]
+fn no_line_shows_a_secret() {
+    let (_, text) = cases().into_iter().find(|(name, _)| name == "secrets").expect("there is such a case");
+    for text in [
+        text.clone(),
+        text.replace("\"Bearer hush-2\"", "\"Bearer hush-2"),
+        text.replace("\"hush-3\"", "hush-3"),
+    ] {
+        let diagnostics = diagnostics(&text);
+        for shown in [diagnostics.render(Colour::Never), diagnostics.to_string(), diagnostics.to_json()] {
+            let found =
+                ["hush", "12345678", "f3a9c01b77aa"].into_iter().find(|secret| shown.contains(secret));
+            assert_eq!(found, None, "{shown}");
+        }
+    }
+}
+
 #[test]
 fn every_bad_configuration_is_refused() {
     for (name, text) in cases() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_proxy::net::listening;
 use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment, WorkerChange};
 
-use super::known_addresses::without_address;
+use super::known_addresses::{with_stored_address, without_address};
 use super::reload::APPLY_TIME;
 use super::{NAMES_GRACE, Proxy};
 use crate::servers::health::ProbeThread;
@@ -24,10 +24,13 @@ pub(super) type WorkerSockets = Vec<Vec<SocketAssignment>>;
 
 impl Proxy {
     /// Waits until every name of a server of which no address is known has had its first answer, or with patience, at most for `time`: a name may
-    /// also come up later.
-    pub fn await_names(&mut self, time: Duration) {
+    /// also come up later. Where all addresses are known from an earlier process, for `stored_time` at most: they may be old.
+    pub fn await_names(&mut self, time: Duration, stored_time: Duration) {
         let Some((asked, all_asked)) = self.first_answers.take() else { return };
         drop(asked);
+        let has_unknown =
+            self.current.load().upstreams.iter().any(|plan| without_address(plan).next().is_some());
+        let time = if has_unknown { time } else { time.min(stored_time) };
         let time = time.min(self.current.load().dns.timeout + NAMES_GRACE);
         let _timed_out = all_asked.recv_timeout(time);
     }
@@ -114,15 +117,28 @@ impl Proxy {
             let nameless: Vec<&str> =
                 without_address(plan).map(|at| &*plan.config.servers[at].name).collect();
             if !nameless.is_empty() {
-                let shown = nameless[..nameless.len().min(NAMES_LOGGED_MAX)].join(" ");
-                let count = nameless.len();
                 tracing::warn!(
                     upstream,
-                    servers = shown,
-                    count,
+                    servers = shown(&nameless),
+                    count = nameless.len(),
                     "no address of these servers is known: requests cannot reach them until their names are resolved"
+                );
+            }
+            let stored: Vec<&str> =
+                with_stored_address(plan).map(|at| &*plan.config.servers[at].name).collect();
+            if !stored.is_empty() {
+                tracing::warn!(
+                    upstream,
+                    servers = shown(&stored),
+                    count = stored.len(),
+                    "the names of these servers are not resolved: requests go to their last known addresses, those of `discovery.state_file`"
                 );
             }
         }
     }
+}
+
+/// Names as a log line has them.
+fn shown(names: &[&str]) -> String {
+    names[..names.len().min(NAMES_LOGGED_MAX)].join(" ")
 }

@@ -1,15 +1,14 @@
-//! Addresses of names that are known without asking DNS: of servers in use, here or in the process before. A name that other servers have already
-//! has their addresses until it is resolved.
+//! Addresses of names that are known without asking DNS: of servers in use, here or in the process before, or of a state file. A name that other
+//! servers have already has their addresses until it is resolved.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_config::ServerAddress;
+use weir_discovery::KnownAddresses;
 use weir_proxy::net::clock;
 use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
-
-use crate::lifecycle::upgrade::handover::KnownAddresses;
 
 /// Those of all servers in use.
 pub(super) fn collect(snapshot: &Snapshot) -> KnownAddresses {
@@ -44,6 +43,29 @@ pub(super) fn use_known<'a>(plans: impl IntoIterator<Item = &'a Arc<UpstreamPlan
             live.move_to(endpoints.collect(), plan.millis(clock::now()));
         }
     }
+}
+
+/// Gives servers of `plans` that have no address yet those that an earlier process has left in a file: they may be old, and are the last known ones
+/// until their names are resolved.
+pub(super) fn use_stored<'a>(
+    plans: impl IntoIterator<Item = &'a Arc<UpstreamPlan>> + Copy,
+    stored: &KnownAddresses,
+) {
+    let mut unknown = Vec::new();
+    for plan in plans {
+        unknown.extend(without_address(plan).map(|at| Arc::clone(&plan.live[at])));
+    }
+    use_known(plans, stored);
+    for live in unknown.iter().filter(|live| !live.endpoints.load().is_empty()) {
+        live.note_stored_endpoints();
+        live.last_change
+            .record("its addresses are those of `discovery.state_file`: its name is not resolved yet");
+    }
+}
+
+/// The servers of a plan whose addresses are those of a state file: their names were not resolved yet.
+pub(super) fn with_stored_address(plan: &UpstreamPlan) -> impl Iterator<Item = usize> {
+    (0..plan.live.len()).filter(|at| plan.leaves_at[*at].is_none() && plan.live[*at].has_stored_endpoints())
 }
 
 /// The servers of a plan that stay and have no address.

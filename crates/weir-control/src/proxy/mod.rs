@@ -105,6 +105,8 @@ pub struct Proxy {
     in_use: Config,
     /// What sources of servers have said.
     discovered: DiscoveredServers,
+    /// Told when a name of a server has other addresses.
+    names_changed: Arc<Notify>,
     commands: CommandSender,
     admin_access: Option<Arc<AdminAccess>>,
     /// The value of [`Proxy::bound_listeners`], for the control thread.

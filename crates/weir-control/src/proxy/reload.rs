@@ -9,10 +9,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use weir_config::{Config, Server};
-use weir_discovery::RememberedServers;
+use weir_discovery::{NamesInUse, RememberedServers};
 use weir_observe::overview::RoutesFromOverview;
 
-use super::{NewNames, Proxy};
+use super::{NewNames, Proxy, known_addresses};
 use crate::internal_authority;
 use crate::lifecycle::process::open_files_max;
 use crate::lifecycle::sockets::listening_sockets::OpenedSockets;
@@ -119,6 +119,7 @@ impl Proxy {
         self.follow_in_background(&snapshot);
         snapshot.settle_modes(&before);
         self.current.store(Arc::clone(&snapshot));
+        self.names_changed.notify_one();
         let assignments = self.hold_back(assignments);
         let (done, all_done) = channel::<()>();
         for (worker, sockets) in assignments.into_iter().enumerate() {
@@ -185,7 +186,12 @@ impl Proxy {
     /// Begins to ask the sources of servers that the config names; what is `known` is in use until they answer.
     pub(super) fn ask_sources(&mut self, known: RememberedServers) {
         let config = self.file_config.load_full();
-        let started = DiscoveryThread::start(&config, known, self.commands.clone());
+        let current = Arc::clone(&self.current);
+        let names = NamesInUse::new(
+            move || known_addresses::collect(&current.load()),
+            Arc::clone(&self.names_changed),
+        );
+        let started = DiscoveryThread::start(&config, (known, names), self.commands.clone());
         self.discovered.thread = started.unwrap_or_else(|error| {
             tracing::error!(%error, "sources of servers cannot be asked: the system refuses a thread");
             None

@@ -52,6 +52,7 @@ impl Proxy {
         snapshot.settle_modes(&before);
         self.begin_slowly(&snapshot, &before);
         self.current.store(Arc::clone(&snapshot));
+        self.names_changed.notify_one();
         let (done, all_done) = channel::<()>();
         for worker in &self.changes {
             let update = ServersUpdate { snapshot: Arc::clone(&snapshot), done: done.clone() };

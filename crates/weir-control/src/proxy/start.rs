@@ -77,7 +77,7 @@ impl Proxy {
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let opened = OpenedProxy::open(config, InheritedSockets::default(), Handover::default())?;
         let mut proxy = Self::start_opened(config, opened, CommandSender::disconnected())?;
-        proxy.await_names(Duration::MAX);
+        proxy.await_names(Duration::MAX, Duration::MAX);
         proxy.accept()?;
         Ok(proxy)
     }
@@ -124,6 +124,7 @@ impl Proxy {
         passwords.follow(&snapshot)?;
         let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
         known_addresses::use_known(&snapshot.upstreams, &state.names);
+        known_addresses::use_stored(&snapshot.upstreams, known.names());
         let is_standby = if is_handed { state.is_standby } else { starts_on_standby(config) };
         let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries, is_standby));
         let mut proxy = Self {
@@ -149,6 +150,7 @@ impl Proxy {
             file_config: Arc::new(ArcSwap::from_pointee(of_file.clone())),
             in_use: config.clone(),
             discovered,
+            names_changed: Arc::default(),
             commands,
             admin_access: None,
             bound_now: BoundListeners::default(),
@@ -291,7 +293,13 @@ impl Proxy {
         weir_tasks::strike_tasks_by(faults::strike_task);
         let (due_upstreams, queries) = (Arc::clone(&self.inputs.due_upstreams), Arc::clone(&self.queries));
         let current = Arc::clone(&self.current);
-        runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries, current));
+        runtime.spawn(background_tasks::run(
+            task_configs,
+            due_upstreams,
+            queries,
+            current,
+            Arc::clone(&self.names_changed),
+        ));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control_tasks = Some(runtime.handle().clone());

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, Notify};
-use weir_config::Config;
-use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, RememberedServers, ServerSet};
+use weir_config::{Config, ServerAddress, Upstream};
+use weir_discovery::{
+    DiscoveryConfig, DiscoveryOutput, FragmentSet, NamesInUse, RememberedServers, ServerSet,
+};
 
 use crate::threads;
 use crate::workers::commands::{CommandSender, CommandsUnderWay};
@@ -34,13 +36,13 @@ pub(crate) struct DiscoveryThread {
 }
 
 impl DiscoveryThread {
-    /// Starts it, if the config names any source; what is `known` is in use until a source answers.
+    /// Starts it, if the config names any source, or has names of servers stored; what is `known` is in use until a source answers.
     ///
     /// # Errors
     /// When the system refuses a thread or an event loop.
     pub(crate) fn start(
         config: &Config,
-        known: RememberedServers,
+        (known, names): (RememberedServers, NamesInUse),
         commands: CommandSender,
     ) -> io::Result<Option<Self>> {
         if !Self::is_needed(config) {
@@ -62,7 +64,7 @@ impl DiscoveryThread {
                 tokio::select! {
                     ((), (), ()) = async {
                         tokio::join!(
-                            weir_discovery::run(next, known, output),
+                            weir_discovery::run(next, known, names, output),
                             weir_tasks::keep("the hand-over of servers", hand_over),
                             weir_tasks::keep("the hand-over of routes", hand_over_routes)
                         )
@@ -76,9 +78,14 @@ impl DiscoveryThread {
         Ok(Some(started))
     }
 
-    /// Whether the config names any source.
+    /// Whether the config names any source, or a file for the addresses of names.
     pub(crate) fn is_needed(config: &Config) -> bool {
-        !config.route_sources.is_empty() || config.upstreams.iter().any(|it| it.discovery.is_some())
+        let has_name = |upstream: &Arc<Upstream>| {
+            upstream.servers.iter().any(|server| matches!(server.address, ServerAddress::Name { .. }))
+        };
+        !config.route_sources.is_empty()
+            || config.upstreams.iter().any(|upstream| upstream.discovery.is_some())
+            || config.discovery.state_file.is_some() && config.upstreams.iter().any(has_name)
     }
 
     /// Asks the sources of another config.

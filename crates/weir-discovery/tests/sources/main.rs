@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{RouteSource, RouteStore, ServerSource};
-use weir_discovery::{DiscoveryConfig, DiscoveryOutput, FragmentSet, RememberedServers, ServerSet};
+use weir_discovery::{
+    DiscoveryConfig, DiscoveryOutput, FragmentSet, NamesInUse, RememberedServers, ServerSet,
+};
 
 /// Far more than any of these takes, also on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,7 +51,12 @@ impl FollowedSource {
         let (fragments_sender, fragments) = unbounded_channel();
         let output = DiscoveryOutput { servers: sets_sender, fragments: fragments_sender };
         configs.send(config.clone()).unwrap();
-        let task = tokio::spawn(weir_discovery::run(next_configs, RememberedServers::default(), output));
+        let task = tokio::spawn(weir_discovery::run(
+            next_configs,
+            RememberedServers::default(),
+            NamesInUse::default(),
+            output,
+        ));
         Self { configs: Some(configs), config, sets, fragments, task }
     }
 

@@ -8,8 +8,8 @@ use weir_config::{HeaderName, HeaderTemplate, HeaderValue, RouteSettings};
 
 use super::annotations::boolean;
 use crate::api::ConfigMap;
-use crate::refusal::excerpt;
 use crate::options::settings::IngressSettings;
+use crate::refusal::excerpt;
 use crate::store::ObjectStore;
 
 const NAME: &str = "strict-transport-security";

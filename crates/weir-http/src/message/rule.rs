@@ -95,6 +95,7 @@ rules! {
     InterimEndsStream "interim-ends-stream" "RFC 9113 section 8.1" "An interim response ends the stream, without a final one.",
     SwitchingProtocols "switching-protocols" "RFC 9113 section 8.6" "The response has status 101, which is not used in HTTP/2.",
     GrpcWebText "grpc-web-text" "gRPC-Web PROTOCOL-WEB.md" "The body of a gRPC-Web request in text is not base64.",
+    GrpcMessageCut "grpc-message-cut" "gRPC-Web PROTOCOL-WEB.md" "The body of a gRPC response ends within a message, or has flags that are none of gRPC.",
     BrokenCoding "broken-coding" "RFC 9110 section 8.4" "The body is not encoded as its Content-Encoding says.",
     FastcgiBadRecord "fastcgi-bad-record" "FastCGI 1.0 section 3.3" "A record has another version, a type that no server sends, or the id of another request.",
     FastcgiBadEnd "fastcgi-bad-end" "FastCGI 1.0 section 5.5" "The record that ends a request is too short, or has a status that is not defined.",

@@ -27,6 +27,7 @@ pub(super) const fn request_phases(rule: Rule) -> &'static [Phase] {
         | Rule::BadStatus
         | Rule::SwitchingProtocols
         | Rule::InterimEndsStream
+        | Rule::GrpcMessageCut
         | Rule::BrokenCoding
         | Rule::FastcgiBadRecord
         | Rule::FastcgiBadEnd
@@ -66,6 +67,7 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         Rule::LengthDiffers | Rule::FastcgiBadRecord | Rule::FastcgiBadEnd => {
             &[Phase::Response, Phase::Relay]
         }
+        Rule::GrpcMessageCut => &[Phase::Response, Phase::Relay],
         Rule::BrokenCoding => &[Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Relay],
         _ => &[Phase::Response],
@@ -250,6 +252,9 @@ pub(super) const fn response_change(rule: Rule) -> &'static str {
         }
         Rule::Http2BlockTooLarge => {
             "Raise `upstream.NAME.limits.head_size`, or reduce the head that the server sends."
+        }
+        Rule::GrpcMessageCut => {
+            "Correct the server: it has to end each message that it begins, before its trailers."
         }
         Rule::BrokenCoding => {
             "Correct the server, or set `decompress = false` in the `compression` of the route: then clients get the body as it is."

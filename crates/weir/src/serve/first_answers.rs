@@ -15,7 +15,8 @@ use crate::start;
 /// How long a start waits for what is not known: servers and routes that sources name, and addresses of names.
 const UNKNOWN_TIME: Duration = Duration::from_secs(5);
 
-/// How long a start waits for the answer of a source of which an earlier process has left the servers or routes in a file: they may be old.
+/// How long a start waits for the answer of a source of which an earlier process has left the servers or routes in a file, and of a name of which it has
+/// left the addresses: they may be old.
 const STORED_TIME: Duration = Duration::from_secs(1);
 
 /// Takes the servers and routes that sources name, and waits for addresses of names, so that the first requests find them. What is known from before
@@ -45,7 +46,8 @@ pub(super) fn await_sources(
         let has_unheard = proxy.has_unheard_sources() || routes.has_unheard(proxy);
         has_unheard.then_some(STORED_TIME)
     });
-    proxy.await_names((began + UNKNOWN_TIME).saturating_duration_since(crate::clock::now()));
+    let left = |time: Duration| (began + time).saturating_duration_since(crate::clock::now());
+    proxy.await_names(left(UNKNOWN_TIME), left(STORED_TIME));
     for source in routes.unknown(proxy) {
         tracing::warn!(source = &*source, "no route of the store is known: it has not answered");
     }

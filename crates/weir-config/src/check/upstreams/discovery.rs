@@ -360,12 +360,30 @@ fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
         sources.into_iter().any(|discovery| kind.is_empty() || discovery.written(kind).is_some())
             || document.routes_from.0.iter().any(routes_use)
     };
+    // Their addresses are in the state file.
+    let has_name = |entry: &Spanned<ServerText>| {
+        let address = match &entry.value {
+            ServerText::Address(address) => Some(address),
+            ServerText::Table(table) => table.value.address.as_ref().map(|address| &address.value),
+        };
+        matches!(address, Some(ServerAddress::Name { .. }))
+    };
+    let mut servers = document
+        .upstream
+        .0
+        .iter()
+        .flat_map(|(_, text)| text.value.servers.iter().flat_map(|servers| &servers.0));
+    let has_names = servers.any(has_name);
     let all_read = document.upstream.0.iter().all(|(_, text)| text.is_sound);
     for (key, kind) in
         [("consul", "consul"), ("etcd", "etcd"), ("xds", "xds"), ("state_file", ""), ("empty_grace", "")]
     {
-        if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !uses(kind)) {
+        let is_used = uses(kind) || key == "state_file" && has_names;
+        if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !is_used) {
             let message = match kind {
+                "" if key == "state_file" => {
+                    format!("`{key}` has no effect: no upstream has `discovery`, and no server has a name")
+                }
                 "" => format!("`{key}` has no effect: no upstream has `discovery`"),
                 "xds" => format!("`{key}` has no effect: no upstream has `cds` or `eds` in `discovery`"),
                 _ => format!(

@@ -49,8 +49,8 @@ section! {
         /// How long a source must name no server at all before the upstream loses its servers: an empty answer is far more often a fault of the
         /// source, such as a registry that starts anew, than the wish to serve nothing.
         empty_grace: Duration = "30s", in 0..=86_400_000;
-        /// A file in which the last known servers are kept, so that a start does not depend on a source that is away. Weir writes it; its
-        /// folder must exist. Without it, they are kept in memory only.
+        /// A file in which the last known servers are kept, and the last known addresses of the names in `servers`, so that a start does not depend on a
+        /// source or on DNS that is away. Weir writes it; its folder must exist. Without it, they are kept in memory only.
         state_file: Spanned<Box<str>> = optional, like "HAProxy `server-state-file`, nginx `state`";
         /// Consul, for upstreams with `discovery = { consul = ... }`.
         consul: SpannedTable<ConsulText> = {};

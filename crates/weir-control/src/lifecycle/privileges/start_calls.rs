@@ -92,7 +92,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::privileges::system_calls::outcome;
+    use crate::lifecycle::privileges::system_calls::outcome;
 
     #[test]
     fn what_is_in_the_list_is_refused_and_nothing_else() {

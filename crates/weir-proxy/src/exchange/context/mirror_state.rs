@@ -4,6 +4,8 @@
 #[derive(Debug, Default)]
 pub(crate) struct Mirrored {
     pub(in crate::exchange) status: u16,
+    /// Bytes of the request body that are kept in memory for them.
+    pub(in crate::exchange) kept_max: usize,
     pub(in crate::exchange) copies: Vec<Copied>,
 }
 

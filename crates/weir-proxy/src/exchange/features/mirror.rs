@@ -88,7 +88,7 @@ pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route
     if !request.body().is_empty() {
         exchange.replay_buffer.begin(kept_max);
     }
-    exchange.mirrored = Some(Box::new(Mirrored { status: 0, copies }));
+    exchange.mirrored = Some(Box::new(Mirrored { status: 0, kept_max, copies }));
 }
 
 /// Remembers what is compared of the head of the response, of which `text` is what was received.
@@ -111,8 +111,7 @@ pub(in crate::exchange) fn observe_bodies(exchange: &mut Exchange, plans: Plans<
     let mirrors = || mirrored.copies.iter().filter_map(|copied| plans.route.config.mirrors.get(copied.place));
     let is_compared = mirrors().any(|mirror| mirror.compares(MirrorPart::Body));
     if !exchange.request_relay.is_done() {
-        let kept_max = mirrors().map(|mirror| mirror.body_max.as_usize()).max();
-        exchange.replay_buffer.begin(kept_max.unwrap_or_default());
+        exchange.replay_buffer.begin(mirrored.kept_max);
     }
     if is_compared && !exchange.response_relay.has_filter() {
         exchange.response_relay.set_filter(BodyFilter::Digest(RunningDigest::new()));
@@ -128,7 +127,7 @@ pub(in crate::exchange) fn send(
     plans: Plans<'_>,
 ) {
     let Some(mirrored) = exchange.mirrored.take() else { return };
-    let Mirrored { status, copies } = *mirrored;
+    let Mirrored { status, copies, .. } = *mirrored;
     for copied in copies {
         send_one(client, stream, servers, exchange, plans, (status, copied));
     }

@@ -1,9 +1,10 @@
 //! The bodies of gRPC-Web, for servers that speak gRPC (`PROTOCOL-WEB.md` in the repository grpc/grpc).
 //!
 //! A request in text is decoded. A response gets its trailers as the last frame of its body, and is encoded for a client that wants text.
+//! Inside a message there is no place for that frame: its bytes would be taken for those of the message.
 
 use weir_http::Rule;
-use weir_http::grpc::{Base64Decoder, Base64Encoder, TrailersFrame};
+use weir_http::grpc::{Base64Decoder, Base64Encoder, MessageObserver, TrailersFrame};
 
 use crate::relay::ends::Source;
 
@@ -31,14 +32,21 @@ impl GrpcWebRequest {
 #[derive(Debug)]
 pub(crate) struct GrpcWebResponse {
     encoder: Option<Base64Encoder>,
+    /// Where in its messages the response is.
+    messages: MessageObserver,
 }
 
 impl GrpcWebResponse {
     pub(crate) fn new(is_text: bool) -> Self {
-        Self { encoder: is_text.then(Base64Encoder::default) }
+        Self { encoder: is_text.then(Base64Encoder::default), messages: MessageObserver::default() }
     }
 
     pub(super) fn pass(&mut self, data: &[u8], out: &mut Vec<u8>) {
+        self.messages.observe(data);
+        self.encode(data, out);
+    }
+
+    fn encode(&mut self, data: &[u8], out: &mut Vec<u8>) {
         match &mut self.encoder {
             None => out.extend_from_slice(data),
             Some(encoder) => encoder.encode(data, out),
@@ -52,11 +60,16 @@ impl GrpcWebResponse {
         }
     }
 
+    /// Whether the response may end behind what has passed.
+    pub(super) fn may_end(&self) -> bool {
+        self.messages.is_at_boundary()
+    }
+
     pub(super) fn finish(&mut self, source: &impl Source, out: &mut Vec<u8>) {
         if source.has_trailers() {
             let mut frame = Vec::new();
             source.write_trailers(&mut TrailersFrame::begin(&mut frame));
-            self.pass(&frame, out);
+            self.encode(&frame, out);
             self.flush(out);
         }
     }

@@ -66,6 +66,14 @@ impl BodyFilter {
             BodyFilter::Coding(_) | BodyFilter::Digest(_) => Ok(()),
         }
     }
+
+    /// Whether the body may end behind what has passed: there is no place for the trailers of gRPC-Web inside a message.
+    fn may_end(&self) -> bool {
+        match self {
+            BodyFilter::GrpcWebResponse(response) => response.may_end(),
+            BodyFilter::GrpcWebRequest(_) | BodyFilter::Coding(_) | BodyFilter::Digest(_) => true,
+        }
+    }
 }
 
 /// A filter at work on one body.
@@ -79,11 +87,13 @@ pub(crate) struct RunningFilter {
     /// Bytes of the source that it has taken.
     consumed: u64,
     has_ended: bool,
+    /// What is wrong with the end of the body: told when all that was made has been delivered.
+    fault: Option<Rule>,
 }
 
 impl RunningFilter {
     pub(crate) fn new(filter: BodyFilter) -> Box<Self> {
-        Box::new(Self { filter, made: Vec::new(), taken: 0, consumed: 0, has_ended: false })
+        Box::new(Self { filter, made: Vec::new(), taken: 0, consumed: 0, has_ended: false, fault: None })
     }
 
     /// The length and the digest of what it has taken, if that is made.
@@ -92,6 +102,11 @@ impl RunningFilter {
             BodyFilter::Digest(digest) => Some(digest.value()),
             _ => None,
         }
+    }
+
+    /// Whether the body may end behind what it has taken.
+    pub(crate) fn may_end(&self) -> bool {
+        self.filter.may_end()
     }
 
     /// Bytes of the body that it has taken.
@@ -116,8 +131,8 @@ impl<S: Source> Source for Filtered<'_, S> {
     }
 
     fn decode(&mut self) -> Result<usize, RelayError> {
-        let RunningFilter { filter, made, taken, consumed, has_ended } = &mut *self.running;
-        if *taken < made.len() || *has_ended {
+        let RunningFilter { filter, made, taken, consumed, has_ended, fault } = &mut *self.running;
+        if *taken < made.len() || *has_ended || fault.is_some() {
             return Ok(0);
         }
         made.clear();
@@ -141,6 +156,10 @@ impl<S: Source> Source for Filtered<'_, S> {
         }
         filter.flush(made);
         if self.source.data().is_empty() && self.source.is_finished() {
+            if !filter.may_end() {
+                *fault = Some(Rule::GrpcMessageCut);
+                return Ok(framing);
+            }
             *has_ended = true;
             filter.finish(self.source, made).map_err(RelayError::Broken)?;
         }
@@ -152,6 +171,9 @@ impl<S: Source> Source for Filtered<'_, S> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        if let Some(rule) = self.running.fault {
+            return Poll::Ready(Err(RelayError::Broken(rule)));
+        }
         match &mut self.running.filter {
             BodyFilter::Coding(coding) => coding.poll_read(cx, self.source),
             _ => self.source.poll_read(cx),

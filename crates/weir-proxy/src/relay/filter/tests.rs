@@ -141,12 +141,40 @@ fn a_text_that_is_none_is_an_error() {
     }
 }
 
+/// A frame of trailers would be taken for bytes of the message.
+#[test]
+fn a_response_that_ends_inside_a_message_is_an_error() {
+    for is_text in [false, true] {
+        for (body, may_end) in [
+            (&b""[..], true),
+            (b"\0", false),
+            (b"\0\0\0\0\x02h", false),
+            (b"\0\0\0\0\x02hi", true),
+            (b"\0\0\0\0\x02hi\x01\0", false),
+            (b"no message", false),
+        ] {
+            let mut source = Pieces::new(body.chunks(1).map(<[u8]>::to_vec));
+            source.trailers = &[("grpc-status", "0")];
+            let response = BodyFilter::GrpcWebResponse(GrpcWebResponse::new(is_text));
+            let outcome = filter(response, &mut source, 10);
+            match may_end {
+                true => assert!(outcome.is_ok(), "{}: {outcome:?}", body.escape_ascii()),
+                false => {
+                    assert!(matches!(outcome, Err(RelayError::Broken(Rule::GrpcMessageCut))), "{outcome:?}")
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn a_response_in_text_is_the_request_in_text_that_is_decoded(
         pieces in vec(vec(any::<u8>(), 1..20_000), 0..6),
         step in 1..9_000_usize,
     ) {
+        let message = |piece: Vec<u8>| [&[0][..], &(piece.len() as u32).to_be_bytes(), &piece].concat();
+        let pieces: Vec<Vec<u8>> = pieces.into_iter().map(message).collect();
         let body = pieces.concat();
         let encoded = filter(BodyFilter::GrpcWebResponse(GrpcWebResponse::new(true)), &mut Pieces::new(pieces), step).unwrap();
         prop_assert!(encoded.len() >= body.len());

@@ -1,6 +1,7 @@
 //! gRPC-Web in front of servers of gRPC: bytes and text, over both versions of HTTP, trailers as the last frame, and failures.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 
 use super::grpc::origin;
 use crate::harness::message::Fields;
@@ -219,4 +220,45 @@ fn a_call_that_is_cut_has_a_status() {
         (Some("14"), Some("relay-server-reset"))
     );
     assert_eq!(weir.access_log(2), ["/a.B/C 200 unavailable relay-server-reset"; 2]);
+}
+
+/// Inside a message, trailers would be taken for bytes of it: the response is cut, in both versions of HTTP, whether the server has reset the
+/// stream or ended it.
+#[test]
+fn a_call_that_ends_inside_a_message_is_cut() {
+    for (resets, reason) in [(true, "relay-server-reset"), (false, "response-grpc-message-cut")] {
+        let (has_arrived, arrival) = mpsc::channel();
+        let arrival = Mutex::new(arrival);
+        let origin = origin(move |server, asked| {
+            server.send_head(asked.stream, &HEAD, false)?;
+            server.send_data(asked.stream, &ANSWER[..8], false)?;
+            arrival.lock().expect("no other thread has failed").recv().ok()?;
+            match resets {
+                true => server.reset(asked.stream, 2),
+                false => server.send_head(asked.stream, &[("grpc-status", "13")], true),
+            }
+        });
+        let weir = start(&origin);
+        let mut client = Client::connect(weir.web());
+        client.send(format!(
+            "POST /a.B/C HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/grpc-web+proto\r\nContent-Length: {}\r\n\r\n",
+            QUESTION.len()
+        ));
+        client.send(QUESTION);
+        assert_eq!(client.head().fields.one("transfer-encoding"), Some("chunked"));
+        assert_eq!(client.take(13), [b"8\r\n", &ANSWER[..8], b"\r\n"].concat());
+        has_arrived.send(()).expect("the origin waits");
+        let (rest, _) = client.take_to_end();
+        assert_eq!(rest, b"", "resets: {resets}");
+
+        let mut client = Http2Client::connect(weir.web());
+        let stream = client.post("/a.B/C", &[("content-type", "application/grpc-web+proto")]);
+        client.data(stream, QUESTION, true);
+        assert_eq!(client.body(stream, 8), &ANSWER[..8]);
+        has_arrived.send(()).expect("the origin waits");
+        client.wait_for_reset(stream);
+        assert_eq!(client.received(stream).body, &ANSWER[..8], "resets: {resets}");
+        let log = weir.access_log(2);
+        assert!(log.iter().all(|line| line.starts_with("/a.B/C 200 ") && line.ends_with(reason)), "{log:?}");
+    }
 }

@@ -139,3 +139,90 @@ fn names_of_a_source_are_resolved_before_the_first_request() {
     ));
     assert_eq!(Client::get(weir.web(), "/").text(), "app");
 }
+
+/// A cold start does not need DNS either: the addresses that names of servers had are in the state file, of names in the config and of those that a
+/// source has named.
+#[test]
+fn the_first_request_gets_an_address_of_the_state_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, state) = (folder.path().join("servers.json"), folder.path().join("state.json"));
+    let Some([old, new]) = super::dns_names::same_port(["127.0.0.1", "127.0.0.2"]) else { return };
+    let (old, _new) = (serving(old, "old"), serving(new, "new"));
+    let port = old.address().port();
+    name(&file, &[format!("{{\"address\":\"named.test:{port}\"}}")]);
+    let names = NameServer::start(&["127.0.0.1"]);
+    let place = ReservedAddress::new();
+    let text = format!(
+        "{}{}discovery.state_file = \"{}\"\nupstream.app.servers = [\"app.test:{port}\"]\n\
+         listener.sourced = {{ address = \"127.0.0.1:0\", upstream = \"sourced\" }}\n\
+         upstream.sourced.discovery = {{ file = \"{}\" }}\n",
+        config(place.address(), ""),
+        names.setting(),
+        state.display(),
+        file.display()
+    );
+    {
+        let _weir = Weir::start(&text);
+        let stored = |name: &str| {
+            fs::read_to_string(&state).is_ok_and(|text| text.contains(&format!("\"{name}\":[\"127.0.0.1\"]")))
+        };
+        eventually("the addresses are stored", || stored("app.test") && stored("named.test"));
+    }
+    names.answer(DnsAnswer::Silence);
+    let asking = first_status(place.address());
+    let weir = Weir::start(&text);
+    assert_eq!(asking.join().expect("the client is answered"), 200);
+    assert_eq!(Client::get(weir.web(), "/").text(), "old");
+    assert_eq!(Client::get(weir.address("sourced"), "/").text(), "old");
+    weir.line(&[
+        "are not resolved: requests go to their last known addresses",
+        "upstream=\"app\"",
+        "app.test",
+    ]);
+    weir.line(&[
+        "are not resolved: requests go to their last known addresses",
+        "upstream=\"sourced\"",
+        "named.test",
+    ]);
+    let overview = weir.admin_json("/api/overview").to_string();
+    let said = "its addresses are those of `discovery.state_file`: its name is not resolved yet";
+    assert_eq!(overview.matches(said).count(), 2, "{overview}");
+    // What DNS says counts as soon as it is back.
+    names.move_to(&["127.0.0.2"]);
+    eventually("traffic moves", || Client::get(weir.web(), "/").text() == "new");
+    eventually("the other name, too", || Client::get(weir.address("sourced"), "/").text() == "new");
+    let overview = weir.admin_json("/api/overview").to_string();
+    assert!(!overview.contains(said), "{overview}");
+    eventually("the new addresses are stored", || {
+        fs::read_to_string(&state).is_ok_and(|text| text.contains("\"app.test\":[\"127.0.0.2\"]"))
+    });
+}
+
+/// The file may be old: DNS that answers is heard before the first request. A name that the config does not have any more is forgotten.
+#[test]
+fn dns_counts_more_than_the_state_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state.json");
+    let Some([old, new]) = super::dns_names::same_port(["127.0.0.1", "127.0.0.2"]) else { return };
+    let (old, _new) = (serving(old, "old"), serving(new, "new"));
+    let port = old.address().port();
+    let names = NameServer::start(&["127.0.0.1"]);
+    let text = |name: &str| {
+        format!(
+            "{}discovery.state_file = \"{}\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
+             upstream.app.servers = [\"{name}:{port}\"]\n",
+            names.setting(),
+            state.display()
+        )
+    };
+    start_until_stored(&text("app.test"), &state);
+    names.move_to(&["127.0.0.2"]);
+    let weir = Weir::start(&text("app.test"));
+    assert_eq!(Client::get(weir.web(), "/").text(), "new");
+    assert!(!weir.stderr().contains("last known addresses"), "{}", weir.stderr());
+    drop(weir);
+    let _weir = Weir::start(&text("other.test"));
+    eventually("the name is forgotten", || {
+        fs::read_to_string(&state).is_ok_and(|text| text.contains("other.test") && !text.contains("app.test"))
+    });
+}

@@ -154,6 +154,8 @@ fn a_process_that_waits_for_a_source_accepts_nothing() {
     consul.speak(new.address());
     let line = weir.line(&["another process serves now"]);
     weir.note_successor(&line);
+    // The process before says so first and then leaves the sockets: for a moment, both accept.
+    weir.wait_for_exit_of_the_first();
     assert_eq!(Client::get(weir.web(), "/new").text(), "new");
     assert_eq!(process(&weir), weir.serving_pid().to_string());
 }

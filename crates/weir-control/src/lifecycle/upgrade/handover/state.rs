@@ -3,19 +3,15 @@
 //! Servers are named as in the config, so that it holds for the next config as far as that has them.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::str::FromStr as _;
 
 use serde::{Deserialize, Serialize};
 use weir_config::{Config, RouteSource, Server, ServerAddress};
-use weir_discovery::StoredUpstream;
+use weir_discovery::{KnownAddresses, StoredUpstream};
 use weir_traffic::Mode;
 
 use super::tables::HandedTables;
 use crate::workers::commands::ServerChange;
-
-/// The addresses of names.
-pub(crate) type KnownAddresses = BTreeMap<Box<str>, Vec<IpAddr>>;
 
 /// The state of the process before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use weir_http::h2::{HpackDecoder, read_response, skip_block};
 use weir_http::{HeadLimits, ResponseHead};
 
-use super::script::{Framing, Sender, Shape};
+use super::script::{Content, Framing, Sender, Shape};
 use super::wire::{
     self, ACK, DATA, END_STREAM, GOAWAY, HEADERS, Http1Message, PING, PREFACE, Pipe, RST_STREAM, SETTINGS,
     WINDOW, WINDOW_UPDATE,
@@ -128,7 +128,7 @@ impl Client {
                 }
             }
         }
-        let sender = Sender::new(framing, head, shape, 0, WINDOW);
+        let sender = Sender::new(framing, head, (shape, Content::Salted(0)), WINDOW);
         let (window, decoder) = (WINDOW, HpackDecoder::new());
         Self { pipe, speech, reading, sender, window, decoder, got: Got::default() }
     }

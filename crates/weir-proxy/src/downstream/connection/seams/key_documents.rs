@@ -1,15 +1,19 @@
 //! Documents of keys, from every server to what fetches them.
 
 use super::client::Reading;
+use super::script::Content;
 use super::server::{self, Plan};
 use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
-use crate::state::access::KeyFetchError;
+use crate::state::routes::access::KeyFetchError;
 
 /// The default of `body_size`.
 const DOCUMENT_MAX: usize = 256 * 1024;
 
 async fn fetch(rig: &mut Rig, shape: Shape) -> Result<(), String> {
-    rig.begin(Reading::AtOnce, &[Plan { status: 200, fields: &[], shape, salt: 0, is_early: false }]);
+    rig.begin(
+        Reading::AtOnce,
+        &[Plan { status: 200, fields: &[], shape, content: Content::Salted(0), is_early: false }],
+    );
     let mut outcome = rig.fetch_keys();
     rig.drive(&mut [], NO_TIME).await?;
     let document = outcome.try_recv().map_err(|error| format!("no outcome: {error}"))?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::client::{Ask, Reading, Speech};
+use super::script::Content;
 use super::server::{self, Plan, Received};
 use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
 
@@ -22,10 +23,13 @@ enum Reader {
     Again,
     /// Memory, for the copy of a mirror.
     Mirror,
+    /// The same, before a server is chosen, where a temporary file has what comes behind.
+    MirrorGathered,
 }
 
 impl Reader {
-    const ALL: [Self; 5] = [Self::Relay, Self::Gather, Self::GatherInFile, Self::Again, Self::Mirror];
+    const ALL: [Self; 6] =
+        [Self::Relay, Self::Gather, Self::GatherInFile, Self::Again, Self::Mirror, Self::MirrorGathered];
 
     fn path(self) -> &'static str {
         match self {
@@ -34,6 +38,7 @@ impl Reader {
             Self::GatherInFile => "/gather-in-file",
             Self::Again => "/again",
             Self::Mirror => "/mirror",
+            Self::MirrorGathered => "/mirror-gathered",
         }
     }
 }
@@ -55,24 +60,20 @@ impl Case {
     /// Whether there is such a thing.
     fn exists(&self) -> bool {
         // FastCGI has to be told the length.
-        let is_gathered = matches!(self.reader, Reader::Gather | Reader::GatherInFile);
+        let is_gathered =
+            matches!(self.reader, Reader::Gather | Reader::GatherInFile | Reader::MirrorGathered);
         let is_possible = self.server != server::Speech::Fastcgi || self.is_known || is_gathered;
         // A message of a known length has no trailers in HTTP/1.
         let has_trailers = self.shape.has_trailers() && self.is_known && self.client == Speech::Http1;
         // A server of HTTP/1 answers behind the last byte: a request of HTTP/2 that ends later is not known to be whole, and is not copied.
         let ends_late = self.shape.ends_alone() && self.is_known && self.client == Speech::Http2;
-        let is_copied = match self.server {
-            _ if self.reader != Reader::Mirror => true,
-            server::Speech::Length => !ends_late,
-            // Of a large body to FastCGI, not all is kept.
-            server::Speech::Fastcgi => self.shape.len() < 100_000,
-            _ => true,
-        };
+        let is_copied = self.reader != Reader::Mirror || self.server != server::Speech::Length || !ends_late;
         is_possible && !has_trailers && is_copied
     }
 
     async fn run(&self, rig: &mut Rig) -> Result<(), String> {
-        let answer = |status| Plan { status, fields: &[], shape: SHAPES[2], salt: 0, is_early: false };
+        let content = Content::Salted(0);
+        let answer = |status| Plan { status, fields: &[], shape: SHAPES[2], content, is_early: false };
         let statuses: &[u16] = if self.reader == Reader::Again { &[503, 200] } else { &[200] };
         let plans: Vec<Plan> = statuses.iter().map(|status| answer(*status)).collect();
         rig.begin(self.reading, &plans);
@@ -88,7 +89,7 @@ impl Case {
         }
         same(&got.body, &SHAPES[2].body(0))?;
         self.check(&rig.server.received, plans.len())?;
-        if self.reader == Reader::Mirror {
+        if matches!(self.reader, Reader::Mirror | Reader::MirrorGathered) {
             self.check(&rig.copies.received, 1).map_err(|failure| format!("the copy: {failure}"))?;
         }
         Ok(())
@@ -127,7 +128,13 @@ fn every_early_answer_of(server: server::Speech) {
                     for shape in [SHAPES[0], SHAPES[9], SHAPES[12], SHAPES[18]] {
                         rig.begin(
                             reading,
-                            &[Plan { status: 413, fields: &[], shape, salt: 3, is_early: true }],
+                            &[Plan {
+                                status: 413,
+                                fields: &[],
+                                shape,
+                                content: Content::Salted(3),
+                                is_early: true,
+                            }],
                         );
                         let (number, body) = (rig.number, Some((request, is_known)));
                         let ask = Ask { method: "POST", path: "/relay", number, body, is_call: false };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::client::{Ask, Got, Reading, Speech};
 use super::rig::PAGE;
+use super::script::Content;
 use super::server::{self, Plan, SHORT_LEN};
 use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
 
@@ -37,10 +38,12 @@ enum Reader {
     File,
     /// gRPC-Web.
     Web,
+    /// The same, of a response that ends inside a message.
+    WebInMessage,
 }
 
 impl Reader {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Relay,
         Self::Store,
         Self::Refresh,
@@ -55,6 +58,7 @@ impl Reader {
         Self::Grant,
         Self::File,
         Self::Web,
+        Self::WebInMessage,
     ];
 
     fn path(self) -> &'static str {
@@ -70,7 +74,7 @@ impl Reader {
             Self::RemotePage => "/remote-page",
             Self::Denial | Self::Grant => "/auth",
             Self::File => "/filed",
-            Self::Web => "/web",
+            Self::Web | Self::WebInMessage => "/web",
         }
     }
 
@@ -78,7 +82,7 @@ impl Reader {
         match self {
             Self::Store | Self::Refresh | Self::File => &[("cache-control", "max-age=60")],
             Self::Compress => &[("content-type", "text/plain")],
-            Self::Web => &[("content-type", "application/grpc")],
+            Self::Web | Self::WebInMessage => &[("content-type", "application/grpc")],
             _ => &[],
         }
     }
@@ -92,8 +96,20 @@ impl Reader {
         }
     }
 
+    fn is_call(self) -> bool {
+        matches!(self, Self::Web | Self::WebInMessage)
+    }
+
+    fn content(self) -> Content {
+        match self {
+            Self::Web => Content::GrpcMessage { missing: 0 },
+            Self::WebInMessage => Content::GrpcMessage { missing: 1 },
+            _ => Content::Salted(0),
+        }
+    }
+
     fn ask(self, number: usize) -> Ask {
-        let is_call = self == Self::Web;
+        let is_call = self.is_call();
         let method = if is_call { "POST" } else { "GET" };
         let body = is_call.then_some((SHAPES[0], true));
         Ask { method, path: self.path(), number, body, is_call }
@@ -105,7 +121,7 @@ impl Reader {
             Self::Denial => 403,
             _ => 200,
         };
-        Plan { status, fields: self.fields(), shape, salt: 0, is_early: false }
+        Plan { status, fields: self.fields(), shape, content: self.content(), is_early: false }
     }
 }
 
@@ -127,7 +143,7 @@ impl Case {
         if is_own && self.server == server::Speech::Fastcgi {
             return false;
         }
-        let is_grpc = self.reader != Reader::Web || self.server == server::Speech::Http2;
+        let is_grpc = !self.reader.is_call() || self.server == server::Speech::Http2;
         // The end of a connection is the end of such a body.
         let can_be_cut = self.server != server::Speech::UntilClose || !self.shape.is_cut();
         is_grpc && can_be_cut
@@ -150,12 +166,15 @@ impl Case {
     }
 
     fn check(&self, got: &Got) -> Result<(), String> {
-        let sent = self.shape.body(0);
+        let sent = self.shape.content(self.reader.content());
         if self.reading == Reading::LeavesEarly {
             return Ok(());
         }
         if self.reader == Reader::Page && got.status == 503 && got.is_whole {
             return same(&got.body, PAGE.as_bytes());
+        }
+        if self.reader == Reader::WebInMessage && !sent.is_empty() {
+            return Self::check_cut_in_message(got, &sent);
         }
         if self.shape.is_cut() {
             return self.check_cut(got, &sent);
@@ -165,7 +184,7 @@ impl Case {
             return Err(format!("{} {}, {} bytes", got.status, got.is_whole, got.body.len()));
         }
         match self.reader {
-            Reader::Web => match got.body.strip_prefix(&sent[..]) {
+            reader if reader.is_call() => match got.body.strip_prefix(&sent[..]) {
                 Some(b"\x80\0\0\0\x0ax-sum: 1\r\n") if self.shape.has_trailers() => Ok(()),
                 Some([]) if !self.shape.has_trailers() => Ok(()),
                 _ => Err(format!("{} bytes of a call", got.body.len())),
@@ -180,7 +199,7 @@ impl Case {
         match (got.status, got.is_whole) {
             (502, true) => Ok(()),
             // A call has a status that says so.
-            (200, true) if self.reader == Reader::Web => match got.body.strip_prefix(sent) {
+            (200, true) if self.reader.is_call() => match got.body.strip_prefix(sent) {
                 Some([0x80, ..]) => Ok(()),
                 _ => Err(format!("{} bytes of a call", got.body.len())),
             },
@@ -190,6 +209,18 @@ impl Case {
             (200, false) if self.reader == Reader::Compress => Ok(()),
             (200, false) => same(&got.body, sent),
             (status, _) => Err(format!("{status} passes for whole")),
+        }
+    }
+
+    /// What has come of a call that is cut inside a message: nothing behind its bytes that could pass for more of it, and no end; or, in its place, a
+    /// status in a head.
+    fn check_cut_in_message(got: &Got, sent: &[u8]) -> Result<(), String> {
+        match (got.status, got.is_whole) {
+            (200, true) if got.body.is_empty() => Ok(()),
+            (200, false) => same(&got.body, sent),
+            (status, is_whole) => {
+                Err(format!("{status} {is_whole}, {} bytes in place of {}", got.body.len(), sent.len()))
+            }
         }
     }
 
@@ -245,7 +276,12 @@ impl Case {
 
     /// The page of a server stands in place of its failure; one that is cut does not.
     async fn remote_page(&self, rig: &mut Rig) -> Result<(), String> {
-        let failure = Plan { status: 503, shape: SHAPES[0], salt: 9, ..self.reader.plan(self.shape) };
+        let failure = Plan {
+            status: 503,
+            shape: SHAPES[0],
+            content: Content::Salted(9),
+            ..self.reader.plan(self.shape)
+        };
         rig.begin(Reading::AtOnce, &[failure, self.reader.plan(self.shape)]);
         let got = rig.fetch(self.client, self.reading, self.reader.ask(rig.number), NO_TIME).await?;
         if self.reading == Reading::LeavesEarly {
@@ -262,7 +298,7 @@ impl Case {
 
     /// A server lets a request pass, and another answer is the response; without the whole of its answer, the request does not pass.
     async fn grant(&self, rig: &mut Rig) -> Result<(), String> {
-        let response = Plan { shape: SHAPES[4], salt: 5, ..self.reader.plan(self.shape) };
+        let response = Plan { shape: SHAPES[4], content: Content::Salted(5), ..self.reader.plan(self.shape) };
         rig.begin(Reading::AtOnce, &[self.reader.plan(self.shape), response]);
         let got = rig.fetch(self.client, self.reading, self.reader.ask(rig.number), NO_TIME).await?;
         if self.reading == Reading::LeavesEarly {
@@ -279,7 +315,7 @@ impl Case {
     async fn refresh(&self, rig: &mut Rig) -> Result<(), String> {
         const STALE: &[(&str, &str)] = &[("cache-control", "max-age=0, stale-while-revalidate=60")];
         let old = Plan { fields: STALE, ..self.reader.plan(SHAPES[0]) };
-        let new = Plan { salt: 7, ..self.reader.plan(self.shape) };
+        let new = Plan { content: Content::Salted(7), ..self.reader.plan(self.shape) };
         rig.begin(Reading::AtOnce, &[old, new]);
         let ask = self.reader.ask(rig.number);
         for _ in 0..2 {

@@ -14,11 +14,11 @@ use super::client::{Ask, Client, Got, Reading, Speech};
 use super::server::{self, Plan, Server};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::ExchangePool;
+use crate::exchange::features::authentication::key_fetch;
 use crate::exchange::simulation::worker;
-use crate::exchange::subrequests::key_fetch;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
-use crate::state::access::{KeyDocument, KeyFetch, KeyFetchError};
+use crate::state::routes::access::{KeyDocument, KeyFetch, KeyFetchError};
 use crate::state::shared::AcceptedConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
@@ -57,6 +57,8 @@ fn config(speech: server::Speech, servers: &[String; 2], folder: &Path) -> weir_
         "path = \"/pace\", limited_by = \"slow\"",
         "path = \"/compress\", compression = { min_length = \"1B\" }",
         "path = \"/mirror\", mirror = { upstream = \"copies\", methods = [\"GET\", \"POST\"], body_max = \"1MiB\" }",
+        "path = \"/mirror-gathered\", mirror = { upstream = \"copies\", methods = [\"POST\"], body_max = \"1MiB\" }, \
+         buffer_requests = { memory = \"1KiB\", file = \"4MiB\" }",
         &format!(
             "path = \"/page\", error_pages = [{{ status = 503, html = \"{page}\", of_servers = true }}]"
         ),

@@ -65,10 +65,31 @@ impl Shape {
         (0..self.len()).map(|at| (at % 251) as u8 ^ (at >> 8) as u8 ^ salt).collect()
     }
 
+    /// What is sent as its body.
+    pub(super) fn content(&self, content: Content) -> Vec<u8> {
+        match content {
+            Content::Salted(salt) => self.body(salt),
+            Content::GrpcMessage { .. } if self.len() == 0 => Vec::new(),
+            Content::GrpcMessage { missing } => {
+                let len = (self.len() + missing) as u32;
+                [&[0][..], &len.to_be_bytes(), &self.body(0)].concat()
+            }
+        }
+    }
+
     /// The length that its head announces: more than is sent of a message that is cut.
     pub(super) fn announced(&self) -> usize {
         self.len() + if self.is_cut() { 1_000 } else { 0 }
     }
+}
+
+/// What the bytes of a body are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Any, which differ from others by this.
+    Salted(u8),
+    /// One message of gRPC, with its prefix: so many of its bytes never come.
+    GrpcMessage { missing: usize },
 }
 
 /// How a message is framed.
@@ -94,6 +115,8 @@ pub(super) struct Sender {
     /// In the form of the protocol: text, or a block of HPACK.
     head: Vec<u8>,
     body: Vec<u8>,
+    /// Bytes of the body that go before the first part of it.
+    prefix_len: usize,
     packets: VecDeque<&'static [Part]>,
     queue: VecDeque<Queued>,
     /// What the window of the stream has room for.
@@ -105,10 +128,16 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(framing: Framing, head: Vec<u8>, shape: Shape, salt: u8, window: i64) -> Self {
-        let packets = shape.packets.iter().copied().collect();
-        let body = shape.body(salt);
-        Self { framing, head, body, packets, queue: VecDeque::new(), window, closes: false, was_reset: false }
+    pub(super) fn new(
+        framing: Framing,
+        head: Vec<u8>,
+        (shape, content): (Shape, Content),
+        window: i64,
+    ) -> Self {
+        let (packets, queue) = (shape.packets.iter().copied().collect(), VecDeque::new());
+        let body = shape.content(content);
+        let prefix_len = body.len() - shape.len();
+        Self { framing, head, body, prefix_len, packets, queue, window, closes: false, was_reset: false }
     }
 
     /// Whether there is a packet that has not left.
@@ -133,7 +162,7 @@ impl Sender {
     }
 
     fn take_body(&mut self, len: usize) -> Vec<u8> {
-        self.body.drain(..len).collect()
+        self.body.drain(..std::mem::take(&mut self.prefix_len) + len).collect()
     }
 
     fn put_part(&mut self, part: Part, out: &mut Vec<u8>) {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use tempfile::TempDir;
 
 use super::client::Reading;
-use super::script::{Framing, Part, Sender, Shape};
+use super::script::{Content, Framing, Part, Sender, Shape};
 use super::wire::{
     self, ACK, BEGIN_REQUEST, DATA, END_STREAM, HEADERS, Http1Message, PARAMS, PING, PREFACE, Pipe,
     RST_STREAM, SETTINGS, STDIN, WINDOW, WINDOW_UPDATE,
@@ -46,8 +46,7 @@ pub(super) struct Plan {
     pub(super) status: u16,
     pub(super) fields: &'static [(&'static str, &'static str)],
     pub(super) shape: Shape,
-    /// What makes the body differ from others.
-    pub(super) salt: u8,
+    pub(super) content: Content,
     /// Whether it does not wait for the body of the request.
     pub(super) is_early: bool,
 }
@@ -59,7 +58,7 @@ const SHORT: Plan = Plan {
     status: 200,
     fields: &[],
     shape: Shape { name: "short", packets: &[&[Part::Head, Part::Last(SHORT_LEN)]] },
-    salt: 0,
+    content: Content::Salted(0),
     is_early: false,
 };
 
@@ -210,7 +209,7 @@ impl Conn {
             if stream.reply.is_some() || !(stream.request.is_whole || stream.plan.is_early) {
                 continue;
             }
-            let Plan { status, fields, shape, salt, .. } = stream.plan;
+            let Plan { status, fields, shape, content, .. } = stream.plan;
             let framing = match self.speech {
                 Speech::Length => Framing::Length,
                 Speech::Chunked => Framing::Chunked,
@@ -233,7 +232,7 @@ impl Conn {
                 }
                 block = format!("{head}\r\n").into_bytes();
             }
-            stream.reply = Some(Sender::new(framing, block, shape, salt, WINDOW));
+            stream.reply = Some(Sender::new(framing, block, (shape, content), WINDOW));
         }
     }
 

@@ -38,7 +38,9 @@ pub(in crate::exchange) async fn take_request(
         exchange.body_was_asked_for = true;
         stream.interim(exchange, Status { code: 100, reason: b"Continue" }, |_| {});
     }
-    let maxima = (limits.memory.as_usize(), limits.file.bytes());
+    // Copies are made of what is in memory, up to their own limit.
+    let kept_max = exchange.mirrored.as_ref().map_or(0, |mirrored| mirrored.kept_max);
+    let maxima = (limits.memory.as_usize().max(kept_max), limits.file.bytes());
     let gathered = poll_fn(|cx| poll(cx, client, stream, exchange, maxima)).await?;
     let place = match gathered {
         Gathered::Memory => 0,

@@ -8,7 +8,7 @@ pub(crate) mod queue;
 pub(crate) mod outliers;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -95,6 +95,8 @@ pub struct LiveServer {
     /// Connections that were opened up to this moment, by [`UpstreamPlan::millis`], are not used again: an address went away, or the files changed by
     /// which the server was verified. 0 for never.
     outdated_ms: AtomicU64,
+    /// Whether the endpoints are those that an earlier process has stored, of a name that was not resolved since.
+    are_stored: AtomicBool,
     /// Its slow start, when it has come back.
     pub ramp: Ramp,
     /// When its state last changed, and why.
@@ -106,9 +108,25 @@ impl LiveServer {
         Self {
             endpoints: ArcSwap::from_pointee(literal_endpoints(address)),
             outdated_ms: AtomicU64::new(0),
+            are_stored: AtomicBool::new(false),
             ramp: Ramp::default(),
             last_change: LastChange::default(),
         }
+    }
+
+    /// Whether the endpoints are those that an earlier process has stored: its name was not resolved since.
+    pub fn has_stored_endpoints(&self) -> bool {
+        self.are_stored.load(Ordering::Relaxed)
+    }
+
+    /// The endpoints are such.
+    pub fn note_stored_endpoints(&self) {
+        self.are_stored.store(true, Ordering::Relaxed);
+    }
+
+    /// Its name is resolved; whether the endpoints were such.
+    pub fn confirm_endpoints(&self) -> bool {
+        self.are_stored.swap(false, Ordering::Relaxed)
     }
 
     /// Takes over new addresses at `now_ms`; whether they are other than before.
