@@ -281,14 +281,15 @@ fn stage_head(
 }
 
 /// Ends a gRPC call whose response has begun, with trailers that tell the failure. `false`: its response can only be cut short, since it is
-/// none of gRPC, or its protocol cannot end it here.
+/// none of gRPC, its protocol cannot end it here, or a message of gRPC-Web is not complete, of which the trailers would pass for a part.
 async fn end_call(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     failure: Failure,
 ) -> bool {
-    let is_open = exchange.response_relay.has_filter() || stream.ends_anywhere();
+    let relay = &exchange.response_relay;
+    let is_open = relay.may_end_filtered() && (relay.has_filter() || stream.ends_anywhere());
     let is_call = exchange.response.status() == 200 && exchange.response.content_length().is_none();
     let Some(call) = exchange.grpc.as_mut().filter(|_| is_open && is_call) else { return false };
     let failed = GrpcFailure::of_broken_response(failure);

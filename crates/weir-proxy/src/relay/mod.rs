@@ -113,6 +113,11 @@ impl Relay {
         self.filter.is_some()
     }
 
+    /// Whether the body may end by trailers that become part of it.
+    pub(crate) fn may_end_filtered(&self) -> bool {
+        self.filter.as_ref().is_none_or(|running| running.may_end())
+    }
+
     /// Bytes of the body as it came, before it was changed: what shows that its sender goes on.
     pub(crate) fn taken(&self) -> u64 {
         self.filter.as_ref().map_or(self.moved, |running| running.consumed())

@@ -3,7 +3,7 @@
 //! A request in text is decoded. A response gets its trailers as the last frame of its body, and is encoded for a client that wants text.
 
 use weir_http::Rule;
-use weir_http::grpc::{Base64Decoder, Base64Encoder, TrailersFrame};
+use weir_http::grpc::{Base64Decoder, Base64Encoder, MessageObserver, TrailersFrame};
 
 use crate::relay::ends::Source;
 
@@ -31,14 +31,25 @@ impl GrpcWebRequest {
 #[derive(Debug)]
 pub(crate) struct GrpcWebResponse {
     encoder: Option<Base64Encoder>,
+    messages: MessageObserver,
 }
 
 impl GrpcWebResponse {
     pub(crate) fn new(is_text: bool) -> Self {
-        Self { encoder: is_text.then(Base64Encoder::default) }
+        Self { encoder: is_text.then(Base64Encoder::default), messages: MessageObserver::default() }
+    }
+
+    /// Whether a frame may follow: within a message, its bytes would pass for more of that.
+    pub(super) fn is_between_messages(&self) -> bool {
+        self.messages.is_at_boundary()
     }
 
     pub(super) fn pass(&mut self, data: &[u8], out: &mut Vec<u8>) {
+        self.messages.observe(data);
+        self.append(data, out);
+    }
+
+    fn append(&mut self, data: &[u8], out: &mut Vec<u8>) {
         match &mut self.encoder {
             None => out.extend_from_slice(data),
             Some(encoder) => encoder.encode(data, out),
@@ -56,7 +67,7 @@ impl GrpcWebResponse {
         if source.has_trailers() {
             let mut frame = Vec::new();
             source.write_trailers(&mut TrailersFrame::begin(&mut frame));
-            self.pass(&frame, out);
+            self.append(&frame, out);
             self.flush(out);
         }
     }

@@ -94,6 +94,14 @@ impl RunningFilter {
         }
     }
 
+    /// Whether the body may end by what the filter adds.
+    pub(crate) fn may_end(&self) -> bool {
+        match &self.filter {
+            BodyFilter::GrpcWebResponse(response) => response.is_between_messages(),
+            _ => true,
+        }
+    }
+
     /// Bytes of the body that it has taken.
     pub(crate) fn consumed(&self) -> u64 {
         self.consumed
