@@ -79,7 +79,7 @@ pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
     }
     match case.client {
         Client::H2 | Client::H2Certificate => {
-            line("tls.certificates = [{ certificate = \"web.pem\", key = \"web.key\" }]")
+            line("tls.certificates = [{ certificate = \"web.pem\", key = \"web.key\" }]");
         }
         Client::H2c => line("http2.prior_knowledge = \"allowed\""),
         Client::Proxy => line("proxy_protocol.from = [\"127.0.0.0/8\"]"),

@@ -53,7 +53,7 @@ pub(crate) fn run(folder: &Path, cases: &[Case], setting: &Setting<'_>, jobs: us
                     match &outcome {
                         Ok(found) => println!("found: {}\n    by {found}", fault.what),
                         Err(why) => {
-                            println!("NOT FOUND: {} ({}; {filter})\n{why:#}", fault.what, fault.switch)
+                            println!("NOT FOUND: {} ({}; {filter})\n{why:#}", fault.what, fault.switch);
                         }
                     }
                     lines.lock().expect("no holder panics").push(outcome.is_ok());
