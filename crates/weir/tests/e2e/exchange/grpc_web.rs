@@ -211,7 +211,7 @@ fn a_call_that_is_cut_within_a_message_is_cut_short() {
         assert!(text.starts_with("HTTP/1.1 200 ") && !text.contains("grpc-status"), "{text}");
         assert!(!text.ends_with("\r\n0\r\n\r\n"), "{text}");
     }
-    assert_eq!(weir.access_log(2), ["/a.B/C 200 - relay-server-reset"; 2]);
+    assert_eq!(weir.access_log(2), ["/a.B/C 200 internal relay-server-reset"; 2]);
 }
 
 /// A response that breaks off: the status says so, behind what has come of it.
