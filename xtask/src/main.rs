@@ -10,6 +10,7 @@ mod test;
 mod features;
 mod tidy;
 mod matrix;
+mod former_faults;
 mod generate;
 mod gateway_types;
 mod deny;

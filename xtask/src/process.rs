@@ -41,7 +41,13 @@ impl ProgramRun {
         Self::new(workspace, env_cargo())
     }
 
-    fn in_folder(folder: &Path, program: impl AsRef<OsStr>) -> Self {
+    /// That cargo itself, for another folder.
+    pub(crate) fn cargo_program() -> std::ffi::OsString {
+        env_cargo()
+    }
+
+    /// A program that starts in this folder.
+    pub(crate) fn in_folder(folder: &Path, program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.current_dir(folder).stdin(Stdio::null());
         Self { command, limit: LIMIT_DEFAULT }

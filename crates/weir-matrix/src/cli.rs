@@ -12,9 +12,9 @@ use clap::Parser;
 use crate::array::{Case, Coverage, cover};
 use crate::oracle::{OracleFinding, judge};
 use crate::peer::PeerCertificates;
-use crate::plant;
 use crate::run::{Observation, Setting, run as run_case};
 use crate::{config, reproduction};
+use crate::{former, plant};
 
 /// Tries combinations of protocols, features, bodies and events on the real program
 #[derive(Parser)]
@@ -26,6 +26,9 @@ pub struct MatrixToolArguments {
     /// The folder for scripts of failing cases
     #[arg(long, default_value = "target/matrix")]
     failed: PathBuf,
+    /// The folder with the patches of former faults; `program` was built with them
+    #[arg(long, value_name = "FOLDER")]
+    former_faults: Option<PathBuf>,
     /// What to run
     #[command(flatten)]
     choice: MatrixChoice,
@@ -53,6 +56,9 @@ pub struct MatrixChoice {
     #[arg(long)]
     coverage: bool,
 }
+
+/// Searches for former faults at a time: most of the time of one passes in waiting for what does not come.
+const FAULTS_AT_A_TIME: usize = 6;
 
 /// How a case ended.
 struct Judged {
@@ -82,7 +88,11 @@ pub fn run(arguments: &MatrixToolArguments) -> anyhow::Result<bool> {
         program: &program,
         files: files.path(),
         certificates: PeerCertificates::read(files.path())?,
+        fault: None,
     };
+    if let Some(faults) = &arguments.former_faults {
+        return former::run(faults, &cases, &setting, choice.jobs.unwrap_or(FAULTS_AT_A_TIME));
+    }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let judged = run_all(&cases, &setting, choice.jobs.unwrap_or(2 * processors));
     let failed: Vec<&Judged> = judged.iter().flatten().filter(|judged| !judged.findings.is_empty()).collect();

@@ -10,6 +10,7 @@ use data_encoding::{BASE64, BASE64URL_NOPAD};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use crate::array::{Case, Client, Event, Feature, Server};
+use crate::exchange::USERS;
 
 /// The host of all requests, and the name in the certificate of the listener.
 pub(crate) const HOST: &str = "a.test";
@@ -19,6 +20,9 @@ pub(crate) const SERVER_NAME: &str = "server.test";
 pub(crate) const NAMED_CLIENT: &str = "192.0.2.7";
 /// What the page in place of Weir's own says.
 pub(crate) const ERROR_PAGE: &str = "our own page";
+
+/// The connections that the listener takes where they are full.
+pub(crate) const CONNECTIONS_MAX: usize = 3;
 
 /// `{SHA}` of `s3cret`, quick to verify.
 const PASSWORD_HASH: &str = "{SHA}/vNB+F2HQ559kaLUZbmHHvZrXpg=";
@@ -33,6 +37,8 @@ pub(crate) struct Addresses {
     pub(crate) copies: SocketAddr,
     /// The server of `forward_auth`.
     pub(crate) judge: SocketAddr,
+    /// The registry that names the servers of the upstream.
+    pub(crate) registry: SocketAddr,
 }
 
 /// The config.
@@ -49,26 +55,52 @@ pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
         line("limit.all = { rate = \"100000/s\", concurrent = 1000, bandwidth = \"200MB/s\" }");
     }
     if case.event == Event::LimitReached {
-        line("limit.counted = { key = \"{header.x-counted}\", rate = \"1/h\" }");
+        // Each client asks once that is not to be refused.
+        let key = if case.names_users() { "{user}" } else { "{header.x-counted}" };
+        line(&format!("limit.counted = {{ key = \"{key}\", rate = \"1/h\" }}"));
     }
     if case.has(Feature::Lists) {
         line("list.known = { action = \"tag\", entries = [\"127.0.0.0/8 near\", \"192.0.2.0/24 far\"] }");
         line("list.bad = { action = \"deny\", key = \"{header.x-bad}\", entries = [\"yes\"] }");
     }
+    if is_by_members(case) {
+        line(&format!("list.members = {{ action = \"allow\", key = \"{{user}}\", entries = {USERS:?} }}"));
+        line("list.others = { action = \"deny\", entries = [\"0.0.0.0/0\"] }");
+    }
+    if case.has(Feature::Discovered) {
+        line(&format!("discovery.consul.url = \"http://{}\"", addresses.registry));
+    }
     line("\n[listener.web]\naddress = \"127.0.0.1:0\"");
+    if case.event == Event::ConnectionsFull {
+        line(&format!("connections_max = {CONNECTIONS_MAX}"));
+    }
+    if case.client == Client::H2Certificate {
+        line("tls.client_certificates = { ca = \"ca.pem\", verify = \"required\" }");
+    }
     match case.client {
-        Client::H2 => line("tls.certificates = [{ certificate = \"web.pem\", key = \"web.key\" }]"),
+        Client::H2 | Client::H2Certificate => {
+            line("tls.certificates = [{ certificate = \"web.pem\", key = \"web.key\" }]");
+        }
         Client::H2c => line("http2.prior_knowledge = \"allowed\""),
         Client::Proxy => line("proxy_protocol.from = [\"127.0.0.0/8\"]"),
         Client::Http1 | Client::Pipelined | Client::GrpcWeb => {}
     }
-    text.push_str(&route(case));
+    text.push_str(&route(case, "all"));
+    if case.has(Feature::TwoRoutes) {
+        text.push_str(&route(case, "other"));
+        text.push_str("header = { x-route = \"other\" }\n");
+    }
     text.push_str(&upstreams(case, addresses));
     text
 }
 
-fn route(case: &Case) -> String {
-    let mut text = String::from("\n[[listener.web.route]]\nname = \"all\"\nupstream = \"app\"\n");
+/// Whether only known users may pass. An `allow` goes before all limits.
+fn is_by_members(case: &Case) -> bool {
+    case.has(Feature::Lists) && case.names_users() && case.event != Event::LimitReached
+}
+
+fn route(case: &Case, name: &str) -> String {
+    let mut text = format!("\n[[listener.web.route]]\nname = \"{name}\"\nupstream = \"app\"\n");
     let limits: Vec<&str> =
         [(case.has(Feature::Limits), "\"all\""), (case.event == Event::LimitReached, "\"counted\"")]
             .into_iter()
@@ -88,7 +120,8 @@ fn route(case: &Case) -> String {
         (case.has(Feature::BufferRequests), "buffer_requests = { memory = \"16KiB\", file = \"64KiB\" }"),
         (case.has(Feature::BufferResponses), "buffer_responses = { memory = \"16KiB\", file = \"64KiB\" }"),
         (case.has(Feature::Mirror), "mirror = { upstream = \"copies\" }"),
-        (case.has(Feature::Lists), "lists = [\"known\", \"bad\"]"),
+        (case.has(Feature::Lists) && !is_by_members(case), "lists = [\"known\", \"bad\"]"),
+        (is_by_members(case), "lists = [\"known\", \"bad\", \"members\", \"others\"]"),
         (
             case.has(Feature::ForwardAuth),
             "forward_auth = { upstream = \"judge\", path = \"/verify\", response_headers = [\"remote-user\"] }",
@@ -112,8 +145,8 @@ fn route(case: &Case) -> String {
         text.push('\n');
     }
     if case.has(Feature::Basic) {
-        writeln!(text, "basic = {{ users = {{ alice = \"{PASSWORD_HASH}\", bob = \"{PASSWORD_HASH}\" }} }}")
-            .expect("a string takes it");
+        let users = USERS.map(|user| format!("{user} = \"{PASSWORD_HASH}\"")).join(", ");
+        writeln!(text, "basic = {{ users = {{ {users} }} }}").expect("a string takes it");
     }
     text
 }
@@ -127,9 +160,14 @@ fn upstreams(case: &Case, addresses: &Addresses) -> String {
         Server::Fastcgi => "fastcgi",
     };
     let mut text = format!(
-        "\n[upstream.app]\nprotocol = \"{protocol}\"\nbalance = \"consistent-hash\"\nhash_key = \"path\"\ntimeouts.response = \"10s\"\n\
-         servers = [{{ name = \"a\", address = \"{a}\" }}, {{ name = \"b\", address = \"{b}\" }}]\n"
+        "\n[upstream.app]\nprotocol = \"{protocol}\"\nbalance = \"consistent-hash\"\nhash_key = \"path\"\ntimeouts.response = \"10s\"\n"
     );
+    text.push_str(&match case.has(Feature::Discovered) {
+        true => "discovery = { consul = \"app\" }\n".to_owned(),
+        false => format!(
+            "servers = [{{ name = \"a\", address = \"{a}\" }}, {{ name = \"b\", address = \"{b}\" }}]\n"
+        ),
+    });
     if case.has(Feature::Tls) {
         writeln!(text, "tls = {{ ca = \"ca.pem\", server_name = \"{SERVER_NAME}\" }}")
             .expect("a string takes it");
@@ -175,7 +213,7 @@ pub(crate) fn write_files(folder: &Path) -> anyhow::Result<()> {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
     write("ca.pem", &authority.pem())?;
-    for (stem, name) in [("web", HOST), ("server", SERVER_NAME)] {
+    for (stem, name) in [("web", HOST), ("server", SERVER_NAME), ("client", "alice.test")] {
         let key = KeyPair::generate()?;
         let certificate = CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &authority)?;
         write(&format!("{stem}.pem"), &certificate.pem())?;

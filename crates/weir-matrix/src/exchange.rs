@@ -4,8 +4,8 @@
 
 use crate::array::{Body, Case, Client, Event, Feature, Method, Server};
 
-/// Names of clients; the tried exchange is of the first one, the one behind it of the second.
-pub(crate) const USERS: [&str; 2] = ["alice", "bob"];
+/// Names of clients: the first two exchanges are of the first one, each further one has its own.
+pub(crate) const USERS: [&str; 4] = ["alice", "bob", "carol", "dave"];
 /// What only misbehaving peers send: a message of HTTP/1 where no bytes may be.
 pub(crate) const EVIL_REQUEST: &[u8] = b"GET /evil HTTP/1.1\r\nHost: evil.test\r\nx-id: evil\r\n\r\n";
 /// The same of servers.
@@ -24,6 +24,19 @@ pub(crate) const TRIED: &str = "tried";
 pub(crate) const SAME_TARGET: &str = "same-target";
 pub(crate) const SAME_TARGET_AGAIN: &str = "same-target-again";
 pub(crate) const LAST: &str = "last";
+/// Exchanges on connections of their own, of clients that connect while another process takes over, or all at once: ids and targets.
+pub(crate) const BESIDE: [(&str, &str); 10] = [
+    ("beside-1", "/beside/1"),
+    ("beside-2", "/beside/2"),
+    ("beside-3", "/beside/3"),
+    ("beside-4", "/beside/4"),
+    ("beside-5", "/beside/5"),
+    ("beside-6", "/beside/6"),
+    ("beside-7", "/beside/7"),
+    ("beside-8", "/beside/8"),
+    ("beside-9", "/beside/9"),
+    ("beside-10", "/beside/10"),
+];
 
 /// What the server does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +112,7 @@ fn length(body: Body) -> usize {
         Body::Many => 24_000,
         Body::Cut => 40_000,
         Body::Early => 50_000,
+        Body::BeyondWindow => 200_000,
         Body::Large => 700_000,
     }
 }
@@ -145,21 +159,58 @@ pub(crate) fn exchanges(case: &Case) -> Vec<ScriptedExchange> {
         },
         response: tried_response(case),
         fate: if case.event == Event::ServerResets { Fate::Reset } else { Fate::Answered },
-        is_held: matches!(
-            case.event,
-            Event::Reload | Event::Upgrade | Event::ServerKilled | Event::ClientGone
-        ),
+        is_held: happens_meanwhile(case),
         ..plain
     };
     let unlimited = ScriptedExchange { is_limited: false, ..plain };
     let same = ScriptedExchange { id: SAME_TARGET, user: USERS[1], target: "/tried", ..unlimited };
-    let again = ScriptedExchange { id: SAME_TARGET_AGAIN, ..same };
-    let last = ScriptedExchange { id: LAST, user: USERS[1], target: "/last", ..unlimited };
-    vec![plain, tried, same, again, last]
+    let again = ScriptedExchange { id: SAME_TARGET_AGAIN, user: USERS[2], ..same };
+    let last = ScriptedExchange { id: LAST, user: USERS[3], target: "/last", ..unlimited };
+    let beside = BESIDE.map(|(id, target)| ScriptedExchange { id, target, ..last.clone() });
+    [&[plain, tried, same, again, last][..], &beside].concat()
+}
+
+/// Whether the event happens while a server has the tried request, which is answered behind it.
+pub(crate) fn happens_meanwhile(case: &Case) -> bool {
+    matches!(case.event, Event::Reload | Event::Upgrade | Event::ServerKilled | Event::ClientGone)
+}
+
+/// Whether the server sends its response to `exchange` in a coding that the client does not take: it sees the word gzip in `gzip;q=0`.
+pub(crate) fn is_coded(case: &Case, exchange: &ScriptedExchange) -> bool {
+    let is_whole = matches!(
+        exchange.response,
+        Body::One
+            | Body::Late
+            | Body::Many
+            | Body::Trailers
+            | Body::EmptyLast
+            | Body::BeyondWindow
+            | Body::Large
+    );
+    case.has(Feature::CodedServers)
+        && exchange.method != Method::Head
+        && !exchange.is_grpc
+        && is_whole
+        && accepted_codings(case, exchange).is_some_and(|codings| codings.contains("gzip"))
+}
+
+/// What the client says of codings.
+pub(crate) fn accepted_codings(case: &Case, exchange: &ScriptedExchange) -> Option<&'static str> {
+    match exchange.id {
+        TRIED if case.has(Feature::CodedServers) => Some("gzip;q=0"),
+        SAME_TARGET | SAME_TARGET_AGAIN if case.has(Feature::CodedServers) => Some("identity"),
+        _ if case.has(Feature::Compression) => Some("gzip"),
+        _ => None,
+    }
+}
+
+/// Whether the request goes by the other route.
+pub(crate) fn is_of_other_route(case: &Case, exchange: &ScriptedExchange) -> bool {
+    case.has(Feature::TwoRoutes) && [SAME_TARGET, SAME_TARGET_AGAIN].contains(&exchange.id)
 }
 
 fn tried_response(case: &Case) -> Body {
-    let has_trailers = matches!(case.server, Server::Chunked | Server::H2 | Server::H2c);
+    let has_trailers = case.server == Server::Chunked || case.server.is_h2();
     match (case.method, case.body) {
         (Method::Post, Body::Cut) if case.client == Client::GrpcWeb => Body::Cut,
         (Method::Post, Body::Cut | Body::Early | Body::BehindZero) => Body::One,
@@ -171,11 +222,13 @@ fn tried_response(case: &Case) -> Body {
 /// Whether the response to the tried request may be given to another client, too.
 pub(crate) fn may_be_shared(case: &Case) -> bool {
     // Bytes behind a response of declared length are not part of it, but where frames carry both, it is malformed.
-    let is_h2 = matches!(case.server, Server::H2 | Server::H2c);
+    let is_h2 = case.server.is_h2();
     let is_whole = match case.body {
         Body::Cut | Body::BehindNotModified => false,
         Body::BehindZero | Body::BehindNoContent => !is_h2,
         _ => true,
     };
-    case.has(Feature::Cache) && !case.has_users() && case.method == Method::Get && is_whole
+    let is_of_all = !case.has_users() && !case.has(Feature::TwoRoutes);
+    let is_whole = is_whole && exchanges(case).iter().all(|it| it.id != TRIED || !is_coded(case, it));
+    case.has(Feature::Cache) && is_of_all && case.method == Method::Get && is_whole
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use weir_wire::http1::{self, SenderEnding};
 use weir_wire::http2::{PREFACE, RecordedFrameHeader, frame};
 
-use crate::array::{Body, Case, Client, Event, Feature, Method, Server};
+use crate::array::{Body, Case, Client, Event, Feature, Method};
 use crate::exchange::{
     EVIL_REQUEST, EVIL_RESPONSE, FIRST, FIRST_PART, REMOVED, SAME_TARGET, TRAILER, TRIED, exchanges,
 };
@@ -50,13 +50,13 @@ pub(crate) const FAULTS: &[PlantedFault] = &[
     },
     PlantedFault {
         name: "hang: a response by way of the cache from a server of HTTP/2 never comes",
-        applies: |case| case.has(Feature::Cache) && matches!(case.server, Server::H2 | Server::H2c),
+        applies: |case| case.has(Feature::Cache) && case.server.is_h2(),
         plant: hang,
         found_as: &[Broken::Hang],
     },
     PlantedFault {
         name: "a stream that was reset is repeated on the same server",
-        applies: |case| case.event == Event::ServerResets && matches!(case.server, Server::H2 | Server::H2c),
+        applies: |case| case.event == Event::ServerResets && case.server.is_h2(),
         plant: repeat,
         found_as: &[Broken::Repeated],
     },

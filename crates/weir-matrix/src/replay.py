@@ -120,6 +120,7 @@ for is_tls, protocol, steps in CLIENTS:
     if is_tls:
         context = ssl.create_default_context(cafile=os.path.join(folder, "ca.pem"))
         context.set_alpn_protocols([protocol])
+        context.load_cert_chain(os.path.join(folder, "client.pem"), os.path.join(folder, "client.key"))
         sock = context.wrap_socket(sock, server_hostname="a.test")
     client_sockets[:] = [sock]
     replay(sock, steps, "the client")

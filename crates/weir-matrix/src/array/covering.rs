@@ -34,7 +34,10 @@ pub(crate) fn cover(strength: usize, seed: u64) -> Coverage {
     let existing = existing(&bases, strength);
     let mut open = existing.clone();
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut cases = Vec::new();
+    let mut cases = super::former::cases();
+    for tuple in cases.iter().flat_map(|case| tuples(&case.values(), strength)) {
+        open.remove(&tuple);
+    }
     while !open.is_empty() {
         let candidates = (0..CANDIDATES).map(|_| candidate(&bases, &open, strength, &mut random));
         let scored = candidates.map(|case| (gain(&case, &open, strength), case));

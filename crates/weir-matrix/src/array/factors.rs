@@ -33,6 +33,8 @@ factor! {
         H2 = "h2",
         /// HTTP/2 by prior knowledge.
         H2c = "h2c",
+        /// HTTP/2 over TLS, with a certificate of the client.
+        H2Certificate = "h2-certificate",
         /// gRPC-Web over HTTP/1.
         GrpcWeb = "grpc-web",
         /// HTTP/1 behind a header of the PROXY protocol.
@@ -82,6 +84,8 @@ factor! {
         Cut = "cut",
         /// The response comes before the request is complete.
         Early = "early-answer",
+        /// Larger than the windows of HTTP/2 are at first, and small enough for a cache.
+        BeyondWindow = "beyond-window",
         /// Larger than every buffer.
         Large = "large",
         /// Bytes behind a body of declared length 0; of HEAD, behind its head.
@@ -104,6 +108,8 @@ factor! {
         ClientGone = "client-gone",
         /// A limit refuses the request.
         LimitReached = "limit-reached",
+        /// Clients take all connections that there may be, and another one comes.
+        ConnectionsFull = "connections-full",
     }
 }
 
@@ -125,6 +131,12 @@ factor! {
         Retries = "retries",
         HeaderRules = "header-rules",
         Tls = "tls-servers",
+        /// Servers that compress for every client that names gzip, also when it says that it does not take it.
+        CodedServers = "coded-servers",
+        /// Another route for the same URLs, told apart by a header.
+        TwoRoutes = "two-routes",
+        /// Servers come from a registry that answers late.
+        Discovered = "discovered",
     }
 }
 
@@ -143,6 +155,22 @@ pub(crate) struct Case {
     pub(crate) features: u32,
 }
 
+impl Client {
+    pub(crate) fn is_h2(self) -> bool {
+        matches!(self, Self::H2 | Self::H2c | Self::H2Certificate)
+    }
+
+    pub(crate) fn has_tls(self) -> bool {
+        matches!(self, Self::H2 | Self::H2Certificate)
+    }
+}
+
+impl Server {
+    pub(crate) fn is_h2(self) -> bool {
+        matches!(self, Self::H2 | Self::H2c)
+    }
+}
+
 impl Case {
     pub(crate) fn has(&self, feature: Feature) -> bool {
         self.features & (1 << feature as u32) != 0
@@ -150,7 +178,12 @@ impl Case {
 
     /// Whether clients have to prove who they are.
     pub(crate) fn has_users(&self) -> bool {
-        self.has(Feature::Basic) || self.has(Feature::Jwt) || self.has(Feature::ForwardAuth)
+        self.names_users() || self.has(Feature::ForwardAuth) || self.client == Client::H2Certificate
+    }
+
+    /// Whether Weir knows their names, which lists and limits can be by.
+    pub(crate) fn names_users(&self) -> bool {
+        self.has(Feature::Basic) || self.has(Feature::Jwt)
     }
 
     /// The values of all factors, as numbers.

@@ -1,6 +1,8 @@
 //! Which combinations exist: what a protocol cannot say, and what would make two things happen at once whose outcome nothing determines.
 
 use super::factors::{Body, Client, Event, Method, Server};
+#[cfg(test)]
+use super::factors::{Case, Feature};
 
 /// The factors whose values exclude each other; all others are free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,13 @@ impl Base {
         self.servers_can() && self.client_can() && self.body_can() && self.event_can()
     }
 
+    #[cfg(test)]
+    pub(super) fn is_of(&self, case: &Case) -> bool {
+        let own = (case.client, case.server, case.method, case.body, case.event);
+        own == (self.client, self.server, self.method, self.body, self.event)
+            && case.has(Feature::Tls) == self.has_tls
+    }
+
     fn servers_can(&self) -> bool {
         match self.server {
             Server::H2 => self.has_tls,
@@ -53,27 +62,24 @@ impl Base {
             Client::GrpcWeb => {
                 let bodies =
                     [Body::None, Body::One, Body::Late, Body::Many, Body::Trailers, Body::Large, Body::Cut];
-                self.method == Method::Post
-                    && matches!(self.server, Server::H2 | Server::H2c)
-                    && bodies.contains(&self.body)
+                self.method == Method::Post && self.server.is_h2() && bodies.contains(&self.body)
             }
             // What follows in the same write would be behind a request that is never complete.
             Client::Pipelined => {
                 self.body != Body::Early && !(self.body == Body::Cut && self.method == Method::Post)
             }
-            Client::Http1 | Client::H2 | Client::H2c | Client::Proxy => true,
+            Client::Http1 | Client::H2 | Client::H2c | Client::H2Certificate | Client::Proxy => true,
         }
     }
 
     fn body_can(&self) -> bool {
-        let has_trailers = matches!(self.server, Server::Chunked | Server::H2 | Server::H2c);
-        let is_h2 = matches!(self.client, Client::H2 | Client::H2c);
+        let has_trailers = self.server == Server::Chunked || self.server.is_h2();
         match (self.body, self.method) {
             (Body::Trailers, Method::Get) => has_trailers,
             (Body::Trailers | Body::Cut, Method::Head) => false,
             (Body::Early, _) => self.method == Method::Post,
             // With HTTP/1, bytes behind a request are the next request.
-            (Body::BehindZero, Method::Post) => is_h2,
+            (Body::BehindZero, Method::Post) => self.client.is_h2(),
             (Body::BehindNoContent | Body::BehindNotModified, Method::Post) => false,
             _ => true,
         }
@@ -90,7 +96,11 @@ impl Base {
             Event::None => true,
             // One misbehaviour at a time: of the server, or of the client.
             Event::ServerKilled | Event::ServerResets => !misbehaves,
-            Event::Reload | Event::Upgrade | Event::ClientGone | Event::LimitReached => {
+            Event::Reload
+            | Event::Upgrade
+            | Event::ClientGone
+            | Event::LimitReached
+            | Event::ConnectionsFull => {
                 !(client_cuts || self.body == Body::BehindZero && self.method == Method::Post)
             }
         }

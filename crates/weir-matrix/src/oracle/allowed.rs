@@ -1,7 +1,7 @@
 //! What an exchange may come to, by its case.
 
 use crate::array::{Body, Case, Client, Event, Feature, Method, Server};
-use crate::exchange::{FIRST, SAME_TARGET, ScriptedExchange, TRIED};
+use crate::exchange::{BESIDE, FIRST, FIRST_PART, SAME_TARGET, ScriptedExchange, TRIED};
 
 /// What a client may get.
 #[derive(Debug, Default)]
@@ -20,11 +20,14 @@ impl Allowed {
     /// What `exchange` may come to.
     pub(super) fn of(case: &Case, exchange: &ScriptedExchange) -> Self {
         let relayed = Self { relayed: true, ..Self::default() };
+        if BESIDE.iter().any(|(id, _)| *id == exchange.id) {
+            return relayed;
+        }
         if exchange.id != TRIED {
             // A response in the same pipeline may be missing once the tried exchange has ended the connection.
             let nothing = exchange.id != FIRST;
             // It may have been on the server that goes away; and without retries, no other server is tried.
-            let is_together = matches!(case.client, Client::H2 | Client::H2c) && exchange.id == SAME_TARGET;
+            let is_together = case.client.is_h2() && exchange.id == SAME_TARGET;
             let is_behind = exchange.id != FIRST && !case.has(Feature::Retries);
             let may_fail = case.event == Event::ServerKilled && (is_together || is_behind);
             let own = if may_fail { vec![502, 503, 504] } else { Vec::new() };
@@ -39,6 +42,7 @@ impl Allowed {
         }
         let failed = vec![502, 503, 504];
         match (case.body, case.event) {
+            (Body::Cut, _) if delivered_min(case, exchange) > 0 => Self { cut: true, ..Self::default() },
             (Body::Cut, _) => Self { cut: true, own: failed, ..Self::default() },
             // The client itself lies.
             (Body::BehindZero, _) if case.method == Method::Post => {
@@ -56,6 +60,16 @@ impl Allowed {
     }
 }
 
+/// How much of a body that its server cuts its client has to get: what came before, unless something may take it in that stops with it, or the cut
+/// is a reset, which may overtake it.
+pub(super) fn delivered_min(case: &Case, exchange: &ScriptedExchange) -> usize {
+    let is_cut = case.body == Body::Cut && exchange.id == TRIED && exchange.response == Body::Cut;
+    let is_quiet = matches!(case.event, Event::None | Event::Reload | Event::Upgrade);
+    let is_held = case.has(Feature::Cache) || case.has(Feature::Compression) || exchange.is_grpc;
+    let is_delivered = is_cut && is_quiet && !is_held && case.server != Server::Close;
+    if is_delivered && exchange.method == Method::Get { FIRST_PART } else { 0 }
+}
+
 /// Whether the body of the tried request is cut by its client.
 pub(super) fn client_cuts(case: &Case) -> bool {
     case.body == Body::Cut && case.method == Method::Post && case.client != Client::GrpcWeb
@@ -63,7 +77,7 @@ pub(super) fn client_cuts(case: &Case) -> bool {
 
 /// How often the servers of the upstream may have an exchange, heads counted.
 pub(super) fn arrivals_max(case: &Case, exchange: &ScriptedExchange) -> usize {
-    let is_h2 = matches!(case.server, Server::H2 | Server::H2c);
+    let is_h2 = case.server.is_h2();
     match (exchange.method, case.has(Feature::Retries)) {
         (Method::Post, _) => 1,
         (_, true) => 3,

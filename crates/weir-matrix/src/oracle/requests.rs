@@ -42,6 +42,7 @@ pub(super) fn judge<'a>(
         for request in &arrived {
             let judged = match name {
                 "judge" => question(request),
+                "registry" => registry_question(request),
                 "copies" => copy(&exchanges, request),
                 _ => {
                     arrivals.push((request.fields.first("x-id").unwrap_or("-").to_owned(), name));
@@ -159,6 +160,11 @@ fn one(
         return Err(request_fault("the limit has refused it"));
     }
     rules(case, request)?;
+    let passed = request.trailers.as_ref().filter(|trailers| trailers.first(REMOVED).is_some());
+    if let Some(trailers) = passed.filter(|_| case.has(Feature::HeaderRules)) {
+        let what = format!("a field that is removed is a trailer: {trailers:?}");
+        return Err(OracleFinding::new(Broken::Rule, what));
+    }
     if case.has(Feature::ForwardAuth) && request.fields.all("remote-user") != [exchange.user] {
         return Err(OracleFinding::new(
             Broken::Foreign,
@@ -207,6 +213,12 @@ fn question(request: &Arrived) -> Result<(), OracleFinding> {
     is_sound.then_some(()).ok_or_else(|| request_fault("no question that is asked here"))
 }
 
+/// A question to the registry that names servers.
+fn registry_question(request: &Arrived) -> Result<(), OracleFinding> {
+    let is_sound = request.method == "GET" && request.target.starts_with("/v1/health/service/app");
+    is_sound.then_some(()).ok_or_else(|| request_fault("no question about servers"))
+}
+
 /// A copy for the mirror.
 fn copy(exchanges: &[ScriptedExchange], request: &Arrived) -> Result<(), OracleFinding> {
     let exchange = known(exchanges, request)?;
@@ -228,8 +240,7 @@ fn counts(
         let at: Vec<&str> =
             arrivals.iter().filter(|(id, _)| id == exchange.id).map(|(_, name)| *name).collect();
         let max = arrivals_max(case, exchange);
-        let is_h2 = matches!(case.server, crate::array::Server::H2 | crate::array::Server::H2c);
-        let resets = exchange.id == TRIED && case.event == Event::ServerResets && is_h2;
+        let resets = exchange.id == TRIED && case.event == Event::ServerResets && case.server.is_h2();
         let is_at_same =
             resets && ["a", "b"].iter().any(|name| at.iter().filter(|it| *it == name).count() > 1);
         if at.len() > max || is_at_same {

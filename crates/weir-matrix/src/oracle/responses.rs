@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weir_wire::http2::{self, FRAME_MAX, FrameSender};
 use weir_wire::{RecordedFields, http1};
 
-use super::allowed::Allowed;
+use super::allowed::{Allowed, delivered_min};
 use super::{Broken, OracleFinding, content, ending};
 use crate::array::{Body, Case, Feature, Method};
 use crate::exchange::{
@@ -169,11 +169,15 @@ fn body(
         content::decoded(&got.fields, &got.body, got.is_complete).map_err(broken)?
     };
     if exchange.is_grpc {
-        return grpc(allowed, meant, got, &content, &whole);
+        return grpc(case, allowed, meant, got, (&content, &whole));
     }
     if !whole.starts_with(&content) {
         let shown = weir_wire::latin1(&content[..content.len().min(80)]);
         return Err(broken(format!("{} bytes that were not sent: {shown:?}", content.len())));
+    }
+    if !got.is_complete && content.len() < delivered_min(case, exchange) {
+        let min = delivered_min(case, exchange);
+        return Err(broken(format!("{} bytes, where {min} came before the cut", content.len())));
     }
     if !got.is_complete {
         return match allowed.cut {
@@ -185,6 +189,7 @@ fn body(
         let what = format!("it ends in order behind {} of {} bytes", content.len(), whole.len());
         return Err(OracleFinding::new(Broken::CleanEnd, what));
     }
+    check_removed(case, &got.trailers)?;
     // A cache need not keep them, and a response that is stored comes by way of the cache.
     let is_stored = case.has(Feature::Cache) && case.method == Method::Get;
     let has_trailers = meant.response == Body::Trailers && !without && !is_stored;
@@ -194,13 +199,24 @@ fn body(
     Ok(())
 }
 
+/// What the rules remove from heads does not pass as a trailer either.
+fn check_removed(case: &Case, trailers: &RecordedFields) -> Result<(), OracleFinding> {
+    match case.has(Feature::HeaderRules) && trailers.first(REMOVED).is_some() {
+        true => Err(OracleFinding::new(
+            Broken::Rule,
+            format!("a field that is removed is a trailer: {trailers:?}"),
+        )),
+        false => Ok(()),
+    }
+}
+
 /// A call of gRPC-Web: message and trailers in the body, or a status in the head.
 fn grpc(
+    case: &Case,
     allowed: &Allowed,
     meant: &ScriptedExchange,
     got: &Got,
-    content: &[u8],
-    whole: &[u8],
+    (content, whole): (&[u8], &[u8]),
 ) -> Result<(), OracleFinding> {
     let broken = |what: String| OracleFinding::new(Broken::Body, what);
     let (messages, trailers) = content::grpc_web(content).map_err(broken)?;
@@ -217,6 +233,7 @@ fn grpc(
         let what = format!("it ends in order behind {} of {} bytes", messages.len(), whole.len());
         return Err(OracleFinding::new(Broken::CleanEnd, what));
     }
+    check_removed(case, &trailers)?;
     if status.is_none() || trailers.first(TRAILER) != Some(meant.id) {
         return Err(OracleFinding::new(Broken::Trailer, format!("its trailers are {trailers:?}")));
     }

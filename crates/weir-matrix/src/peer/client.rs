@@ -13,7 +13,10 @@ use super::tls::PeerCertificates;
 use crate::array::{Body, Case, Client, Feature, Method, Server};
 use crate::clock::pause;
 use crate::config::{HOST, NAMED_CLIENT, basic_credentials, token};
-use crate::exchange::{EVIL_REQUEST, FIRST_PART, REMOVED, ScriptedExchange, TRAILER, TRIED, pieces};
+use crate::exchange::{
+    EVIL_REQUEST, FIRST_PART, REMOVED, ScriptedExchange, TRAILER, TRIED, accepted_codings, is_of_other_route,
+    pieces,
+};
 
 /// The code with which a client gives a stream up.
 const CANCEL: u32 = 8;
@@ -43,10 +46,11 @@ impl Conversation {
         tapes: &Tapes,
     ) -> Result<Self, LinkEnd> {
         let tcp = link::connect(to)?;
-        let speaks =
-            if matches!(case.client, Client::H2 | Client::H2c) { Speaks::Http2 } else { Speaks::Http1 };
+        let speaks = if case.client.is_h2() { Speaks::Http2 } else { Speaks::Http1 };
         let stream = match case.client {
-            Client::H2 => certificates.connect(tcp).ok_or(LinkEnd::Malformed)?,
+            Client::H2 | Client::H2Certificate => {
+                certificates.connect(tcp, case.client).ok_or(LinkEnd::Malformed)?
+            }
             _ => LinkStream::Tcp(tcp),
         };
         let mut link = RecordedLink::new(stream, tapes, Label::Client, speaks);
@@ -181,8 +185,11 @@ fn request_fields(case: &Case, exchange: &ScriptedExchange, cookie: Option<&str>
     add("x-id", exchange.id);
     add("x-user", exchange.user);
     add(REMOVED, "1");
-    if case.has(Feature::Compression) {
-        add("accept-encoding", "gzip");
+    if let Some(codings) = accepted_codings(case, exchange) {
+        add("accept-encoding", codings);
+    }
+    if is_of_other_route(case, exchange) {
+        add("x-route", "other");
     }
     if case.has(Feature::Basic) {
         add("authorization", &basic_credentials(exchange.user));
@@ -245,7 +252,7 @@ fn ask_http1(
             link.send(b"0\r\n\r\n")
         }
         Body::Trailers => {
-            let trailers = format!("0\r\n{TRAILER}: {}\r\n\r\n", exchange.id);
+            let trailers = format!("0\r\n{TRAILER}: {}\r\n{REMOVED}: 1\r\n\r\n", exchange.id);
             link.send(&[head.as_bytes(), &chunk(&body), trailers.as_bytes()].concat())
         }
         Body::EmptyLast => {
@@ -269,7 +276,7 @@ fn ask_http1(
         _ => {
             let sent = link.send(&[head.as_bytes(), &body].concat());
             // A response may have come before all was sent.
-            if exchange.request == Body::Large { Ok(()) } else { sent }
+            if matches!(exchange.request, Body::BeyondWindow | Body::Large) { Ok(()) } else { sent }
         }
     }
 }
@@ -282,7 +289,7 @@ fn ask_http2(
     stream: u32,
 ) -> Result<(), LinkEnd> {
     let body = exchange.request_body();
-    let scheme = if case.client == Client::H2 { "https" } else { "http" };
+    let scheme = if case.client.has_tls() { "https" } else { "http" };
     let pseudo = [
         (":method", exchange.method.text()),
         (":scheme", scheme),
@@ -314,7 +321,8 @@ fn ask_http2(
         }
         Body::Trailers => {
             http2.send_data(stream, &body, false)?;
-            http2.send_head(stream, &[(TRAILER.to_owned(), exchange.id.to_owned())], true)
+            let trailers = [(TRAILER, exchange.id), (REMOVED, "1")];
+            http2.send_head(stream, &trailers.map(|(name, value)| (name.to_owned(), value.to_owned())), true)
         }
         Body::EmptyLast => {
             http2.send_data(stream, &body, false)?;

@@ -187,6 +187,13 @@ impl Http2 {
         Ok(())
     }
 
+    /// Sends DATA and resets the stream in one write; the windows have room for it.
+    pub(super) fn send_data_and_reset(&mut self, stream: u32, data: &[u8], code: u32) -> Result<(), LinkEnd> {
+        self.window -= data.len() as i64;
+        let reset = frame(RST_STREAM, 0, stream, &code.to_be_bytes());
+        self.link.send(&[frame(DATA, 0, stream, data), reset].concat())
+    }
+
     pub(super) fn send_reset(&mut self, stream: u32, code: u32) -> Result<(), LinkEnd> {
         self.link.send(&frame(RST_STREAM, 0, stream, &code.to_be_bytes()))
     }

@@ -1,6 +1,7 @@
 //! What the servers of a case know together: its exchanges, which requests have arrived where, and whether the event has happened.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::array::{Case, Server};
 use crate::clock::WATCHDOG;
@@ -20,13 +21,32 @@ struct ScriptState {
 pub(crate) struct CaseScript {
     pub(crate) case: Case,
     pub(crate) exchanges: Vec<ScriptedExchange>,
+    /// The servers of the upstream, once they listen.
+    servers: OnceLock<[(&'static str, SocketAddr); 2]>,
     state: Mutex<ScriptState>,
     changed: Condvar,
 }
 
 impl CaseScript {
     pub(crate) fn new(case: Case) -> Self {
-        Self { case, exchanges: exchanges(&case), state: Mutex::default(), changed: Condvar::new() }
+        Self {
+            case,
+            exchanges: exchanges(&case),
+            servers: OnceLock::new(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The servers of the upstream listen there.
+    pub(crate) fn set_servers(&self, servers: [(&'static str, SocketAddr); 2]) {
+        // They are told once.
+        let _ = self.servers.set(servers);
+    }
+
+    /// The servers of the upstream, by name.
+    pub(super) fn servers(&self) -> &[(&'static str, SocketAddr)] {
+        self.servers.get().map_or(&[], |servers| &servers[..])
     }
 
     pub(crate) fn exchange(&self, id: &str) -> Option<&ScriptedExchange> {

@@ -11,12 +11,15 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::link::LinkStream;
+use crate::array::Client;
 use crate::config::HOST;
 
 /// Settings of clients and servers, without the protocols that they offer.
 #[derive(Clone)]
 pub(crate) struct PeerCertificates {
     client: ClientConfig,
+    /// The same with a certificate.
+    known_client: ClientConfig,
     server: ServerConfig,
 }
 
@@ -28,20 +31,26 @@ impl PeerCertificates {
         roots.add(CertificateDer::from_pem_file(folder.join("ca.pem")).context("no authority")?)?;
         let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let own = vec![CertificateDer::from_pem_file(folder.join("client.pem")).context("no certificate")?];
+        let own_key = PrivateKeyDer::from_pem_file(folder.join("client.key")).context("no key")?;
+        let known_client = client.clone().with_client_auth_cert(own, own_key)?;
+        let client = client.with_no_client_auth();
         let chain = vec![CertificateDer::from_pem_file(folder.join("server.pem")).context("no certificate")?];
         let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).context("no key")?;
         let server = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
-        Ok(Self { client, server })
+        Ok(Self { client, known_client, server })
     }
 
-    /// The client's end of HTTP/2.
-    pub(super) fn connect(&self, tcp: TcpStream) -> Option<LinkStream> {
-        let mut config = self.client.clone();
+    /// The client's end of HTTP/2, with a certificate where this client has one.
+    pub(super) fn connect(&self, tcp: TcpStream, client: Client) -> Option<LinkStream> {
+        let mut config = match client {
+            Client::H2Certificate => self.known_client.clone(),
+            _ => self.client.clone(),
+        };
         config.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from(HOST).ok()?;
         let session = ClientConnection::new(Arc::new(config), name).ok()?;

@@ -2,6 +2,7 @@
 
 mod weir;
 
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -11,9 +12,9 @@ use anyhow::Context as _;
 
 use self::weir::WeirProcess;
 use crate::array::{Case, Client, Event, Feature};
-use crate::clock::pause;
-use crate::config::{self, Addresses};
-use crate::exchange::{FIRST, LAST, SAME_TARGET, SAME_TARGET_AGAIN, TRIED};
+use crate::clock::{now, pause};
+use crate::config::{self, Addresses, CONNECTIONS_MAX};
+use crate::exchange::{BESIDE, FIRST, LAST, SAME_TARGET, SAME_TARGET_AGAIN, TRIED, happens_meanwhile};
 use crate::peer::client::{Conversation, cut};
 use crate::peer::server::{ScriptedServer, ServerRole};
 use crate::peer::{CaseScript, ConnectionTape, LinkEnd, PeerCertificates, Tapes};
@@ -29,16 +30,19 @@ pub(crate) struct Observation {
     /// What went wrong beside the bytes: the program does not start, or does not reload.
     pub(crate) troubles: Vec<String>,
     /// The addresses of the servers, as they are in the config.
-    pub(crate) servers: Vec<(&'static str, std::net::SocketAddr)>,
+    pub(crate) servers: Vec<(&'static str, SocketAddr)>,
 }
 
 /// What all cases share.
+#[derive(Clone)]
 pub(crate) struct Setting<'a> {
     /// The program that is tried.
     pub(crate) program: &'a Path,
     /// The folder with certificates and keys.
     pub(crate) files: &'a Path,
     pub(crate) certificates: PeerCertificates,
+    /// The former fault that the program is told to have, if it was built with them.
+    pub(crate) fault: Option<&'a str>,
 }
 
 /// The servers of a case.
@@ -46,6 +50,7 @@ struct CaseServers {
     app: [ScriptedServer; 2],
     copies: ScriptedServer,
     judge: ScriptedServer,
+    registry: ScriptedServer,
 }
 
 impl CaseServers {
@@ -56,10 +61,13 @@ impl CaseServers {
     ) -> anyhow::Result<Self> {
         let start =
             |role| ScriptedServer::start(role, script, tapes, certificates).context("a server cannot listen");
+        let app = [start(ServerRole::App("a"))?, start(ServerRole::App("b"))?];
+        script.set_servers([("a", app[0].address), ("b", app[1].address)]);
         Ok(Self {
-            app: [start(ServerRole::App("a"))?, start(ServerRole::App("b"))?],
+            app,
             copies: start(ServerRole::Copies)?,
             judge: start(ServerRole::Judge)?,
+            registry: start(ServerRole::Registry)?,
         })
     }
 
@@ -68,6 +76,7 @@ impl CaseServers {
             app: [self.app[0].address, self.app[1].address],
             copies: self.copies.address,
             judge: self.judge.address,
+            registry: self.registry.address,
         }
     }
 
@@ -76,13 +85,22 @@ impl CaseServers {
     }
 }
 
+/// Opens a connection as the client of the case does.
+type Connect<'a> = dyn Fn() -> Result<Conversation, LinkEnd> + Sync + 'a;
+
+/// Between clients that come one after the other.
+const BETWEEN_CLIENTS: Duration = Duration::from_millis(60);
+
+/// How long a connection may be without a request where others wait for its place: less than the second of Weir.
+const QUIET_MAX: Duration = Duration::from_millis(700);
+
 /// Runs `case`.
 pub(crate) fn run(case: Case, setting: &Setting<'_>) -> anyhow::Result<Observation> {
     let (script, tapes) = (Arc::new(CaseScript::new(case)), Arc::new(Tapes::default()));
     let servers = CaseServers::start(&script, &tapes, &setting.certificates)?;
     let addresses = servers.addresses();
     let config = config::text(&case, &addresses);
-    let mut weir = WeirProcess::start(setting.program, setting.files, &config)?;
+    let mut weir = WeirProcess::start(setting, &config)?;
     let mut troubles = Vec::new();
     match weir.web() {
         Some(web) => converse(case, web, setting, &script, &tapes, &servers, &mut weir, &mut troubles),
@@ -96,6 +114,7 @@ pub(crate) fn run(case: Case, setting: &Setting<'_>) -> anyhow::Result<Observati
         ("b", addresses.app[1]),
         ("copies", addresses.copies),
         ("judge", addresses.judge),
+        ("registry", addresses.registry),
     ];
     Ok(Observation { case, config, records: tapes.records(), log, troubles, servers })
 }
@@ -103,7 +122,7 @@ pub(crate) fn run(case: Case, setting: &Setting<'_>) -> anyhow::Result<Observati
 #[expect(clippy::too_many_arguments, reason = "everything of a case, once")]
 fn converse(
     case: Case,
-    web: std::net::SocketAddr,
+    web: SocketAddr,
     setting: &Setting<'_>,
     script: &CaseScript,
     tapes: &Tapes,
@@ -123,10 +142,16 @@ fn converse(
             script.release();
             trouble
         });
+        if case.event == Event::Upgrade && case.has(Feature::Discovered) {
+            scope.spawn(|| come_meanwhile(script, &connect));
+        }
         first_client(case, script, client, &connect);
         happening.join().unwrap_or_else(|_| Some("the event has panicked".to_owned()))
     });
     troubles.extend(trouble);
+    if case.event == Event::ConnectionsFull {
+        fill(script, &connect);
+    }
     if let (Ok(mut client), Some(last)) = (connect(), script.exchange(LAST)) {
         // How it ends is on its tape.
         let _ = client.ask_together(&[last]);
@@ -142,9 +167,9 @@ fn happen(
     script: &CaseScript,
     servers: &CaseServers,
     weir: &mut WeirProcess,
-    client: Option<&std::net::TcpStream>,
+    client: Option<&TcpStream>,
 ) -> Option<String> {
-    if !matches!(case.event, Event::Reload | Event::Upgrade | Event::ServerKilled | Event::ClientGone) {
+    if !happens_meanwhile(&case) {
         return None;
     }
     let server = script.wait_for_arrival(TRIED)?;
@@ -164,18 +189,54 @@ fn happen(
     }
 }
 
+/// Clients that connect one after the other while another process takes over, and ask.
+fn come_meanwhile(script: &CaseScript, connect: &Connect<'_>) {
+    if script.wait_for_arrival(TRIED).is_none() {
+        return;
+    }
+    thread::scope(|scope| {
+        for (id, _) in BESIDE {
+            scope.spawn(move || ask_beside(script, connect, id));
+            pause(BETWEEN_CLIENTS);
+        }
+    });
+}
+
+/// Asks on a connection of its own; how it ends is on its tape.
+fn ask_beside(script: &CaseScript, connect: &Connect<'_>, id: &str) {
+    if let (Ok(mut client), Some(exchange)) = (connect(), script.exchange(id)) {
+        let _ = client.ask_together(&[exchange]);
+        client.end();
+    }
+}
+
+/// Clients take all connections that there may be and ask nothing yet, another one comes, and then all of them ask.
+fn fill(script: &CaseScript, connect: &Connect<'_>) {
+    let (surplus, quiet) = BESIDE[..=CONNECTIONS_MAX].split_last().expect("one more than there may be");
+    let clients: Vec<_> =
+        quiet.iter().filter_map(|(id, _)| Some((connect().ok()?, script.exchange(id)?))).collect();
+    let full = now();
+    thread::scope(|scope| {
+        scope.spawn(|| ask_beside(script, connect, surplus.0));
+        pause(BETWEEN_CLIENTS);
+        for (mut client, exchange) in clients {
+            // After a second without a request they make room.
+            if full.elapsed() < QUIET_MAX {
+                // How it ends is on its tape.
+                let _ = client.ask_together(&[exchange]);
+            }
+            client.end();
+        }
+    });
+}
+
 /// All but the last exchange, on one connection as far as it lasts.
-fn first_client(
-    case: Case,
-    script: &CaseScript,
-    mut client: Conversation,
-    connect: &dyn Fn() -> Result<Conversation, LinkEnd>,
-) {
+fn first_client(case: Case, script: &CaseScript, mut client: Conversation, connect: &Connect<'_>) {
     let exchange = |id: &str| script.exchange(id).expect("every case has it");
     let (first, tried, same) = (exchange(FIRST), exchange(TRIED), exchange(SAME_TARGET));
     let outcome = match case.client {
         Client::Pipelined => client.ask_together(&[first, tried, same]),
-        Client::H2 | Client::H2c => client.ask_together(&[first]).and_then(|()| {
+        Client::H2 | Client::H2c | Client::H2Certificate => client.ask_together(&[first]).and_then(|()| {
             if case.has(Feature::Affinity) {
                 client.take_cookie();
             }

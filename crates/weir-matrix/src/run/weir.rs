@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -12,7 +11,11 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::Setting;
 use crate::clock::{WATCHDOG, now, pause};
+
+/// The variable by which a program with former faults is told which of them to have.
+const FAULT: &str = "WEIR_FORMER_FAULT";
 
 /// A running program; it ends with this value.
 pub(crate) struct WeirProcess {
@@ -24,8 +27,9 @@ pub(crate) struct WeirProcess {
 }
 
 impl WeirProcess {
-    /// Starts `program` on `config`, with copies of `files` beside it.
-    pub(crate) fn start(program: &Path, files: &Path, config: &str) -> anyhow::Result<Self> {
+    /// Starts the program on `config`, with copies of the files beside it.
+    pub(crate) fn start(setting: &Setting<'_>, config: &str) -> anyhow::Result<Self> {
+        let Setting { program, files, fault, .. } = setting;
         let folder = tempfile::Builder::new().prefix("weir-matrix-").tempdir()?;
         for entry in std::fs::read_dir(files)? {
             let entry = entry?;
@@ -36,6 +40,7 @@ impl WeirProcess {
         let mut child = Command::new(program)
             .arg("serve")
             .arg(&file)
+            .envs(fault.map(|fault| (FAULT, fault)))
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{ServerRole, ServerShared};
-use crate::array::{Body, Method};
-use crate::exchange::{Fate, REMOVED, ScriptedExchange};
+use crate::array::{Body, Feature, Method};
+use crate::exchange::{Fate, REMOVED, ScriptedExchange, is_coded};
 use crate::peer::link::{Tape, TapeEvent};
 
 /// How late a late body is.
@@ -16,6 +16,8 @@ pub(super) enum ServerTurn<'a> {
     Answer(&'a ScriptedExchange),
     /// The exchange ends without an answer.
     Reset,
+    /// The servers of the upstream are named.
+    Registered,
     /// With these fields and no body of the exchange: a copy, a question, or what no client has asked.
     Plain(Vec<(String, String)>),
 }
@@ -33,6 +35,7 @@ pub(super) fn turn<'a>(shared: &'a ServerShared, field: impl Fn(&str) -> Option<
                 ServerTurn::Answer(exchange)
             }
         }
+        (ServerRole::Registry, _) => ServerTurn::Registered,
         (ServerRole::Judge, _) => ServerTurn::Plain(vec![("remote-user".to_owned(), user)]),
         _ => ServerTurn::Plain(vec![("x-echo".to_owned(), "unknown".to_owned())]),
     }
@@ -54,7 +57,30 @@ pub(super) fn fields(shared: &ServerShared, exchange: &ScriptedExchange) -> Vec<
     if exchange.response == Body::BehindNotModified {
         fields.push(("etag", "\"1\""));
     }
+    if shared.script.case.has(Feature::CodedServers) {
+        fields.push(("vary", "accept-encoding"));
+    }
+    if is_coded(&shared.script.case, exchange) {
+        fields.push(("content-encoding", "gzip"));
+    }
     fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The bytes of the response's body, complete, in the coding that the fields name.
+pub(super) fn body(shared: &ServerShared, exchange: &ScriptedExchange) -> Vec<u8> {
+    let body = exchange.response_body();
+    if is_coded(&shared.script.case, exchange) { gzip(&body) } else { body }
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    use zlib_rs::{Deflate, DeflateFlush};
+    const GZIP: u8 = 16 + 15;
+    // Patterns shrink to a fraction; a body that does not has a few bytes more.
+    let mut coded = vec![0; body.len() + 1_024];
+    let mut deflate = Deflate::new(1, true, GZIP);
+    deflate.compress(body, &mut coded, DeflateFlush::Finish).expect("there is room for all of it");
+    coded.truncate(usize::try_from(deflate.total_out()).expect("it fits into memory"));
+    coded
 }
 
 /// Waits for the event of the case where it happens before the response, and notes it.

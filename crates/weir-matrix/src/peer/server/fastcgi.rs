@@ -36,6 +36,8 @@ pub(super) fn serve(mut link: RecordedLink, shared: &ServerShared) -> Result<(),
             link.abort();
             return Ok(());
         }
+        // It speaks HTTP/1.
+        ServerTurn::Registered => {}
         ServerTurn::Plain(fields) => {
             let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             link.send(&[record(STDOUT, format!("{lines}\r\n").as_bytes()), end()].concat())?;
@@ -66,14 +68,14 @@ fn respond(
     shared: &ServerShared,
     exchange: &ScriptedExchange,
 ) -> Result<(), LinkEnd> {
-    let body = exchange.response_body();
+    let body = answer::body(shared, exchange);
     let mut head = format!("Status: {} X\r\n", exchange.status());
     for (name, value) in answer::fields(shared, exchange) {
         head += &format!("{name}: {value}\r\n");
     }
     let has_length = matches!(
         exchange.response,
-        Body::Zero | Body::One | Body::Late | Body::Cut | Body::Large | Body::BehindZero
+        Body::Zero | Body::One | Body::Late | Body::Cut | Body::BeyondWindow | Body::Large | Body::BehindZero
     );
     if has_length {
         head += &format!("Content-Length: {}\r\n", body.len());

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use weir_wire::http1::{self, Message};
+use weir_wire::http1::{self, Message, StartLine};
 
 use super::ServerShared;
 use super::answer::{self, LATE, ServerTurn};
 use crate::array::{Body, Method, Server};
 use crate::clock::pause;
-use crate::exchange::{EVIL_RESPONSE, FIRST_PART, ScriptedExchange, TRAILER, pieces};
+use crate::exchange::{EVIL_RESPONSE, FIRST_PART, REMOVED, ScriptedExchange, TRAILER, pieces};
 use crate::peer::link::{LinkEnd, RecordedLink};
 
 /// What follows a response.
@@ -34,6 +34,10 @@ pub(super) fn serve(mut link: RecordedLink, shared: &ServerShared, kind: Server)
                 respond(&mut link, shared, exchange, kind)?
             }
             ServerTurn::Reset => AfterResponse::Abort,
+            ServerTurn::Registered => {
+                register(&mut link, shared, &head)?;
+                AfterResponse::KeepAlive
+            }
             ServerTurn::Plain(fields) => {
                 let lines: String =
                     fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -58,6 +62,28 @@ pub(super) fn serve(mut link: RecordedLink, shared: &ServerShared, kind: Server)
     Ok(())
 }
 
+/// How late the first answer of the registry is to each process that asks.
+const REGISTRY_LATE: Duration = Duration::from_millis(300);
+
+/// Names the servers of the upstream to a question of Consul's API; one for a change is never answered.
+fn register(link: &mut RecordedLink, shared: &ServerShared, head: &Message) -> Result<(), LinkEnd> {
+    let StartLine::Request { target, .. } = &head.start else { return Ok(()) };
+    if target.contains("index=") && !target.contains("index=0") {
+        return link.receive();
+    }
+    pause(REGISTRY_LATE);
+    let servers = shared.script.servers().iter().map(|(name, address)| {
+        let (ip, port) = (address.ip(), address.port());
+        format!(
+            "{{\"Node\":{{\"Node\":\"{name}\",\"Address\":\"{ip}\"}},\"Checks\":[],\
+             \"Service\":{{\"ID\":\"{name}\",\"Address\":\"{ip}\",\"Port\":{port}}}}}"
+        )
+    });
+    let body = format!("[{}]", servers.collect::<Vec<_>>().join(","));
+    let fields = format!("X-Consul-Index: 1\r\nContent-Length: {}", body.len());
+    link.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{body}").as_bytes())
+}
+
 /// Waits for the request with this number, or for its head.
 fn wait(link: &mut RecordedLink, index: usize, head_only: bool) -> Result<Message, LinkEnd> {
     loop {
@@ -80,7 +106,7 @@ fn respond(
     exchange: &ScriptedExchange,
     kind: Server,
 ) -> Result<AfterResponse, LinkEnd> {
-    let body = exchange.response_body();
+    let body = answer::body(shared, exchange);
     let mut head = format!("HTTP/1.1 {} X\r\n", exchange.status());
     for (name, value) in answer::fields(shared, exchange) {
         head += &format!("{name}: {value}\r\n");
@@ -99,13 +125,13 @@ fn respond(
     };
     let closes = kind == Server::Close;
     head += if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
-    if exchange.method == Method::Head {
+    // In one write: bytes that come later may meet the next request on their way, and pass for its response.
+    if matches!(exchange.response, Body::BehindZero | Body::BehindNoContent | Body::BehindNotModified) {
+        link.send(&[head.as_bytes(), EVIL_RESPONSE].concat())?;
+    } else if exchange.method == Method::Head {
         link.send(head.as_bytes())?;
     } else {
         send_body(link, exchange, &head, &body, shape == Framed::Chunked)?;
-    }
-    if matches!(exchange.response, Body::BehindZero | Body::BehindNoContent | Body::BehindNotModified) {
-        link.send(EVIL_RESPONSE)?;
     }
     Ok(match exchange.response {
         // Without a length, only a reset tells that it was cut.
@@ -142,7 +168,7 @@ fn send_body(
             pause(LATE);
             link.send(&[&framed(body), end].concat())
         }
-        Body::Many | Body::Large => {
+        Body::Many | Body::BeyondWindow | Body::Large => {
             link.send(head.as_bytes())?;
             for piece in pieces(body) {
                 link.send(&framed(piece))?;
@@ -150,7 +176,7 @@ fn send_body(
             link.send(end)
         }
         Body::Trailers if is_chunked => {
-            let trailers = format!("0\r\n{TRAILER}: {}\r\n\r\n", exchange.id);
+            let trailers = format!("0\r\n{TRAILER}: {}\r\n{REMOVED}: 1\r\n\r\n", exchange.id);
             link.send(&[head.as_bytes(), &framed(body), trailers.as_bytes()].concat())
         }
         Body::EmptyLast => {

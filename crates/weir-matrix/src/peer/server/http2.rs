@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::ServerShared;
 use super::answer::{self, LATE, ServerTurn};
-use crate::array::{Body, Method};
+use crate::array::{Body, Feature, Method};
 use crate::clock::pause;
-use crate::exchange::{EVIL_RESPONSE, FIRST_PART, ScriptedExchange, TRAILER, pieces};
+use crate::exchange::{EVIL_RESPONSE, FIRST_PART, REMOVED, ScriptedExchange, TRAILER, pieces};
 use crate::peer::http2::Http2;
 use crate::peer::link::{LinkEnd, RecordedLink};
 
@@ -55,6 +55,8 @@ fn take(http2: &mut Http2, shared: &ServerShared, stream: u32, turn: ServerTurn<
             respond(http2, shared, exchange, stream)
         }
         ServerTurn::Reset => http2.send_reset(stream, INTERNAL_ERROR),
+        // It speaks HTTP/1.
+        ServerTurn::Registered => Ok(()),
         ServerTurn::Plain(fields) => {
             let head = [&[(":status".to_owned(), "200".to_owned())][..], &fields].concat();
             http2.send_head(stream, &head, true)
@@ -68,22 +70,27 @@ fn respond(
     exchange: &ScriptedExchange,
     stream: u32,
 ) -> Result<(), LinkEnd> {
-    let body = exchange.response_body();
+    let body = answer::body(shared, exchange);
     let mut head = vec![(":status".to_owned(), exchange.status().to_string())];
     head.extend(answer::fields(shared, exchange));
     let has_length = !exchange.is_grpc
         && matches!(
             exchange.response,
-            Body::Zero | Body::One | Body::Late | Body::Large | Body::BehindZero | Body::Early
+            Body::Zero
+                | Body::One
+                | Body::Late
+                | Body::BeyondWindow
+                | Body::Large
+                | Body::BehindZero
+                | Body::Early
         );
     if has_length {
         head.push(("content-length".to_owned(), body.len().to_string()));
     }
-    let trailers = if exchange.is_grpc {
-        vec![("grpc-status".to_owned(), "0".to_owned()), (TRAILER.to_owned(), exchange.id.to_owned())]
-    } else {
-        vec![(TRAILER.to_owned(), exchange.id.to_owned())]
-    };
+    let status = exchange.is_grpc.then_some(("grpc-status", "0"));
+    let trailers = status.into_iter().chain([(TRAILER, exchange.id), (REMOVED, "1")]);
+    let trailers: Vec<(String, String)> =
+        trailers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     if exchange.is_grpc && exchange.response == Body::None {
         // A response that is a status and nothing else.
         return http2.send_head(stream, &[head, trailers].concat(), true);
@@ -116,6 +123,9 @@ fn respond(
             http2.send_data(stream, b"", !has_trailers)?;
         }
         Body::Cut => {
+            if shared.script.case.has(Feature::BufferResponses) {
+                return http2.send_data_and_reset(stream, &body[..FIRST_PART], INTERNAL_ERROR);
+            }
             http2.send_data(stream, &body[..FIRST_PART], false)?;
             // What was sent is to arrive before the reset.
             pause(LATE);

@@ -29,6 +29,8 @@ pub(crate) enum ServerRole {
     Copies,
     /// It decides about requests.
     Judge,
+    /// It names the servers of the upstream.
+    Registry,
 }
 
 impl ServerRole {
@@ -37,6 +39,7 @@ impl ServerRole {
             Self::App(name) => name,
             Self::Copies => "copies",
             Self::Judge => "judge",
+            Self::Registry => "registry",
         }
     }
 }
@@ -122,7 +125,7 @@ fn serve(tcp: TcpStream, shared: &ServerShared) {
     let open = tcp.try_clone().ok().map(|handle| shared.open.keep(id, handle));
     let kind = match shared.role {
         ServerRole::App(_) => shared.script.speaks(),
-        ServerRole::Copies | ServerRole::Judge => Server::Length,
+        ServerRole::Copies | ServerRole::Judge | ServerRole::Registry => Server::Length,
     };
     let has_tls = matches!(shared.role, ServerRole::App(_)) && shared.script.case.has(Feature::Tls);
     let speaks = match kind {

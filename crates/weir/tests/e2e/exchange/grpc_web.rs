@@ -46,12 +46,16 @@ fn answering() -> Origin {
 
 /// A call over HTTP/1.1.
 fn call(client: &mut Client, content_type: &str, fields: &str, body: &[u8]) -> Response {
+    send_call(client, content_type, fields, body);
+    client.response_to("POST")
+}
+
+fn send_call(client: &mut Client, content_type: &str, fields: &str, body: &[u8]) {
     client.send(format!(
         "POST /a.B/C HTTP/1.1\r\nHost: a.test\r\nContent-Type: {content_type}\r\n{fields}Content-Length: {}\r\n\r\n",
         body.len()
     ));
     client.send(body);
-    client.response_to("POST")
 }
 
 fn content_type(fields: &Fields) -> Option<&str> {
@@ -188,6 +192,27 @@ fn a_call_in_text_goes_again() {
     let mut client = Client::connect(weir.web());
     let response = call(&mut client, "application/grpc-web-text", "", QUESTION_TEXT.as_bytes());
     assert_eq!(response.field("grpc-status"), Some("0"));
+}
+
+/// A response that breaks off within a message: a frame of trailers would pass for a part of that.
+#[test]
+fn a_call_that_is_cut_within_a_message_is_cut_short() {
+    let origin = origin(|server, asked| {
+        server.send_head(asked.stream, &HEAD, false)?;
+        server.send_data(asked.stream, &ANSWER[..7], false)?;
+        server.reset(asked.stream, 2)
+    });
+    let weir = start(&origin);
+    for content_type in ["application/grpc-web+proto", "application/grpc-web-text"] {
+        let mut client = Client::connect(weir.web());
+        let question = if content_type.ends_with("text") { QUESTION_TEXT.as_bytes() } else { QUESTION };
+        send_call(&mut client, content_type, "", question);
+        let (got, _end) = client.take_to_end();
+        let text = String::from_utf8_lossy(&got);
+        assert!(text.starts_with("HTTP/1.1 200 ") && !text.contains("grpc-status"), "{text}");
+        assert!(!text.ends_with("\r\n0\r\n\r\n"), "{text}");
+    }
+    assert_eq!(weir.access_log(2), ["/a.B/C 200 internal relay-server-reset"; 2]);
 }
 
 /// A response that breaks off: the status says so, behind what has come of it.
