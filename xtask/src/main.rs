@@ -33,6 +33,7 @@ mod go_programs;
 mod wheel;
 mod tools;
 mod dist;
+mod lab;
 mod process;
 mod workspace;
 mod clock;
@@ -59,7 +60,7 @@ struct XtaskArguments {
 enum XtaskCommand {
     /// Run every check that a change must pass, and list all that failed at the end
     Ci(ci::CiArguments),
-    /// Run the tests of the workspace; further arguments go to `cargo test`
+    /// Run all tests; with further arguments, which go to `cargo test`, those of the lab are left out
     Test(test::TestArguments),
     /// Try combinations of protocols, features, bodies and events on the program, between scripted peers, and judge every byte
     Matrix(matrix::MatrixArguments),
