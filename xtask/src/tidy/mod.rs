@@ -11,6 +11,7 @@ mod documents;
 mod imports;
 mod protocols;
 mod crates;
+mod workspaces;
 mod exceptions;
 mod finding;
 mod rule;
@@ -52,6 +53,7 @@ fn check(tree: &SourceTree) -> Vec<Finding> {
         imports::check,
         protocols::check,
         crates::check_sources,
+        workspaces::check,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()
 }
