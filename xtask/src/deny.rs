@@ -12,7 +12,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let deny = tools::CARGO_DENY.ready(workspace)?;
     for manifest in ["Cargo.toml", lab::MANIFEST] {
         ProgramRun::new(workspace, &deny)
-            .args(["--manifest-path", manifest, "check", "--config", "deny.toml", "--hide-inclusion-graph"])
+            .args(["--manifest-path", manifest, "check", "--hide-inclusion-graph", "--config"])
+            .arg(workspace.root().join("deny.toml"))
             .args(["licenses", "bans", "sources"])
             .run()?;
     }
