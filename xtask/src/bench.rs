@@ -14,7 +14,7 @@ const SCENARIO_DEFAULT: &str = "l7-keepalive";
 
 #[derive(Args)]
 pub(crate) struct BenchArguments {
-    /// Scenarios by name (`cargo run --profile dist -p weir-lab -- list` shows them)
+    /// Scenarios by name (`cargo run --manifest-path lab/Cargo.toml --package weir-lab -- list` shows them)
     #[arg(value_name = "SCENARIO", default_value = SCENARIO_DEFAULT)]
     scenarios: Vec<String>,
     /// A few short rounds: shows that everything runs, measures nothing worth quoting

@@ -9,11 +9,12 @@ use clap::builder::PossibleValuesParser;
 
 use crate::clock::Stopwatch;
 use crate::process::ProgramRun;
+use crate::recorded::RecordedCheck;
 use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
 use crate::{
-    bench, deny, dist, features, fuzz, gateway_types, generate, instructions, kubernetes, manifests, matrix,
-    package, recorded, setup, test, tidy, typos,
+    bench, deny, dist, features, fuzz, gateway_types, generate, instructions, kubernetes, lab, manifests,
+    matrix, package, recorded, setup, test, tidy, typos,
 };
 
 #[derive(Args)]
@@ -21,9 +22,12 @@ pub(crate) struct CiArguments {
     /// The steps to run, all by default
     #[arg(value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
     steps: Vec<String>,
-    /// Also what is left out by default, because it takes minutes: manifests, packages that have passed as they are, fuzzing beyond the seeds, former faults
+    /// Also what is left out by default, because it takes minutes: manifests, lab and packages that have passed as they are, fuzzing beyond the seeds, former faults
     #[arg(long)]
     all: bool,
+    /// Record that lab or packages have passed as they are, so that they are left out until that changes
+    #[arg(long)]
+    record: bool,
     /// Stop at the first step that fails
     #[arg(long)]
     fail_fast: bool,
@@ -40,15 +44,21 @@ struct CiStep {
     run: fn(&Workspace) -> anyhow::Result<()>,
     /// What `--all` runs in its place.
     run_all: Option<fn(&Workspace) -> anyhow::Result<()>>,
+    /// Left out while it has passed for what it depends on; not with `--all`.
+    recorded: Option<&'static RecordedCheck>,
 }
 
 impl CiStep {
     const fn new(name: &'static str, run: fn(&Workspace) -> anyhow::Result<()>) -> Self {
-        Self { name, run, run_all: None }
+        Self { name, run, run_all: None, recorded: None }
     }
 
     const fn with_all(self, run_all: fn(&Workspace) -> anyhow::Result<()>) -> Self {
         Self { run_all: Some(run_all), ..self }
+    }
+
+    const fn with_record(self, recorded: &'static RecordedCheck) -> Self {
+        Self { recorded: Some(recorded), ..self }
     }
 }
 
@@ -59,9 +69,10 @@ const STEPS: &[CiStep] = &[
     CiStep::new("typos", typos::run),
     CiStep::new("deny", deny::run),
     CiStep::new("clippy", clippy),
-    CiStep::new("tests", |workspace| test::run(workspace, &test::TestArguments::default())),
+    CiStep::new("tests", |workspace| test::run_balancer(workspace, &[])),
     CiStep::new("matrix", |workspace| matrix::run(workspace, &matrix::MatrixArguments::default()))
         .with_all(|workspace| matrix::run(workspace, &matrix::MatrixArguments::with_former_faults())),
+    CiStep::new("lab", lab).with_record(&recorded::LAB),
     CiStep::new("features", features::run),
     CiStep::new("docs", docs),
     CiStep::new("generate", |workspace| {
@@ -76,7 +87,8 @@ const STEPS: &[CiStep] = &[
     CiStep::new("instructions", |workspace| {
         instructions::run(workspace, &instructions::InstructionsArguments::default())
     }),
-    CiStep::new("package", packages).with_all(all_packages),
+    CiStep::new("package", |workspace| package::run(workspace, &package::PackageArguments::of_ci()))
+        .with_record(&recorded::PACKAGES),
     CiStep::new("bench", |workspace| bench::run(workspace, &bench::BenchArguments::smoke())),
 ];
 
@@ -88,7 +100,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Res
     let mut outcomes = Vec::new();
     for step in STEPS.iter().filter(chosen) {
         // A step that is named runs in full.
-        outcomes.push(run_step(workspace, step, arguments.all || !arguments.steps.is_empty()));
+        outcomes.push(run_step(workspace, step, arguments));
         if arguments.fail_fast && outcomes.last().is_some_and(|outcome| outcome.result.is_err()) {
             break;
         }
@@ -102,11 +114,20 @@ pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Res
     Ok(())
 }
 
-fn run_step(workspace: &Workspace, step: &CiStep, all: bool) -> StepOutcome {
+fn run_step(workspace: &Workspace, step: &CiStep, arguments: &CiArguments) -> StepOutcome {
     println!("\n== {} ==", step.name);
     let stopwatch = Stopwatch::start();
+    let all = arguments.all || !arguments.steps.is_empty();
     let run = step.run_all.filter(|_| all).unwrap_or(step.run);
-    let result = run(workspace).map_err(|error| format!("{error:#}"));
+    let result = match step.recorded {
+        Some(check) if !all && check.has_passed(workspace) => {
+            println!("Left out: it has passed for what it depends on as it is (xtask/recorded.toml).");
+            Ok(())
+        }
+        Some(check) if arguments.record => run(workspace).and_then(|()| check.record(workspace)),
+        _ => run(workspace),
+    };
+    let result = result.map_err(|error| format!("{error:#}"));
     let took = stopwatch.elapsed();
     match &result {
         Ok(()) => println!("== {}: ok after {} ==", step.name, Minutes(took)),
@@ -127,18 +148,6 @@ fn programs(workspace: &Workspace) -> anyhow::Result<()> {
 fn all_programs(workspace: &Workspace) -> anyhow::Result<()> {
     make_room(workspace)?;
     dist::run_both(workspace)
-}
-
-fn packages(workspace: &Workspace) -> anyhow::Result<()> {
-    if recorded::PACKAGES.has_passed(workspace) {
-        println!("Left out: it has passed for what packages depend on as it is (xtask/recorded.toml).");
-        return Ok(());
-    }
-    all_packages(workspace)
-}
-
-fn all_packages(workspace: &Workspace) -> anyhow::Result<()> {
-    package::run(workspace, &package::PackageArguments::of_ci())
 }
 
 /// Removes what the steps before were built for, if the disk has too little room for the rest: the programs of the tests are most of it, and no
@@ -163,6 +172,7 @@ fn free_space(workspace: &Workspace) -> anyhow::Result<u64> {
 
 pub(crate) fn format(workspace: &Workspace) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace).args(["fmt", "--all", "--check"]).run()?;
+    lab::format(workspace)?;
     // Not a member of the workspace: it is compiled with flags of its own.
     ProgramRun::cargo(workspace).args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]).run()
 }
@@ -170,6 +180,18 @@ pub(crate) fn format(workspace: &Workspace) -> anyhow::Result<()> {
 pub(crate) fn clippy(workspace: &Workspace) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace)
         .args(["clippy", "--workspace", "--all-features", "--all-targets", "--", "-D", "warnings"])
+        .run()
+}
+
+/// Lints, tests and documentation of the lab's workspace.
+fn lab(workspace: &Workspace) -> anyhow::Result<()> {
+    lab::cargo(workspace, "clippy")
+        .args(["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        .run()?;
+    test::run_lab(workspace)?;
+    lab::cargo(workspace, "doc")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .args(["--workspace", "--no-deps", "--locked"])
         .run()
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use crate::lab;
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
@@ -72,17 +73,20 @@ impl<'a> DistBuild<'a> {
         Self::new(workspace, workspace.target(), Libc::Gnu)
     }
 
-    /// Builds the programs. Always both together: each alone would have other features of their common dependencies, and be another program
-    /// than the one in packages.
+    /// Builds the programs, each in its own workspace and side by side: the lab takes the Weir beside it.
     pub(crate) fn programs(&self) -> anyhow::Result<DistPrograms> {
-        let mut what = vec!["--package", "weir", "--package", "weir-lab"];
-        what.extend(self.libc.features());
-        self.build(&what)?;
-        let folder = self.folder();
-        Ok(DistPrograms { weir: folder.join("weir"), lab: folder.join("weir-lab") })
+        let weir = self.weir()?;
+        self.build(&["--manifest-path", lab::MANIFEST, "--package", "weir-lab"])?;
+        Ok(DistPrograms { weir, lab: self.folder().join("weir-lab") })
     }
 
-    /// Builds an example of a package, and returns where it is.
+    /// Builds Weir alone: the same program as with the lab.
+    pub(crate) fn weir(&self) -> anyhow::Result<PathBuf> {
+        self.build(&[&["--package", "weir"], self.libc.features()].concat())?;
+        Ok(self.folder().join("weir"))
+    }
+
+    /// Builds an example of a package of the balancer's workspace, and returns where it is.
     pub(crate) fn example(&self, package: &str, example: &str) -> anyhow::Result<PathBuf> {
         self.build(&["--package", package, "--example", example])?;
         Ok(self.folder().join("examples").join(example))

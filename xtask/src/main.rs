@@ -35,6 +35,7 @@ mod go_programs;
 mod wheel;
 mod tools;
 mod dist;
+mod lab;
 mod process;
 mod workspace;
 mod clock;
@@ -63,7 +64,7 @@ enum XtaskCommand {
     Ci(ci::CiArguments),
     /// Check what the files that changed need: style, lints, the tests of their crates and the end-to-end tests that belong to them
     Check(check::ChangeArguments),
-    /// Run the tests of the workspace; further arguments go to `cargo test`
+    /// Run all tests; with further arguments, which go to `cargo test`, those of the lab are left out
     Test(test::TestArguments),
     /// Try combinations of protocols, features, bodies and events on the program, between scripted peers, and judge every byte
     Matrix(matrix::MatrixArguments),

@@ -46,19 +46,19 @@ const PACKAGES: &[DebianPackage] = &[
     DebianPackage {
         name: "haproxy",
         program: "haproxy",
-        reason: "steps `tests` and `bench`: a peer in the lab",
+        reason: "steps `tests`, `lab` and `bench`: a peer in the lab",
     },
-    DebianPackage { name: "nginx", program: "nginx", reason: "steps `tests` and `bench`: a peer in the lab" },
+    DebianPackage {
+        name: "nginx",
+        program: "nginx",
+        reason: "steps `tests`, `lab` and `bench`: a peer in the lab",
+    },
     DebianPackage {
         name: "apache2",
         program: "apache2",
-        reason: "steps `tests` and `bench`: a target of the lab",
+        reason: "steps `lab` and `bench`: a target of the lab",
     },
-    DebianPackage {
-        name: "caddy",
-        program: "caddy",
-        reason: "steps `tests` and `bench`: a target of the lab",
-    },
+    DebianPackage { name: "caddy", program: "caddy", reason: "steps `lab` and `bench`: a target of the lab" },
     DebianPackage {
         name: "libnginx-mod-stream",
         program: "/usr/lib/nginx/modules/ngx_stream_module.so",
@@ -93,7 +93,7 @@ const PACKAGES: &[DebianPackage] = &[
     DebianPackage {
         name: "chromium",
         program: "chromium",
-        reason: "step `tests`: the lab's report and the status page in a browser",
+        reason: "steps `tests` and `lab`: the status page and the report in a browser",
     },
     DebianPackage {
         name: "prometheus",

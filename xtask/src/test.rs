@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the tests of the workspace, all of them even after one failed.
+//! `cargo xtask test`: the tests of both workspaces, the balancer's and the lab's, all of them even after one failed.
 //!
 //! A few tests that fail are run once more, one at a time: what passes then depends on how busy the machine is, which is a fault of the test
 //! to be mended, but none of the change under test. Such tests are listed at the end.
@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use clap::Args;
 
+use crate::lab;
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 #[derive(Args, Default)]
 pub(crate) struct TestArguments {
-    /// Passed on to `cargo test`
+    /// Passed on to `cargo test` in the workspace of the balancer, and the tests of the lab are left out
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
@@ -28,7 +29,38 @@ pub(crate) const TEST_THREADS: &str = "RUST_TEST_THREADS";
 const LINES_SHOWN: usize = 12;
 
 pub(crate) fn run(workspace: &Workspace, arguments: &TestArguments) -> anyhow::Result<()> {
-    let (status, output) = cargo_test(workspace).args(&arguments.rest).run_and_keep()?;
+    let balancer = run_balancer(workspace, &arguments.rest);
+    if !arguments.rest.is_empty() {
+        println!("\nThe tests of the lab are left out; run them with: cargo xtask ci lab");
+        return balancer;
+    }
+    match (balancer, run_lab(workspace)) {
+        (Err(balancer), Err(lab)) => bail!("{balancer:#}\n\n{lab:#}"),
+        (balancer, lab) => balancer.and(lab),
+    }
+}
+
+/// The tests of the workspace of the balancer; `rest` goes to `cargo test`.
+pub(crate) fn run_balancer(workspace: &Workspace, rest: &[String]) -> anyhow::Result<()> {
+    run_and_repeat(workspace, || ProgramRun::cargo(workspace).arg("test"), rest)
+}
+
+/// The tests of the lab, some of which also take Weir as a target where it is built.
+pub(crate) fn run_lab(workspace: &Workspace) -> anyhow::Result<()> {
+    if !workspace.target().join("debug/weir").is_file() {
+        println!("Weir is not built, and the tests of the lab that run balancers go without it.");
+    }
+    run_and_repeat(workspace, || lab::cargo(workspace, "test").arg("--locked"), &[])
+}
+
+/// Runs all tests of the workspace that `cargo test` is for, and a few that fail once more.
+fn run_and_repeat(
+    workspace: &Workspace,
+    cargo_test: impl Fn() -> ProgramRun,
+    rest: &[String],
+) -> anyhow::Result<()> {
+    let run = || all_tests(workspace, cargo_test());
+    let (status, output) = run().args(rest).run_and_keep()?;
     if status.success() {
         return Ok(());
     }
@@ -39,8 +71,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &TestArguments) -> anyhow::R
     }
     println!("\nOnce more, one at a time: {}", failures.list());
     let names = failures.names.iter();
-    let again =
-        cargo_test(workspace).args(["--", "--exact", "--test-threads", "1"]).args(names).run_and_keep()?;
+    let again = run().args(["--", "--exact", "--test-threads", "1"]).args(names).run_and_keep()?;
     if !again.0.success() {
         bail!("`cargo test` ended with {status}{}", Failures::in_output(&again.1));
     }
@@ -48,9 +79,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &TestArguments) -> anyhow::R
     Ok(())
 }
 
-fn cargo_test(workspace: &Workspace) -> ProgramRun {
-    ProgramRun::cargo(workspace).finds_tools(workspace).env(TEST_THREADS, threads()).args([
-        "test",
+fn all_tests(workspace: &Workspace, cargo_test: ProgramRun) -> ProgramRun {
+    cargo_test.finds_tools(workspace).env(TEST_THREADS, threads()).args([
         "--workspace",
         "--all-features",
         "--no-fail-fast",

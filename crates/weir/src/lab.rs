@@ -44,7 +44,10 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<ExitCode, CommandError> {
     let Some(program) = find(folders) else {
         return Err(CommandError::Failed {
             error: anyhow::anyhow!("there is no {PROGRAM}, neither beside weir nor on the PATH"),
-            help: Some(format!("it is built from Weir's sources: cargo build --profile dist -p {PROGRAM}")),
+            help: Some(format!(
+                "it is built from Weir's sources: cargo build --profile dist --manifest-path lab/Cargo.toml \
+                 --target-dir target -p {PROGRAM}"
+            )),
         });
     };
     let error = Command::new(&program).args(&arguments.arguments).exec();

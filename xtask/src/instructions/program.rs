@@ -65,7 +65,7 @@ pub(super) struct Executables {
 impl Executables {
     pub(super) fn build(workspace: &Workspace) -> anyhow::Result<Self> {
         let dist = DistBuild::measured(workspace)?;
-        Ok(Self { weir: dist.programs()?.weir, codec: dist.example("weir-http", "http_codec")? })
+        Ok(Self { weir: dist.weir()?, codec: dist.example("weir-http", "http_codec")? })
     }
 }
 

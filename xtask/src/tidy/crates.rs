@@ -13,7 +13,7 @@ use super::paths::{NamedPath, named_paths};
 use super::rule::HouseRule;
 use super::tree::{RustFile, SourceTree};
 
-/// The crates of this workspace that a crate may depend on, tests included. One that is not listed may use all.
+/// The crates of ours that one of the balancer may depend on, tests included. One that is not listed may use all.
 const OURS: &[(&str, &[&str])] = &[
     ("weir-access", &[]),
     ("weir-http", &[]),
@@ -53,9 +53,6 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-traffic",
         ],
     ),
-    ("weir-stats", &[]),
-    ("weir-sim", &["weir-stats", "weir-traffic"]),
-    ("weir-lab", &["weir-observe", "weir-stats"]),
     ("weir-wire", &[]),
     ("weir-matrix", &["weir-wire"]),
     (
@@ -73,6 +70,17 @@ const OURS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+/// Those of the workspace of the lab, which no other crate may depend on.
+const LAB: &[(&str, &[&str])] = &[
+    ("weir-stats", &[]),
+    ("weir-sim", &["weir-stats", "weir-traffic"]),
+    ("weir-lab", &["weir-observe", "weir-stats"]),
+];
+
+fn ours() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str])> {
+    OURS.iter().chain(LAB)
+}
 
 /// A dependency that would undo what some crates are for.
 struct Border {
@@ -157,10 +165,11 @@ const OUTSIDE: &[&str] = &[
 /// Crates of ours that only a part of another may name: the crate, that part of it, what it names there.
 ///
 /// What the lab measures, it measures from outside; only its flame graphs are drawn by a crate of Weir.
-const PARTS: &[(&str, &str, &str)] = &[("crates/weir-lab/", "crates/weir-lab/src/profile/", "weir_observe")];
+const PARTS: &[(&str, &str, &str)] = &[("lab/weir-lab/", "lab/weir-lab/src/profile/", "weir_observe")];
 
 /// Moments of the calendar as the standard library has them: sums of theirs panic where they are out of range, and what peers, files and
-/// certificates name is any number. All code of Weir has them as `weir_http::WallTime`, whose sums saturate.
+/// certificates name is any number. All code of Weir has them as `weir_http::WallTime`, whose sums saturate; what
+/// lab and simulator measure and simulate has no such peers.
 const CALENDAR: &[&str] = &["std::time::SystemTime", "std::time::UNIX_EPOCH"];
 
 /// Where a clock is read, that type is made, or another library wants the standard one.
@@ -171,10 +180,6 @@ const CALENDAR_EXCEPTED: &[&str] = &[
     "crates/weir-proxy/src/net/clock.rs",
     "crates/weir-control/src/telemetry/trace_export/spans.rs",
     "crates/weir/src/clock.rs",
-    // Measured and simulated are no peers.
-    "crates/weir-lab/",
-    "crates/weir-sim/",
-    "crates/weir-stats/",
 ];
 
 /// The dependencies between the crates.
@@ -191,12 +196,20 @@ struct Package {
 }
 
 impl Graph {
-    pub(super) fn of(metadata: &Metadata) -> anyhow::Result<Self> {
+    /// The graph of several workspaces.
+    pub(super) fn of(workspaces: &[&Metadata]) -> anyhow::Result<Self> {
+        let mut graph = Self { packages: BTreeMap::new() };
+        for metadata in workspaces {
+            graph.add(metadata)?;
+        }
+        Ok(graph)
+    }
+
+    fn add(&mut self, metadata: &Metadata) -> anyhow::Result<()> {
         let resolve = metadata.resolve.as_ref().context("cargo has not resolved the dependencies")?;
         let name = |id| metadata[id].name.to_string();
-        let mut packages: BTreeMap<String, Package> = BTreeMap::new();
         for node in &resolve.nodes {
-            let package = packages.entry(name(&node.id)).or_default();
+            let package = self.packages.entry(name(&node.id)).or_default();
             for dependency in &node.deps {
                 let normal = dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
                 if normal {
@@ -205,7 +218,7 @@ impl Graph {
                 package.all.insert(name(&dependency.pkg));
             }
         }
-        Ok(Self { packages })
+        Ok(())
     }
 
     fn direct(&self, package: &str) -> BTreeSet<&str> {
@@ -230,12 +243,12 @@ impl Graph {
 /// The borders that cargo's graph shows.
 pub(super) fn check_dependencies(graph: &Graph) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (name, allowed) in OURS {
+    for (name, allowed) in ours() {
         let Some(package) = graph.packages.get(*name) else {
             findings.push(breach(name, "", format!("there is no {name}: correct the list in xtask")));
             continue;
         };
-        let ours = package.all.iter().filter(|dependency| OURS.iter().any(|(name, _)| name == dependency));
+        let ours = package.all.iter().filter(|dependency| ours().any(|(name, _)| name == dependency));
         for dependency in ours.filter(|dependency| !allowed.contains(&dependency.as_str())) {
             let may = if allowed.is_empty() { "no crate of ours".to_owned() } else { allowed.join(", ") };
             findings.push(breach(name, dependency, format!("{name} uses {dependency}; it may use {may}")));
@@ -265,7 +278,8 @@ impl Border {
 }
 
 fn breach(package: &str, dependency: &str, message: String) -> Finding {
-    Finding::new(HouseRule::Dependency, &format!("crates/{package}/Cargo.toml"), 0, dependency, message)
+    let folder = if LAB.iter().any(|(name, _)| *name == package) { "lab" } else { "crates" };
+    Finding::new(HouseRule::Dependency, &format!("{folder}/{package}/Cargo.toml"), 0, dependency, message)
 }
 
 /// The borders that the sources show.
@@ -337,12 +351,15 @@ fn is_within(named: &NamedPath, outside: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::lab;
 
     /// A graph in which every crate of ours exists; each entry is a package, what it uses, and whether only in tests.
     fn graph(edges: &[(&str, &str, bool)]) -> Graph {
         let mut packages: BTreeMap<String, Package> = BTreeMap::new();
-        for (name, _) in OURS {
+        for (name, _) in ours() {
             packages.entry((*name).to_owned()).or_default();
         }
         for &(from, to, only_tests) in edges {
@@ -362,6 +379,7 @@ mod tests {
     #[test]
     fn crates_of_ours_stay_apart() {
         let none: [&str; 0] = [];
+        assert_eq!(found(&[("weir-matrix", "weir-stats", true)]).len(), 1, "it is of the lab");
         assert_eq!(found(&[("weir-observe", "weir-http", false), ("weir", "weir-proxy", false)]), none);
         assert_eq!(
             found(&[("weir-lab", "weir-http", true), ("weir-observe", "weir-traffic", false)]),
@@ -419,7 +437,7 @@ mod tests {
         assert_eq!(count("crates/weir-control/src/tls/acme/record.rs"), 3);
         assert_eq!(count("crates/weir-http/src/message/date.rs"), 3);
         assert_eq!(count("crates/weir-proxy/src/net/clock.rs"), 0);
-        assert_eq!(count("crates/weir-lab/src/clock.rs"), 0);
+        assert_eq!(count("lab/weir-lab/src/clock.rs"), 0);
         assert_eq!(count("crates/weir/tests/e2e/tls/acme/mod.rs"), 0);
         let fine = "use std::time::Duration;\nuse weir_http::WallTime;\n";
         assert!(check_sources(&SourceTree::of(&[("crates/weir-control/src/a.rs", fine)])).is_empty());
@@ -429,9 +447,9 @@ mod tests {
     fn what_a_part_of_a_crate_is_for_no_other_part_names() {
         let text = "use weir_observe::flame::svg;\n";
         let count = |path: &str| check_sources(&SourceTree::of(&[(path, text)])).len();
-        assert_eq!(count("crates/weir-lab/src/load/mod.rs"), 1);
-        assert_eq!(count("crates/weir-lab/tests/processes.rs"), 1);
-        assert_eq!(count("crates/weir-lab/src/profile/mod.rs"), 0);
+        assert_eq!(count("lab/weir-lab/src/load/mod.rs"), 1);
+        assert_eq!(count("lab/weir-lab/tests/processes.rs"), 1);
+        assert_eq!(count("lab/weir-lab/src/profile/mod.rs"), 0);
         assert_eq!(count("crates/weir-config/src/lib.rs"), 0);
     }
 
@@ -439,7 +457,9 @@ mod tests {
     fn the_graph_is_read_from_cargo() {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let metadata = cargo_metadata::MetadataCommand::new().manifest_path(manifest).exec().unwrap();
-        let graph = Graph::of(&metadata).unwrap();
+        let lab = lab::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()).unwrap();
+        let graph = Graph::of(&[&metadata, &lab]).unwrap();
+        assert!(graph.direct("weir-sim").contains("weir-traffic"));
         assert!(graph.direct("xtask").contains("syn"));
         assert!(!graph.direct("xtask").contains("tempfile"), "that is for its tests");
         assert!(graph.packages["xtask"].all.contains("tempfile"));

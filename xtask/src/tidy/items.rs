@@ -307,7 +307,7 @@ mod tests {
     fn unwrap_stays_off_the_data_path() {
         let text = "fn a() {\n    b().unwrap();\n    b().expect(\"c\");\n    b().unwrap_or(1);\n}\n";
         assert_eq!(found("crates/weir-http/src/a.rs", text), [(HouseRule::Unwrap, 2)]);
-        assert_eq!(found("crates/weir-lab/src/a.rs", text), []);
+        assert_eq!(found("lab/weir-lab/src/a.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a/tests.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a.rs", &format!("#[test]\n{text}")), []);
     }

@@ -11,6 +11,7 @@ mod documents;
 mod imports;
 mod protocols;
 mod crates;
+mod workspaces;
 mod exceptions;
 mod finding;
 mod rule;
@@ -25,6 +26,7 @@ use self::exceptions::Exceptions;
 use self::finding::Finding;
 use self::rule::FindingLevel;
 use self::tree::SourceTree;
+use crate::lab;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
@@ -32,7 +34,10 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let exceptions = Exceptions::read(workspace.root())?;
     let mut findings = check(&tree);
     findings.extend(text::check_machine_paths(&tree, &text::machine_paths(workspace.root())));
-    findings.extend(crates::check_dependencies(&crates::Graph::of(&workspace.metadata)?));
+    findings.extend(crates::check_dependencies(&crates::Graph::of(&[
+        &workspace.metadata,
+        &lab::metadata(workspace.root())?,
+    ])?));
     let findings = exceptions.apply(findings);
     report(&findings, tree.files().len())
 }
@@ -48,6 +53,7 @@ fn check(tree: &SourceTree) -> Vec<Finding> {
         imports::check,
         protocols::check,
         crates::check_sources,
+        workspaces::check,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()
 }

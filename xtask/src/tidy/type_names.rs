@@ -88,7 +88,7 @@ fn definitions(tree: &SourceTree) -> BTreeMap<String, Vec<Definition<'_>>> {
 
 /// Whether a source is part of a program or a library. Examples and build scripts are not.
 fn is_counted(path: &str) -> bool {
-    let in_crate = path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
+    let in_crate = ["crates/", "lab/"].iter().find_map(|folder| path.strip_prefix(folder)?.split_once('/'));
     in_crate.is_some_and(|(_, inside)| inside.starts_with("src/"))
         || ["xtask/src/", "fuzz/src/", "fuzz/fuzz_targets/"].iter().any(|folder| path.starts_with(folder))
 }
@@ -203,7 +203,9 @@ mod tests {
         ] {
             assert_eq!(names(&[(A, "struct T;"), (path, text)]), [""; 0], "{path}: {text}");
         }
-        assert_eq!(names(&[(A, "struct T;"), ("fuzz/fuzz_targets/one.rs", "struct T;")]), ["T"]);
+        for path in ["fuzz/fuzz_targets/one.rs", "lab/a/src/lib.rs"] {
+            assert_eq!(names(&[(A, "struct T;"), (path, "struct T;")]), ["T"], "{path}");
+        }
     }
 
     #[test]

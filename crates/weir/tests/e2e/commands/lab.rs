@@ -49,5 +49,13 @@ fn without_a_lab_it_says_how_to_get_one() {
     let (_folder, weir) = folder_with_weir();
     let done = run(&weir, &["lab", "list"], OsStr::new(""));
     assert_eq!(done.code, Some(1));
-    assert!(done.stderr.contains("no weir-lab") && done.stderr.contains("cargo build"), "{done:?}");
+    assert!(done.stderr.contains("no weir-lab"), "{done:?}");
+    // The command that it names finds a workspace with the lab.
+    let (_, command) = done.stderr.split_once("cargo build").expect("it says how the lab is built");
+    let named: Vec<&str> = command.split_whitespace().collect();
+    let after = |option| named.windows(2).find(|pair| pair[0] == option).map(|pair| pair[1]);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manifest = root.join(after("--manifest-path").expect("it is not of the workspace of Weir"));
+    assert!(manifest.is_file() && manifest.with_file_name("weir-lab/Cargo.toml").is_file(), "{done:?}");
+    assert_eq!((after("--target-dir"), after("-p")), (Some("target"), Some("weir-lab")), "beside weir");
 }

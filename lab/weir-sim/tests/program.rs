@@ -144,7 +144,7 @@ fn without_a_file_it_names_example_files() {
     let dir = tempfile::tempdir().unwrap();
     let output = simulate(dir.path(), &[]);
     assert!(!output.status.success());
-    assert!(text(&output.stderr).contains("weir-sim crates/weir-sim/simulations/"), "{output:?}");
+    assert!(text(&output.stderr).contains("weir-sim lab/weir-sim/simulations/"), "{output:?}");
 }
 
 #[test]

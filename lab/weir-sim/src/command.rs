@@ -21,11 +21,11 @@ use crate::tally::RequestTally;
     about,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "Examples:\n  weir-sim crates/weir-sim/simulations/queue-single-slot.toml --seed 1\n  \
-                  weir-sim crates/weir-sim/simulations/server-hangs.toml --seed 1 --out figures"
+    after_help = "Examples:\n  weir-sim lab/weir-sim/simulations/queue-single-slot.toml --seed 1\n  \
+                  weir-sim lab/weir-sim/simulations/server-hangs.toml --seed 1 --out figures"
 )]
 pub struct SimulateArgs {
-    /// The simulation: a .toml file, described in docs/simulator.md; some are in crates/weir-sim/simulations.
+    /// The simulation: a .toml file, described in docs/simulator.md; some are in lab/weir-sim/simulations.
     file: PathBuf,
     /// The seed: the same one gives the same figures. Without it a random one is drawn, and printed.
     #[arg(long)]

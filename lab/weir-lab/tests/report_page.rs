@@ -52,8 +52,7 @@ fn facts(page: &Path, width: u32, is_dark: bool) -> String {
 
 #[test]
 fn a_browser_shows_all_of_it_on_any_screen() {
-    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../lab/runs/2026-11-24-current-peers/l7-keepalive");
+    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../runs/2026-11-24-current-peers/l7-keepalive");
     let page = html::page(&folder::load(&run).unwrap()).unwrap();
     assert!(!page.contains("<script"), "the page works without scripts");
     let folder = tempfile::tempdir().unwrap();
@@ -71,7 +70,7 @@ fn a_browser_shows_all_of_it_on_any_screen() {
 /// Parts that only newer runs have: single requests, the shares of servers, and seconds.
 #[test]
 fn a_browser_shows_the_course_of_a_round() {
-    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/runs/2026-11-21-queue-single-slot");
+    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../runs/2026-11-21-queue-single-slot");
     let mut run = folder::load(&run).unwrap();
     let before = html::page(&run).unwrap().matches("<figure>").count();
     for measurement in &mut run.measurements {
@@ -95,8 +94,8 @@ fn a_browser_shows_the_course_of_a_round() {
 /// A run that others made is data, not markup.
 #[test]
 fn the_text_of_a_run_is_escaped() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../lab/runs/2026-11-24-current-peers/l7-keepalive");
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../runs/2026-11-24-current-peers/l7-keepalive");
     let mut run = folder::load(&path).unwrap();
     run.notes.push("<img src=x onerror=alert(1)>".to_owned());
     run.scenario.question = "</title><script>alert(1)</script>".to_owned();

@@ -16,7 +16,7 @@ rounds = { count = 5, warm-up = "500ms", window = "4s" }
 
 #[test]
 fn every_file_in_the_folder_is_in_the_catalogue_and_sound() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/scenarios");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios");
     let files: BTreeSet<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
