@@ -160,7 +160,7 @@ fn a_response_that_ends_inside_a_message_is_an_error() {
             match may_end {
                 true => assert!(outcome.is_ok(), "{}: {outcome:?}", body.escape_ascii()),
                 false => {
-                    assert!(matches!(outcome, Err(RelayError::Broken(Rule::GrpcMessageCut))), "{outcome:?}")
+                    assert!(matches!(outcome, Err(RelayError::Broken(Rule::GrpcMessageCut))), "{outcome:?}");
                 }
             }
         }
