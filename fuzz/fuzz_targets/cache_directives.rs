@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
     let none = StoredHead::default();
     let request = StoredRequest { method: Method::Get, head: none.view(), sent: NOW, is_proven: false };
     let rules = StoreRules::default();
-    let asked = RequestDirectives::of(head.view());
+    let asked = RequestDirectives::new(head.view());
     if let Ok(plan) = plan_storing(&request, 200, head.view(), &rules, NOW) {
         assert!(
             plan.lifetime.fresh_ms <= largest_number(input) * 1_000,
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
         let mut head = StoredHead::default();
         head.append(b"Cache-Control", input);
         head.append(b"Cache-Control", restriction);
-        let directives = ResponseDirectives::of(head.view());
+        let directives = ResponseDirectives::new(head.view());
         assert!(directives.no_store || directives.private.is_whole());
         if !directives.must_understand {
             let outcome = plan_storing(&request, 200, head.view(), &rules, NOW);

@@ -39,6 +39,9 @@ const FREE_FOR_PROGRAMS: u64 = 12 << 30;
 /// The step that has to be named, or asked for by `--all`.
 const MANIFESTS: &str = "manifests";
 
+/// What the last run with `--all` has said.
+const WHOLE_RUN: &str = "xtask/last_whole_run.txt";
+
 struct CiStep {
     name: &'static str,
     run: fn(&Workspace) -> anyhow::Result<()>,
@@ -106,12 +109,30 @@ pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Res
         }
     }
     print!("\n{}", CiSummary(&outcomes));
+    if arguments.all && arguments.steps.is_empty() && !arguments.fail_fast {
+        keep_whole_run(workspace, &outcomes)?;
+    }
     let failed: Vec<&str> =
         outcomes.iter().filter(|outcome| outcome.result.is_err()).map(|outcome| outcome.step).collect();
     if !failed.is_empty() {
         bail!("failed: {}. Run one again with: cargo xtask ci {}", failed.join(", "), failed[0]);
     }
     Ok(())
+}
+
+/// Writes what a whole run has said, with its commit, to a file of the repository: what `ci` leaves out has been seen by someone, and when.
+fn keep_whole_run(workspace: &Workspace, outcomes: &[StepOutcome]) -> anyhow::Result<()> {
+    let commit = ProgramRun::new(workspace, "git").args(["describe", "--always", "--dirty"]).read()?;
+    let date = ProgramRun::new(workspace, "date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).read()?;
+    let text = format!(
+        "The last run of `cargo xtask ci --all`: commit {}, ended {}, on {} processors.\n\n{}",
+        commit.trim(),
+        date.trim(),
+        std::thread::available_parallelism().map_or(0, usize::from),
+        CiSummary(outcomes)
+    );
+    std::fs::write(workspace.root().join(WHOLE_RUN), text)
+        .with_context(|| format!("cannot write {WHOLE_RUN}"))
 }
 
 fn run_step(workspace: &Workspace, step: &CiStep, arguments: &CiArguments) -> StepOutcome {

@@ -86,7 +86,7 @@ impl Users {
     }
 
     /// These users.
-    pub fn of(users: impl IntoIterator<Item = (Box<[u8]>, PasswordHash)>) -> Self {
+    pub fn from_into_iterator(users: impl IntoIterator<Item = (Box<[u8]>, PasswordHash)>) -> Self {
         Self::new(users.into_iter().collect())
     }
 

@@ -52,7 +52,7 @@ impl Site {
         let mut fields = vec![("Cache-Tag", tag.as_str())];
         fields.extend(varies.then_some(("Vary", "Foo")));
         let head = head(&fields);
-        let vary = VaryRule::of(head.view()).expect("it is sound");
+        let vary = VaryRule::new(head.view()).expect("it is sound");
         let lifetime = Lifetime { received: NOW, fresh_ms: 60_000, ..Lifetime::default() };
         let mut storing = ticket.store(NewResponse { status: 200, head, lifetime, vary, len: None }, request);
         if storing.writer.append(&version.to_le_bytes()).is_ok() {

@@ -173,7 +173,7 @@ impl CheckedConfig {
             &mut TreeReader::new(&mut diagnostics, Document::vocabulary),
         )
         .unwrap_or_else(|| SpannedTable::unwritten(Document::default(), node.span));
-        let variables = Variables::of(&node);
+        let variables = Variables::new(&node);
         let is_permitted = !rules.is_restricted || check_restricted(&node, &mut diagnostics);
         let line = |span: SourceSpan| (span.file, sources.line(span));
         let broken: HashSet<(FileIndex, usize)> = diagnostics

@@ -47,7 +47,7 @@ pub(crate) struct AccessRules {
 }
 
 impl AccessRules {
-    fn of(config: &Config) -> Self {
+    fn new(config: &Config) -> Self {
         Self {
             credentials: config.credentials.clone(),
             hosts: config.admin.allowed_hosts.clone(),
@@ -84,7 +84,7 @@ impl AdminAccess {
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;
         Ok(Self {
-            rules: ArcSwap::from_pointee(AccessRules::of(config)),
+            rules: ArcSwap::from_pointee(AccessRules::new(config)),
             page_token: HEXLOWER.encode(&token),
             shard: AdminShard::default(),
             logged: Mutex::default(),
@@ -93,7 +93,7 @@ impl AdminAccess {
 
     /// Decides by another config from now on.
     pub(crate) fn follow(&self, config: &Config) {
-        self.rules.store(Arc::new(AccessRules::of(config)));
+        self.rules.store(Arc::new(AccessRules::new(config)));
     }
 
     pub(crate) fn figures(&self) -> AdminStats {

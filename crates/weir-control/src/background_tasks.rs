@@ -235,7 +235,7 @@ impl BackgroundTasks {
         let Some(resolver) = &self.resolver else { return };
         let mut tasks = HashMap::new();
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
-            let Some(name) = Name::of(plan, server) else { continue };
+            let Some(name) = Name::new(plan, server) else { continue };
             let key = address(&plan.live[server]);
             let start = || {
                 let resolver = Arc::clone(resolver);

@@ -80,7 +80,7 @@ pub(super) struct Name {
 
 impl Name {
     /// That of a server, if it is known by a name.
-    pub(super) fn of(plan: &UpstreamPlan, server: usize) -> Option<Self> {
+    pub(super) fn new(plan: &UpstreamPlan, server: usize) -> Option<Self> {
         let ServerAddress::Name { host, port } = &plan.config.servers[server].address else { return None };
         Some(Self {
             upstream: plan.config.name.clone(),

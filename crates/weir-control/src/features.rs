@@ -23,7 +23,7 @@ pub const TRACES: Feature =
 
 /// How to get a program with all features.
 pub const BUILD_HELP: &str =
-    "build it from its sources: cargo install --locked --profile dist --all-features --path crates/weir";
+    "build it from its sources: cargo install --locked --profile stripped --all-features --path crates/weir";
 
 /// Servers from a control plane of xDS.
 pub const XDS: Feature =

@@ -27,7 +27,7 @@ use weir_proxy::net::clock;
 use weir_proxy::net::tls::certificates::Certificates;
 use weir_proxy::state::snapshot::Snapshot;
 
-use crate::whole_files;
+use super::atomic_file;
 
 const KEY_MODE: u32 = 0o600;
 /// Others may read it: they are to trust it.
@@ -205,8 +205,8 @@ fn root(folder: &Path) -> Result<Issuer<'static, KeyPair>, InternalError> {
     let params = root_params(&key);
     let certificate = params.self_signed(&key)?;
     // A crash between the two leaves a key alone, or a pair that does not fit: the message says what to do.
-    whole_files::replace(&files.key, key.serialize_pem().as_bytes(), KEY_MODE).map_err(unusable)?;
-    whole_files::replace(&files.certificate, certificate.pem().as_bytes(), ROOT_MODE).map_err(unusable)?;
+    atomic_file::replace(&files.key, key.serialize_pem().as_bytes(), KEY_MODE).map_err(unusable)?;
+    atomic_file::replace(&files.certificate, certificate.pem().as_bytes(), ROOT_MODE).map_err(unusable)?;
     Ok(Issuer::new(params, key))
 }
 

@@ -18,7 +18,7 @@ mod workers;
 mod start_error;
 mod internal_authority;
 mod admin_access;
-mod whole_files;
+mod atomic_file;
 mod threads;
 mod features;
 mod sys;

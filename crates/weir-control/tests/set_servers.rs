@@ -79,7 +79,7 @@ fn read_request(stream: &mut TcpStream) -> Option<String> {
 struct PlainClient(TcpStream);
 
 impl PlainClient {
-    fn of(proxy: &Proxy) -> Self {
+    fn new(proxy: &Proxy) -> Self {
         let BoundAddress::Inet(addr) = proxy.bound_listeners()[0].address else { panic!("a TCP address") };
         Self::connect(addr)
     }
@@ -161,14 +161,14 @@ fn change(proxy: &mut Proxy, servers: Vec<Server>) -> usize {
 fn a_server_that_is_gone_ends_what_it_has_begun_and_gets_nothing_new() {
     let [a, b, c] = ["a", "b", "c"].map(NamedServer::start);
     let mut proxy = start(&[&a], "");
-    let mut waiting = PlainClient::of(&proxy);
+    let mut waiting = PlainClient::new(&proxy);
     waiting.send("GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n");
     a.held.recv_timeout(PATIENCE).expect("the request is at the server");
-    let mut client = PlainClient::of(&proxy);
+    let mut client = PlainClient::new(&proxy);
     assert_eq!(client.servers_of(2), ["a"]);
     assert_eq!(change(&mut proxy, vec![b.server(), c.server()]), 1);
     assert_eq!(client.servers_of(8), ["b", "c"], "on a connection that was open before");
-    assert_eq!(PlainClient::of(&proxy).servers_of(8), ["b", "c"]);
+    assert_eq!(PlainClient::new(&proxy).servers_of(8), ["b", "c"]);
     assert_eq!(change(&mut proxy, vec![b.server(), c.server()]), 0, "they are the same");
     a.release.send(()).expect("it waits");
     assert_eq!(waiting.response(), (200, "a".to_owned()));
@@ -180,18 +180,18 @@ fn a_server_that_is_gone_ends_what_it_has_begun_and_gets_nothing_new() {
 fn an_upstream_may_have_no_server_for_a_time() {
     let a = NamedServer::start("a");
     let mut proxy = start(&[&a], "");
-    let mut client = PlainClient::of(&proxy);
+    let mut client = PlainClient::new(&proxy);
     assert_eq!(change(&mut proxy, Vec::new()), 1);
     assert_eq!(client.get("/").0, 503);
     assert_eq!(change(&mut proxy, vec![a.server()]), 1);
-    assert_eq!(PlainClient::of(&proxy).get("/"), (200, "a".to_owned()));
+    assert_eq!(PlainClient::new(&proxy).get("/"), (200, "a".to_owned()));
 }
 
 #[test]
 fn servers_of_the_last_resort_get_requests_when_they_are_all_that_is_left() {
     let [a, b] = ["a", "b"].map(NamedServer::start);
     let mut proxy = start(&[&a, &b], "");
-    let mut client = PlainClient::of(&proxy);
+    let mut client = PlainClient::new(&proxy);
     let ending = |server: &NamedServer| Server { tier: ServerTier::LastResort, ..server.server() };
     change(&mut proxy, vec![ending(&a), b.server()]);
     assert_eq!(client.servers_of(6), ["b"]);
@@ -205,7 +205,7 @@ fn an_unknown_upstream_is_passed_over() {
     let mut proxy = start(&[&a], "");
     let unknown = ServerChanges { upstream: "other".into(), servers: Vec::new() };
     assert_eq!(proxy.set_servers(vec![unknown]).expect("nothing fails"), 0);
-    assert_eq!(PlainClient::of(&proxy).get("/").0, 200);
+    assert_eq!(PlainClient::new(&proxy).get("/").0, 200);
 }
 
 #[test]

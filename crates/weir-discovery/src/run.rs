@@ -32,7 +32,7 @@ pub struct DiscoveryConfig {
 
 impl DiscoveryConfig {
     /// The sources of a config.
-    pub fn of(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         let sources = config.upstreams.iter().filter_map(|upstream| {
             let source = upstream.discovery.as_ref()?;
             Some((upstream.name.clone(), Arc::clone(source)))

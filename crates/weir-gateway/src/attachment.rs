@@ -51,7 +51,7 @@ pub(crate) enum RouteParent {
 
 impl RouteParent {
     /// `None`: it is of a kind that Weir does not know.
-    pub(crate) fn of(parent: &ParentReference, namespace: &str) -> Option<Self> {
+    pub(crate) fn new(parent: &ParentReference, namespace: &str) -> Option<Self> {
         if parent.group.as_deref().is_some_and(|group| group != GROUP) {
             return None;
         }
@@ -77,7 +77,7 @@ impl RouteParent {
 pub(crate) fn attach(route: &CompiledRoute, plans: &[GatewayPlan], store: &ObjectStore) -> Vec<Attachment> {
     let mut attachments = Vec::new();
     for (parent, reference) in route.parents.iter().enumerate() {
-        let Some(named) = RouteParent::of(reference, &route.key.namespace) else { continue };
+        let Some(named) = RouteParent::new(reference, &route.key.namespace) else { continue };
         let Some((gateway, set)) = named.find(plans) else { continue };
         let verdict = match &route.accepted {
             Ok(()) => attach_one(route, reference, (&plans[gateway], set), store),

@@ -193,7 +193,7 @@ impl BackendScope<'_> {
         let policy = policy_for(self.store, &key, port_name);
         let tls = match policy {
             Some(policy) => {
-                let name = ObjectKey::of(&policy.metadata);
+                let name = ObjectKey::from_object_meta(&policy.metadata);
                 let tls = policies::read(policy, self.store, self.settings).tls;
                 Some(tls.map_err(|error| {
                     Refusal::new("BackendNotFound", format!("BackendTLSPolicy {name}: {}", error.message))
@@ -212,7 +212,7 @@ impl BackendScope<'_> {
             name: name.into(),
             service: Some(key),
             port_name: port_name.into(),
-            policy: policy.map(|policy| ObjectKey::of(&policy.metadata)),
+            policy: policy.map(|policy| ObjectKey::from_object_meta(&policy.metadata)),
             protocol,
             tls,
             settings: None,

@@ -61,14 +61,14 @@ pub(crate) fn service_of(slice: &EndpointSlice) -> Option<ObjectKey> {
 impl SlicesByService {
     pub(crate) fn insert(&mut self, slice: &EndpointSlice) {
         if let Some(service) = service_of(slice) {
-            self.0.entry(service).or_default().insert(ObjectKey::of(&slice.metadata));
+            self.0.entry(service).or_default().insert(ObjectKey::from_object_meta(&slice.metadata));
         }
     }
 
     pub(crate) fn remove(&mut self, slice: &EndpointSlice) {
         let Some(service) = service_of(slice) else { return };
         if let Some(slices) = self.0.get_mut(&service) {
-            slices.remove(&ObjectKey::of(&slice.metadata));
+            slices.remove(&ObjectKey::from_object_meta(&slice.metadata));
             if slices.is_empty() {
                 self.0.remove(&service);
             }

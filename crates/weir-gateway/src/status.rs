@@ -448,7 +448,7 @@ fn is_served(
     (settings, store): (&GatewaySettings, &ObjectStore),
 ) -> bool {
     let Some(served) = &settings.served else { return true };
-    match RouteParent::of(reference, namespace) {
+    match RouteParent::new(reference, namespace) {
         Some(RouteParent::Gateway(key)) => key == *served,
         Some(RouteParent::Set(key)) => {
             let set = store.listener_sets.get(&key);

@@ -30,7 +30,7 @@ impl ObjectKey {
     }
 
     /// The key of an object with this metadata.
-    pub fn of(meta: &ObjectMeta) -> Self {
+    pub fn from_object_meta(meta: &ObjectMeta) -> Self {
         Self { namespace: meta.namespace.clone(), name: meta.name.clone() }
     }
 }
@@ -70,7 +70,7 @@ macro_rules! kinds {
 
             /// Its name and place.
             pub fn key(&self) -> ObjectKey {
-                match self { $(Self::$kind(object) => ObjectKey::of(&object.metadata),)+ }
+                match self { $(Self::$kind(object) => ObjectKey::from_object_meta(&object.metadata),)+ }
             }
 
             /// Its metadata.

@@ -238,7 +238,7 @@ impl WatchingState {
                 Ok(Event::InitDone) => ObjectMessage::Listed(self.index, std::mem::take(&mut listed)),
                 Ok(Event::Apply(watched)) => ObjectMessage::Upsert(watched.object.into()),
                 Ok(Event::Delete(watched)) => {
-                    ObjectMessage::Delete(T::KIND, ObjectKey::of(watched.object.metadata()))
+                    ObjectMessage::Delete(T::KIND, ObjectKey::from_object_meta(watched.object.metadata()))
                 }
                 Err(error) if is_absent(&error) => return Some(UnknownVersion),
                 Err(error) if is_outdated(&error) => continue,

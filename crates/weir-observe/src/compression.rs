@@ -92,7 +92,7 @@ pub struct CompressionStats {
 }
 
 impl CompressionStats {
-    pub(crate) fn of(shard: &CompressionShard) -> Self {
+    pub(crate) fn new(shard: &CompressionShard) -> Self {
         Self {
             compressed: shard.compressed.each_ref().map(Counter::value),
             decompressed: shard.decompressed.each_ref().map(Counter::value),

@@ -170,7 +170,7 @@ impl Stats {
 
     /// Adds the counters of a worker.
     pub fn add_worker(&mut self, shard: &WorkerShard) {
-        self.workers.push(WorkerStats::of(shard));
+        self.workers.push(WorkerStats::new(shard));
     }
 
     /// Adds the counters of a worker for a listener. Positions without a name are left out, here and below.
@@ -274,7 +274,7 @@ impl Stats {
     pub fn note_health(&mut self, upstream: usize, server: usize, is_up: bool, probes: Option<&ProbeShard>) {
         if let Some(server) = self.server(upstream, server) {
             server.is_up = is_up;
-            server.probes = probes.map(ProbeStats::of);
+            server.probes = probes.map(ProbeStats::new);
         }
     }
 }
@@ -311,7 +311,7 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    fn of(shard: &WorkerShard) -> WorkerStats {
+    fn new(shard: &WorkerShard) -> WorkerStats {
         WorkerStats {
             connections_accepted: shard.connections_accepted.value(),
             connections_open: shard.connections_open.level(),
@@ -335,7 +335,7 @@ impl WorkerStats {
             traces_sampled: shard.traces_sampled.value(),
             traces_limited: shard.traces_limited.value(),
             traces_dropped: shard.traces_dropped.value(),
-            compression: CompressionStats::of(&shard.compression),
+            compression: CompressionStats::new(&shard.compression),
             responses_buffered: shard.responses_buffered.each_ref().map(Counter::value),
             bodies_buffered: shard.bodies_buffered.each_ref().map(Counter::value),
         }
@@ -630,7 +630,7 @@ pub struct ProbeStats {
 }
 
 impl ProbeStats {
-    fn of(shard: &ProbeShard) -> ProbeStats {
+    fn new(shard: &ProbeShard) -> ProbeStats {
         let mut failures = FailureStats::default();
         failures.add(&shard.failures);
         ProbeStats {

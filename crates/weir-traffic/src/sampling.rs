@@ -41,7 +41,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 impl SampleRate {
     /// This many a second over `parts` that do not communicate; each of them gets at least one a second.
-    pub fn of(per_second: u32, parts: usize) -> Self {
+    pub fn new(per_second: u32, parts: usize) -> Self {
         let mine = (u64::from(per_second) / parts.max(1) as u64).max(1);
         Self { cost_ns: SECOND_NS / mine }
     }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn so_many_a_second_and_no_more() {
         for per_second in [1, 7, 100, 1_000] {
-            let pace = SampleRate::of(per_second, 1);
+            let pace = SampleRate::new(per_second, 1);
             let (mut full_at, mut taken) = (Duration::ZERO, 0);
             // Ten seconds of a look every tenth of a millisecond: a burst, then the rate.
             for tick in 0..100_000 {
@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn workers_share_the_rate() {
-        let pace = SampleRate::of(100, 4);
+        let pace = SampleRate::new(100, 4);
         let mut full_at = Duration::ZERO;
         let at_once = (0..1000).filter(|_| pace.try_take(&mut full_at, Duration::ZERO)).count();
         assert_eq!(at_once, 25);
-        let pace = SampleRate::of(1, 4);
+        let pace = SampleRate::new(1, 4);
         let mut untouched = Duration::ZERO;
         assert!(pace.try_take(&mut untouched, Duration::ZERO), "a worker is never left with none");
     }

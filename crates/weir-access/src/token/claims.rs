@@ -45,7 +45,7 @@ pub enum TimeProblem {
 
 impl Claims {
     /// Takes the claims of a payload; `None` when a time is no number.
-    pub(super) fn of(payload: Map<String, Value>) -> Option<Self> {
+    pub(super) fn new(payload: Map<String, Value>) -> Option<Self> {
         let time = |name: &str| match payload.get(name) {
             None => Some(None),
             Some(time) => time.as_f64().map(Some),
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn claims(text: &str) -> Option<Claims> {
-        Claims::of(serde_json::from_str(text).unwrap())
+        Claims::new(serde_json::from_str(text).unwrap())
     }
 
     #[test]

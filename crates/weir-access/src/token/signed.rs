@@ -57,7 +57,7 @@ impl SignedToken {
             Some(false) => return Err(TokenError::Signature),
             None => return Err(TokenError::Key),
         }
-        let claims = Claims::of(object(payload)?).ok_or(TokenError::Malformed)?;
+        let claims = Claims::new(object(payload)?).ok_or(TokenError::Malformed)?;
         Ok(Self { claims })
     }
 }

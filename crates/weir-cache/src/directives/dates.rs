@@ -21,7 +21,7 @@ pub struct MessageTimes {
 
 impl MessageTimes {
     /// Those of this head.
-    pub fn of(head: HeadView<'_>) -> Self {
+    pub fn new(head: HeadView<'_>) -> Self {
         let date_of = |name: &str| head.first(name).and_then(date);
         let mut expires = None;
         for value in head.all("expires") {

@@ -22,7 +22,7 @@ impl Directive<'_> {
 pub(super) struct DirectiveList<'a>(&'a [u8]);
 
 impl<'a> DirectiveList<'a> {
-    pub(super) fn of(value: &'a [u8]) -> Self {
+    pub(super) fn new(value: &'a [u8]) -> Self {
         Self(value)
     }
 }

@@ -25,10 +25,10 @@ pub struct RequestDirectives {
 
 impl RequestDirectives {
     /// Those of this head. Allocates nothing, unless an argument contains a backslash in quotes.
-    pub fn of(head: HeadView<'_>) -> Self {
+    pub fn new(head: HeadView<'_>) -> Self {
         let mut directives = Self::default();
         let mut is_present = false;
-        for directive in head.all("cache-control").flat_map(DirectiveList::of) {
+        for directive in head.all("cache-control").flat_map(DirectiveList::new) {
             is_present = true;
             let argument = directive.argument.as_deref().filter(|_| !directive.is_malformed);
             let seconds = argument.and_then(parse_seconds);
@@ -51,7 +51,7 @@ impl RequestDirectives {
             }
         }
         if !is_present {
-            let mut pragmas = head.all("pragma").flat_map(DirectiveList::of);
+            let mut pragmas = head.all("pragma").flat_map(DirectiveList::new);
             directives.no_cache = pragmas.any(|pragma| pragma.is("no-cache"));
         }
         directives

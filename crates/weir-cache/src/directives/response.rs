@@ -82,9 +82,9 @@ impl FieldScope {
 
 impl ResponseDirectives {
     /// Those of `Cache-Control`.
-    pub fn of(head: HeadView<'_>) -> Self {
+    pub fn new(head: HeadView<'_>) -> Self {
         let mut directives = Self::default();
-        for directive in head.all("cache-control").flat_map(DirectiveList::of) {
+        for directive in head.all("cache-control").flat_map(DirectiveList::new) {
             directives.add(&directive);
         }
         directives

@@ -96,7 +96,7 @@ pub struct StorePlan {
 }
 
 /// Fields that belong to a connection or are written anew for each response.
-const NEVER_SENT: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
+const NEVER_SENT: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::new(&[
     FieldName::Age,
     FieldName::ProxyAuthenticate,
     FieldName::ProxyAuthorization,
@@ -169,9 +169,9 @@ pub fn plan_storing(
     if status < 200 || matches!(status, 206 | 304) {
         return Err(NotStored::Status);
     }
-    let said = Said::of(response, rules);
+    let said = Said::new(response, rules);
     check_directives(request, status, response, rules, &said)?;
-    let mut vary = VaryRule::of(response).ok_or(NotStored::Vary)?;
+    let mut vary = VaryRule::new(response).ok_or(NotStored::Vary)?;
     if vary.names().any(|name| rules.written_fields.iter().any(|written| **written == *name)) {
         return Err(NotStored::Vary);
     }
@@ -225,8 +225,8 @@ pub(super) struct Said {
 }
 
 impl Said {
-    pub(super) fn of(response: HeadView<'_>, rules: &StoreRules) -> Self {
-        let mut times = MessageTimes::of(response);
+    pub(super) fn new(response: HeadView<'_>, rules: &StoreRules) -> Self {
+        let mut times = MessageTimes::new(response);
         if rules.ignores_origin {
             times.expires = None;
             return Self {
@@ -240,7 +240,7 @@ impl Said {
             times.expires = None;
             return Self { directives, times, is_targeted: true, has_pragma: false };
         }
-        let directives = ResponseDirectives::of(response);
+        let directives = ResponseDirectives::new(response);
         let has_pragma = !directives.is_present
             && response.all("pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
         Self { directives, times, is_targeted: false, has_pragma }
@@ -258,7 +258,7 @@ fn check_directives(
     if directives.must_understand && !is_understood(status) {
         return Err(NotStored::MustUnderstand);
     }
-    if rules.obeys_request_no_store && RequestDirectives::of(request.head).no_store {
+    if rules.obeys_request_no_store && RequestDirectives::new(request.head).no_store {
         return Err(NotStored::RequestNoStore);
     }
     // A cache that knows the status ignores `no-store` beside `must-understand` (RFC 9111 section 5.2.2.3).

@@ -9,7 +9,7 @@ use crate::head::{HeadView, StoredHead};
 use crate::time::CacheTime;
 
 /// Fields that a 304 never changes: they are about the stored body (RFC 9111 section 3.2), or belong to a connection.
-const NEVER_UPDATED: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
+const NEVER_UPDATED: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::new(&[
     FieldName::Age,
     FieldName::SetCookie,
     FieldName::ProxyAuthenticate,
@@ -86,7 +86,7 @@ pub fn plan_freshening(
 }
 
 fn age_ms(head: HeadView<'_>) -> u64 {
-    crate::directives::MessageTimes::of(head).age.saturating_mul(1_000)
+    crate::directives::MessageTimes::new(head).age.saturating_mul(1_000)
 }
 
 /// Whether a 304 with these fields is about the stored version (RFC 9111 section 4.3.4): a strong validator of it must be that of the stored one.

@@ -29,7 +29,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    fn of(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         match name {
             "accept-encoding" => Self::Codings,
             "accept" | "accept-language" | "accept-charset" => Self::Tokens,
@@ -41,7 +41,7 @@ impl Comparison {
 
 impl VaryRule {
     /// What the fields of a response say: `None` for `*`, a name that is none, or more than [`SELECTING_FIELDS_MAX`].
-    pub fn of(response: HeadView<'_>) -> Option<Self> {
+    pub fn new(response: HeadView<'_>) -> Option<Self> {
         let mut names: Vec<Box<str>> = Vec::new();
         for value in response.all("vary") {
             for name in
@@ -100,7 +100,7 @@ impl VaryRule {
             hasher.write_u8(0);
             let is_present = request.contains(name);
             hasher.write_u8(u8::from(is_present));
-            match Comparison::of(name) {
+            match Comparison::new(name) {
                 Comparison::Codings => hash_codings(request, hasher),
                 Comparison::Text => request.all(name).for_each(|value| {
                     hasher.write(value);

@@ -26,7 +26,7 @@ fn head(fields: &[(&str, &str)]) -> StoredHead {
 
 fn new_response(fields: &[(&str, &str)], len: Option<u64>) -> NewResponse {
     let head = head(fields);
-    let vary = VaryRule::of(head.view()).expect("the fields are sound");
+    let vary = VaryRule::new(head.view()).expect("the fields are sound");
     let lifetime = Lifetime { received: NOW, fresh_ms: 60_000, ..Lifetime::default() };
     NewResponse { status: 200, head, lifetime, vary, len }
 }

@@ -44,7 +44,7 @@ const HEADER: &str = "[upstream.";
 
 impl LastRead {
     /// Nothing where no part could be taken over later.
-    pub(super) fn of(checked: &CheckedConfig) -> Option<Self> {
+    pub(super) fn new(checked: &CheckedConfig) -> Option<Self> {
         let sources = checked.diagnostics.sources();
         if !checked.diagnostics.is_empty() || checked.document().include.is_some() {
             return None;
@@ -183,7 +183,7 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
         check_upstream(name, text, &files, &mut interner, &mut diagnostics)
     };
     let upstreams = document.upstream.0.iter().map(&mut check).collect();
-    let variables = Variables::of(&node);
+    let variables = Variables::new(&node);
     diagnostics.is_empty().then_some(Tables { document, variables, upstreams })
 }
 

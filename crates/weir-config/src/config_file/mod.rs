@@ -121,7 +121,7 @@ impl ConfigFile {
             return Ok((config, diagnostics));
         }
         let checked = (self.check)(CheckedConfig::load(&self.path));
-        self.read = LastRead::of(&checked);
+        self.read = LastRead::new(&checked);
         let Some(config) = &checked.config else { return Err(checked.diagnostics) };
         let mut fragments = self.fragments.clone();
         let (handed_over, restore) = (&self.handed_over, self.restore);

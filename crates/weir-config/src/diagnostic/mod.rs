@@ -47,7 +47,7 @@ pub struct Location {
 
 impl Location {
     /// Where a span begins.
-    pub(crate) fn of(sources: &SourceMap, span: SourceSpan) -> Self {
+    pub(crate) fn new(sources: &SourceMap, span: SourceSpan) -> Self {
         let position = sources.position(span);
         Self {
             file: sources.file(span.file).name.clone(),
@@ -243,13 +243,13 @@ impl Diagnostics {
 
     /// Where one of them is.
     pub fn location(&self, diagnostic: &Diagnostic) -> Location {
-        Location::of(&self.sources, diagnostic.span)
+        Location::new(&self.sources, diagnostic.span)
     }
 
     /// Other places that belong to one of them, each with its sentence.
     pub fn labels(&self, diagnostic: &Diagnostic) -> Vec<(Location, String)> {
         let labels = diagnostic.labels.iter();
-        labels.map(|(span, message)| (Location::of(&self.sources, *span), message.clone())).collect()
+        labels.map(|(span, message)| (Location::new(&self.sources, *span), message.clone())).collect()
     }
 
     /// One of them on one line: `file:line:column: error: message (help)`.

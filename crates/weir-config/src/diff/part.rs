@@ -139,7 +139,7 @@ impl FlatPart<'_> {
 
     /// The location of the part.
     pub(super) fn location(&self, sources: &SourceMap) -> Option<Location> {
-        self.node.map(|node| Location::of(sources, node.span))
+        self.node.map(|node| Location::new(sources, node.span))
     }
 
     /// The location of a key; `None` when no text sets it.
@@ -153,7 +153,7 @@ impl FlatPart<'_> {
         }
         // An address alone is the whole server.
         let at = found.or_else(|| matches!(node.tree, Tree::Text(_)).then_some(node.span))?;
-        Some(Location::of(sources, at))
+        Some(Location::new(sources, at))
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Vocabulary {
 
 impl Vocabulary {
     /// The vocabulary of a document whose top is `root`.
-    pub(crate) fn of(root: &'static SectionSchema) -> Self {
+    pub(crate) fn new(root: &'static SectionSchema) -> Self {
         let mut vocabulary = Self::default();
         visit(root, &mut vocabulary.sections);
         let mut index: HashMap<String, Vec<Term>> = HashMap::new();

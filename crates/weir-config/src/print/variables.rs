@@ -34,7 +34,7 @@ struct VariableText {
 
 impl Variables {
     /// Those of a tree.
-    pub(crate) fn of(node: &TreeNode) -> Self {
+    pub(crate) fn new(node: &TreeNode) -> Self {
         let mut variables = Self::default();
         variables.collect("", node);
         // Those that contain others first.

@@ -54,7 +54,7 @@ section! {
 impl Document {
     /// Every table of a document, and the equivalents of its keys in other products.
     pub(crate) fn vocabulary() -> &'static Vocabulary {
-        static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::of(Document::SECTION));
+        static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(Document::SECTION));
         &VOCABULARY
     }
 }

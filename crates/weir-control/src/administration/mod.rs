@@ -3,6 +3,6 @@
 pub(super) mod runtime_socket;
 pub(super) mod admin;
 pub(super) mod runtime_commands;
-pub(super) mod operations;
+pub(super) mod admin_operations;
 pub(super) mod reports;
-pub(super) mod figures;
+pub(super) mod statistics;

@@ -54,7 +54,7 @@ impl UsageReader {
     /// The use now; a figure that cannot be read is 0. Files of memory are counted by the caller.
     pub(super) fn read(&mut self) -> MemoryUsage {
         let status = self.status.0.as_ref().and_then(text).unwrap_or_default();
-        let StatusFigures { own, descriptors } = StatusFigures::of(&status);
+        let StatusFigures { own, descriptors } = StatusFigures::new(&status);
         let step = descriptors.div_ceil(SAMPLED).max(1);
         self.turn += 1;
         let sampled = (self.turn % step..descriptors).step_by(step as usize);
@@ -74,7 +74,7 @@ struct StatusFigures {
 }
 
 impl StatusFigures {
-    fn of(status: &str) -> Self {
+    fn new(status: &str) -> Self {
         let number = |name: &str| -> u64 {
             let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             let digits = value.and_then(|value| value.split_whitespace().next());
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn pages_of_files_do_not_count() {
         let status = "Name:\tweir\nFDSize:\t256\nVmRSS:\t   9000 kB\nRssAnon:\t    4000 kB\nRssFile:\t    5000 kB\nVmPTE:\t     100 kB\n";
-        assert_eq!(StatusFigures::of(status), StatusFigures { own: 4100 * 1024, descriptors: 256 });
-        assert_eq!(StatusFigures::of(""), StatusFigures { own: 0, descriptors: 0 });
+        assert_eq!(StatusFigures::new(status), StatusFigures { own: 4100 * 1024, descriptors: 256 });
+        assert_eq!(StatusFigures::new(""), StatusFigures { own: 0, descriptors: 0 });
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Proxy {
 
     /// Requests on servers with a limit, for the process that has replaced this one.
     pub fn running_requests(&self) -> Vec<RunningRequests> {
-        RunningRequests::of(&self.current.load())
+        RunningRequests::new(&self.current.load())
     }
 
     /// The slots for requests of the process before; `None`: no server has a limit.

@@ -30,8 +30,8 @@ use weir_observe::{Stats, WorkerShard};
 
 use self::admin_socket::AdminSocket;
 use self::restart_only::RestartOnly;
-use super::administration::figures::collection::collect;
-use super::administration::figures::overview::BoundListeners;
+use super::administration::statistics::collection::collect;
+use super::administration::statistics::overview::BoundListeners;
 use super::cluster::node::announcements;
 use super::cluster::node::announcements::Announcements;
 use super::cluster::node::hand_over::HandOver;

@@ -50,7 +50,7 @@ impl Proxy {
         if places.is_empty() || new_names == NewNames::MayComeLater {
             return Ok(());
         }
-        let names: Vec<Name> = places.iter().filter_map(|(plan, at)| Name::of(plan, *at)).collect();
+        let names: Vec<Name> = places.iter().filter_map(|(plan, at)| Name::new(plan, *at)).collect();
         let (failed, failures) = channel();
         let lookups = NameLookups { names, dns: snapshot.dns.clone(), failed };
         let _stopped = self.task_configs.send(TaskConfig::Lookups(lookups));

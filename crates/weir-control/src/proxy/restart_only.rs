@@ -12,7 +12,7 @@ pub(super) struct RestartOnly {
 }
 
 impl RestartOnly {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
             process: config.process.clone(),
             admin: config.admin.clone(),
@@ -85,7 +85,7 @@ mod tests {
             }
         }
         let valid = |checked: CheckedConfig| checked.into_result().expect("it has no mistake");
-        let restart_only = RestartOnly::of(&valid(before));
+        let restart_only = RestartOnly::new(&valid(before));
         let needed: BTreeSet<String> =
             restart_only.needs_restart(&valid(after)).into_iter().map(str::to_owned).collect();
         assert_eq!(planned, needed);

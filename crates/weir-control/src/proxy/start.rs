@@ -25,10 +25,10 @@ use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime, worker_count};
 use super::restart_only::RestartOnly;
 use crate::admin_access::AdminAccess;
 use crate::administration::admin;
-use crate::administration::figures::live_rates::LiveRates;
-use crate::administration::figures::overview::{BoundListeners, Sources, unix_ms};
-use crate::administration::operations::{Operations, ScrapeSlots};
+use crate::administration::admin_operations::{Operations, ScrapeSlots};
 use crate::administration::runtime_socket;
+use crate::administration::statistics::live_rates::LiveRates;
+use crate::administration::statistics::overview::{BoundListeners, Sources, unix_ms};
 use crate::background_tasks::{self, TaskConfig};
 use crate::cluster::node::hand_over::HandOver;
 use crate::internal_authority;
@@ -135,7 +135,7 @@ impl Proxy {
             memory: None,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             inputs,
-            restart_only: RestartOnly::of(config),
+            restart_only: RestartOnly::new(config),
             shards,
             listening_sockets,
             admin: None,

@@ -48,7 +48,7 @@ impl DiscoveryThread {
         if !Self::is_needed(config) {
             return Ok(None);
         }
-        let first = DiscoveryConfig::of(config);
+        let first = DiscoveryConfig::new(config);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (configs, next) = unbounded_channel();
         let stop = Arc::new(Notify::new());
@@ -57,7 +57,7 @@ impl DiscoveryThread {
             let _registration = threads::register();
             let ((servers, said), (fragments, routes)) = (unbounded_channel(), unbounded_channel());
             let output = DiscoveryOutput { servers, fragments };
-            let (said, routes) = (OnItsWay::new(said), OnItsWay::new(routes));
+            let (said, routes) = (PendingChange::new(said), PendingChange::new(routes));
             let hand_over = || async { said.lock().await.hand_over(&commands).await };
             let hand_over_routes = || async { routes.lock().await.hand_over(&commands).await };
             runtime.block_on(async {
@@ -90,7 +90,7 @@ impl DiscoveryThread {
 
     /// Asks the sources of another config.
     pub(crate) fn follow(&self, config: &Config) {
-        let _ended = self.configs.send(DiscoveryConfig::of(config));
+        let _ended = self.configs.send(DiscoveryConfig::new(config));
     }
 }
 
@@ -104,12 +104,12 @@ impl Drop for DiscoveryThread {
 }
 
 /// What is said on its way to the owner of the proxy: it outlives a panic.
-struct OnItsWay<T> {
+struct PendingChange<T> {
     said: UnboundedReceiver<T>,
     in_hand: Vec<T>,
 }
 
-impl<T> OnItsWay<T> {
+impl<T> PendingChange<T> {
     fn new(said: UnboundedReceiver<T>) -> Mutex<Self> {
         Mutex::new(Self { said, in_hand: Vec::new() })
     }
@@ -123,7 +123,7 @@ impl<T> OnItsWay<T> {
     }
 }
 
-impl OnItsWay<ServerSet> {
+impl PendingChange<ServerSet> {
     /// Hands over what sources say, until they end or there is no owner any more; of several sets of one upstream the last.
     async fn hand_over(&mut self, commands: &CommandSender) {
         let under_way = CommandsUnderWay::default();
@@ -145,7 +145,7 @@ impl OnItsWay<ServerSet> {
     }
 }
 
-impl OnItsWay<FragmentSet> {
+impl PendingChange<FragmentSet> {
     /// Hands over what stores of routes say, until they end or there is no owner any more; of several words of one store the last.
     async fn hand_over(&mut self, commands: &CommandSender) {
         let under_way = CommandsUnderWay::default();

@@ -62,7 +62,7 @@ pub struct ServerChange {
 
 impl ServerChange {
     /// A change that leaves everything as it is.
-    pub fn of(upstream: &str, server: &str) -> Self {
+    pub fn new(upstream: &str, server: &str) -> Self {
         Self { upstream: upstream.to_owned(), server: server.to_owned(), ..Self::default() }
     }
 
@@ -107,7 +107,7 @@ impl ServerChange {
 
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
-        *self == Self::of(&self.upstream, &self.server)
+        *self == Self::new(&self.upstream, &self.server)
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn compile(
     let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
     CompiledRoute {
         kind: RouteKind::Http,
-        key: ObjectKey::of(meta),
+        key: ObjectKey::from_object_meta(meta),
         generation: meta.generation,
         created: created(meta),
         parents: route.spec.parent_refs.clone(),

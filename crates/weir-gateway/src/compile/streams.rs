@@ -67,7 +67,7 @@ fn compile(
     let (rules, accepted) = rules.map_or_else(|refusal| (Vec::new(), Err(refusal)), |rules| (rules, Ok(())));
     CompiledRoute {
         kind,
-        key: ObjectKey::of(meta),
+        key: ObjectKey::from_object_meta(meta),
         generation: meta.generation,
         created: created(meta),
         parents: parents.clone(),

@@ -205,7 +205,7 @@ pub(super) fn is_covered(name: &str, host: &str) -> bool {
 }
 
 pub(super) fn compile(ingress: &Ingress, store: &ObjectStore, settings: &GatewaySettings) -> CompiledIngress {
-    let key = ObjectKey::of(&ingress.metadata);
+    let key = ObjectKey::from_object_meta(&ingress.metadata);
     let (draft, problems) = annotations::read(&key.namespace, &ingress.annotations);
     let mut work = Compilation {
         scope: IngressScope { store, settings, key: &key },

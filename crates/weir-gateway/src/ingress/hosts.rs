@@ -144,7 +144,7 @@ impl<'a> HostTable<'a> {
     fn claim(&mut self, ingress: &'a Arc<CompiledIngress>) {
         let wants_regex = ingress.draft.wants_regex() && !ingress.is_refused;
         for host in ingress.hosts() {
-            let plan = self.hosts.entry(host.into()).or_insert_with(|| HostPlan::of(&ingress.key.namespace));
+            let plan = self.hosts.entry(host.into()).or_insert_with(|| HostPlan::new(&ingress.key.namespace));
             if !wants_regex {
                 continue;
             }
@@ -213,7 +213,7 @@ impl<'a> HostTable<'a> {
                 );
                 continue;
             }
-            let mut plan = HostPlan::of(&ingress.key.namespace);
+            let mut plan = HostPlan::new(&ingress.key.namespace);
             let is_regex =
                 |host: &&str| self.hosts.get(*host).is_some_and(|plan| plan.is_regex && plan.is_of(ingress));
             plan.is_regex = ingress.hosts().iter().any(is_regex);
@@ -227,7 +227,7 @@ impl<'a> HostTable<'a> {
         let Some(path) = &ingress.default_backend else { return };
         let mut hosts: Vec<SharedText> = ingress.hosts().into_iter().map(SharedText::from).collect();
         if ingress.paths.is_empty() {
-            self.hosts.entry(SharedText::default()).or_insert_with(|| HostPlan::of(&ingress.key.namespace));
+            self.hosts.entry(SharedText::default()).or_insert_with(|| HostPlan::new(&ingress.key.namespace));
             hosts.push(SharedText::default());
         }
         for host in hosts {
@@ -455,7 +455,7 @@ impl<'a> HostTable<'a> {
 }
 
 impl<'a> HostPlan<'a> {
-    fn of(owner: &'a str) -> Self {
+    fn new(owner: &'a str) -> Self {
         let (entries, places) = (Vec::new(), HashMap::new());
         let (certificate, demand) = (HostCertificate::Unasked, TlsDemand::Unasked);
         Self { owner, is_regex: false, certificate, demand, entries, places }

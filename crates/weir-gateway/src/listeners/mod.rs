@@ -176,7 +176,11 @@ pub(crate) fn plan(
 ) -> Vec<GatewayPlan> {
     let is_ours = |gateway: &Gateway| {
         let is_class = has_our_class(gateway, store, settings);
-        is_class && settings.served.as_ref().is_none_or(|served| *served == ObjectKey::of(&gateway.metadata))
+        is_class
+            && settings
+                .served
+                .as_ref()
+                .is_none_or(|served| *served == ObjectKey::from_object_meta(&gateway.metadata))
     };
     let mut gateways: Vec<_> = store.gateways.values().filter(|gateway| is_ours(gateway)).collect();
     gateways.sort_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
@@ -226,7 +230,7 @@ fn plan_gateway(
     mark_conflicts(&mut listeners);
     mark_overlaps(&mut listeners);
     GatewayPlan {
-        key: ObjectKey::of(&gateway.metadata),
+        key: ObjectKey::from_object_meta(&gateway.metadata),
         gateway: Arc::clone(gateway),
         accepted: check_gateway(gateway, store, settings),
         listeners,
@@ -286,7 +290,7 @@ fn check_parameters(
     }
     let namespace = &gateway.metadata.namespace;
     let find = |name: &str| store.config_maps.get(&ObjectKey::new(namespace, name)).map(|found| &**found);
-    GatewayParameters::of(gateway, find).map(drop)
+    GatewayParameters::new(gateway, find).map(drop)
 }
 
 fn plan_listener(

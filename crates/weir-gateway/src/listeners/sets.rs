@@ -28,12 +28,12 @@ pub fn gateway_of_set(set: &ListenerSet) -> Option<ObjectKey> {
 
 /// The sets of a Gateway, oldest first, then by name.
 pub(crate) fn of_gateway(gateway: &Gateway, store: &ObjectStore) -> Vec<ListenerSetPlan> {
-    let key = ObjectKey::of(&gateway.metadata);
+    let key = ObjectKey::from_object_meta(&gateway.metadata);
     let is_its = |set: &&Arc<ListenerSet>| gateway_of_set(set).as_ref() == Some(&key);
     let mut sets: Vec<_> = store.listener_sets.values().filter(is_its).collect();
     sets.sort_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
     let plan = |set: &Arc<ListenerSet>| ListenerSetPlan {
-        key: ObjectKey::of(&set.metadata),
+        key: ObjectKey::from_object_meta(&set.metadata),
         set: Arc::clone(set),
         allowed: check(gateway, set, store),
     };

@@ -39,7 +39,7 @@ impl ListenerOwner {
         }
     }
 
-    fn of(listener: &Listener) -> Self {
+    fn new(listener: &Listener) -> Self {
         Self::of_name(&listener.name)
     }
 }
@@ -81,7 +81,7 @@ pub fn changed_owners(config: &Config, last: Option<&Config>) -> Vec<ListenerOwn
     };
     let mut owners: Vec<ListenerOwner> = (config.listeners.iter())
         .filter(|listener| !is_known(listener))
-        .map(|listener| ListenerOwner::of(listener))
+        .map(|listener| ListenerOwner::new(listener))
         .collect();
     owners.sort();
     owners.dedup();
@@ -91,7 +91,7 @@ pub fn changed_owners(config: &Config, last: Option<&Config>) -> Vec<ListenerOwn
 /// Whether an owner has the same listeners in both.
 pub fn has_same_listeners(owner: &ListenerOwner, one: &Config, other: &Config) -> bool {
     let of = |config: &'_ Config| -> Vec<Arc<Listener>> {
-        let own = config.listeners.iter().filter(|listener| ListenerOwner::of(listener) == *owner);
+        let own = config.listeners.iter().filter(|listener| ListenerOwner::new(listener) == *owner);
         own.cloned().collect()
     };
     let (one, other) = (of(one), of(other));
@@ -109,7 +109,7 @@ pub fn hold_back(
     of_sets: &BTreeSet<Box<str>>,
     is_held: impl Fn(&ListenerOwner) -> bool,
 ) -> Config {
-    let is_held = |listener: &Listener| is_held(&ListenerOwner::of(listener));
+    let is_held = |listener: &Listener| is_held(&ListenerOwner::new(listener));
     let mut made = config.clone();
     made.listeners.retain(|listener| !is_held(listener));
     let Some(last) = last else { return made };
@@ -117,16 +117,16 @@ pub fn hold_back(
     let has = |config: &Config, name: &str| config.listeners.iter().any(|known| *known.name == *name);
     let moving: Vec<ListenerOwner> = (config.listeners.iter())
         .filter(|new| is_held(new) && !of_sets.contains(&new.name) && !has(last, &new.name))
-        .map(|new| ListenerOwner::of(new))
+        .map(|new| ListenerOwner::new(new))
         .collect();
     let stays = |listener: &Listener| {
-        let owner = ListenerOwner::of(listener);
+        let owner = ListenerOwner::new(listener);
         let moves = || owner.gateway().is_some() && moving.iter().any(|one| one.gateway() == owner.gateway());
         is_held(listener) || moves() && !has(config, &listener.name)
     };
     for listener in last.listeners.iter().filter(|listener| stays(listener)) {
         made.listeners.push(places.moved_listener(listener));
-        if ListenerOwner::of(listener) == ListenerOwner::Ingresses {
+        if ListenerOwner::new(listener) == ListenerOwner::Ingresses {
             made.lists.clone_from(&last.lists);
             made.limits.clone_from(&last.limits);
         }

@@ -87,7 +87,7 @@ impl GatewayParameters {
     ///
     /// # Errors
     /// A message that names all that is wrong with the reference or with the ConfigMap.
-    pub fn of<'a>(
+    pub fn new<'a>(
         gateway: &Gateway,
         find: impl FnOnce(&str) -> Option<&'a ConfigMap>,
     ) -> Result<Self, String> {

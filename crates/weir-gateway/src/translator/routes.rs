@@ -23,7 +23,7 @@ impl Translator {
         let mut kept = Vec::new();
         for key in pending {
             if let Some(before) = self.routes.get(key) {
-                kept.extend(self.regexes.forget(&RouteAge::of(&before.compiled)));
+                kept.extend(self.regexes.forget(&RouteAge::new(&before.compiled)));
             }
             let ages = namespaces.entry(key.key.namespace.clone()).or_default();
             ages.insert(RouteAge { created: self.created(key), key: key.key.clone(), kind: key.kind });
@@ -141,7 +141,7 @@ impl Translator {
 }
 
 impl RouteAge {
-    fn of(compiled: &CompiledRoute) -> Self {
+    fn new(compiled: &CompiledRoute) -> Self {
         let key: ObjectKey = compiled.key.clone();
         Self { created: compiled.created.clone(), key, kind: compiled.kind }
     }

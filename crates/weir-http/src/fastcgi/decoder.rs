@@ -76,7 +76,7 @@ impl RecordDecoder {
                     let Some([a, b, c, d, status, _, _, _]) = rest.first_chunk::<8>() else {
                         return Ok((at, RecordStep::More));
                     };
-                    let protocol_status = ProtocolStatus::of(*status).ok_or(Rule::FastcgiBadEnd)?;
+                    let protocol_status = ProtocolStatus::new(*status).ok_or(Rule::FastcgiBadEnd)?;
                     // What is longer than the specification says is skipped.
                     (self.content, self.left) = (Some(RecordContent::Skipped), self.left - 8);
                     let skipped = self.skip_rest(&rest[8..]);

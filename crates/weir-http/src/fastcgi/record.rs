@@ -39,7 +39,7 @@ pub enum ProtocolStatus {
 }
 
 impl ProtocolStatus {
-    pub(super) const fn of(byte: u8) -> Option<ProtocolStatus> {
+    pub(super) const fn new(byte: u8) -> Option<ProtocolStatus> {
         match byte {
             0 => Some(ProtocolStatus::Complete),
             1 => Some(ProtocolStatus::CannotMultiplex),

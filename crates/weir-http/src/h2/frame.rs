@@ -34,7 +34,7 @@ pub(super) enum FrameType {
 
 impl FrameType {
     /// The type with this number.
-    pub(super) const fn of(number: u8) -> Option<Self> {
+    pub(super) const fn new(number: u8) -> Option<Self> {
         Some(match number {
             0 => Self::Data,
             1 => Self::Headers,
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn types_keep_their_numbers() {
         for number in 0..=u8::MAX {
-            assert!(FrameType::of(number).is_none_or(|known| known as u8 == number), "{number}");
+            assert!(FrameType::new(number).is_none_or(|known| known as u8 == number), "{number}");
         }
     }
 }

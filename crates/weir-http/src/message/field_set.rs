@@ -12,7 +12,7 @@ impl FieldSet {
 
     /// Fields of a request that are never copied: those of the connection (RFC 9110 section 7.6.1), and those that are
     /// written anew for the next hop.
-    pub const REQUEST_HOP: Self = Self::of(&[
+    pub const REQUEST_HOP: Self = Self::new(&[
         FieldName::Host,
         FieldName::ContentLength,
         FieldName::TransferEncoding,
@@ -25,7 +25,7 @@ impl FieldSet {
     ]);
 
     /// Fields by which a client could pass for another client or another origin; only trusted proxies may send them.
-    pub const REQUEST_ORIGIN: Self = Self::of(&[
+    pub const REQUEST_ORIGIN: Self = Self::new(&[
         FieldName::XForwardedFor,
         FieldName::XForwardedProto,
         FieldName::XForwardedHost,
@@ -36,7 +36,7 @@ impl FieldSet {
     ]);
 
     /// Fields of a response that are never copied.
-    pub const RESPONSE_HOP: Self = Self::of(&[
+    pub const RESPONSE_HOP: Self = Self::new(&[
         FieldName::ContentLength,
         FieldName::TransferEncoding,
         FieldName::Connection,
@@ -47,7 +47,7 @@ impl FieldSet {
     ]);
 
     /// The set of `names`.
-    pub const fn of(names: &[FieldName]) -> Self {
+    pub const fn new(names: &[FieldName]) -> Self {
         let mut bits = 0;
         let mut index = 0;
         while index < names.len() {

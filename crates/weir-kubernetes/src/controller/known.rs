@@ -72,7 +72,7 @@ pub(crate) struct OwnedMark {
 
 impl OwnedMark {
     /// Of an object with this metadata. A Deployment counts its generations, which its status does not change; others have versions only.
-    pub(crate) fn of(meta: &ObjectMeta) -> Self {
+    pub(crate) fn new(meta: &ObjectMeta) -> Self {
         let owner = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         let owner = owner.filter(|owner| owner.kind == Gateway::KIND);
         let version = match meta.generation {
@@ -178,7 +178,7 @@ impl KnownCluster {
     pub(crate) fn take(&mut self, event: ClusterEvent) {
         match event {
             ClusterEvent::Class(class) => {
-                let key = ObjectKey::of(&class.metadata);
+                let key = ObjectKey::from_object_meta(&class.metadata);
                 let before = self.classes.insert(key.clone(), Arc::clone(&class));
                 if before.is_none_or(|before| before.spec != class.spec) {
                     self.note_users_of_class(&key);
@@ -208,7 +208,7 @@ impl KnownCluster {
                 self.are_accounts_due = true;
             }
             ClusterEvent::ListenerSet(set) => {
-                let key = ObjectKey::of(&set.metadata);
+                let key = ObjectKey::from_object_meta(&set.metadata);
                 let before = self.sets.insert(key, Arc::clone(&set));
                 self.note_gateway_of(before.as_deref(), Some(&*set));
             }

@@ -46,7 +46,7 @@ fn owner(uid: &str) -> Value {
 
 fn take_object(cluster: &mut KnownCluster, kind: OwnedKind, meta: &ObjectMeta) {
     let key = ObjectKey::new("shop", meta.name.as_deref().unwrap_or_default());
-    cluster.take(ClusterEvent::Owned(kind, key, OwnedMark::of(meta)));
+    cluster.take(ClusterEvent::Owned(kind, key, OwnedMark::new(meta)));
 }
 
 fn left(cluster: &KnownCluster) -> Vec<(OwnedKind, String)> {

@@ -98,7 +98,7 @@ impl Reconciler {
     async fn apply_gateway(&self, cluster: &KnownCluster, key: &ObjectKey) -> Result<(), ReconcileFailure> {
         let Some(known) = cluster.served(key) else { return self.withdraw(cluster, key).await };
         let map = self.parameters_of(&known.gateway).await?;
-        let parameters = match GatewayParameters::of(&known.gateway, |_| map.as_ref()) {
+        let parameters = match GatewayParameters::new(&known.gateway, |_| map.as_ref()) {
             Ok(parameters) => parameters,
             Err(_) => return self.refuse_parameters(cluster, key, known, map).await,
         };

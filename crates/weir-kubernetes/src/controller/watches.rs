@@ -89,7 +89,7 @@ pub(crate) fn all(
             watch(metadata(&resource(kind.names())), selected),
             WatchedList::Owned(kind),
             move |object| {
-                Ok(ClusterEvent::Owned(kind, key_of(&object.metadata), OwnedMark::of(&object.metadata)))
+                Ok(ClusterEvent::Owned(kind, key_of(&object.metadata), OwnedMark::new(&object.metadata)))
             },
             move |key| ClusterEvent::OwnedGone(kind, key),
         ));

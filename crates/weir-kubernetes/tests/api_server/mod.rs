@@ -213,7 +213,7 @@ impl ApiServer {
                 return;
             }
             let (code, answer) = match &**method {
-                "GET" if place.2.is_empty() => self.list(&place, &Selected::of(query)),
+                "GET" if place.2.is_empty() => self.list(&place, &Selected::new(query)),
                 "GET" => self.object(&place.0, &place.1, &place.2).map_or((404, status(404)), |it| (200, it)),
                 _ => self.edit(|cluster| {
                     let (code, answer) = cluster.write(&request, &place, is_status);
@@ -244,7 +244,7 @@ impl ApiServer {
     }
 
     fn watch(&self, mut stream: &TcpStream, place: &ObjectPlace, query: &str) {
-        let selected = Selected::of(query);
+        let selected = Selected::new(query);
         let since = query.split('&').find_map(|one| one.strip_prefix("resourceVersion="));
         let mut since: u64 = since.and_then(|text| text.parse().ok()).unwrap_or(0);
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -391,7 +391,7 @@ struct Selected {
 }
 
 impl Selected {
-    fn of(query: &str) -> Self {
+    fn new(query: &str) -> Self {
         let value = |key: &str| {
             let found = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))?;
             let text = found.replace("%3D", "=").replace("%2F", "/");

@@ -18,7 +18,7 @@ pub(super) struct Allowed {
 
 impl Allowed {
     /// What `exchange` may come to.
-    pub(super) fn of(case: &Case, exchange: &ScriptedExchange) -> Self {
+    pub(super) fn new(case: &Case, exchange: &ScriptedExchange) -> Self {
         let relayed = Self { relayed: true, ..Self::default() };
         if BESIDE.iter().any(|(id, _)| *id == exchange.id) {
             return relayed;

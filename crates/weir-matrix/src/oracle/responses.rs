@@ -89,7 +89,7 @@ fn one(
     exchange: &ScriptedExchange,
     got: Option<&Got>,
 ) -> Result<(), OracleFinding> {
-    let allowed = Allowed::of(case, exchange);
+    let allowed = Allowed::new(case, exchange);
     let Some(got) = got else {
         return if allowed.nothing {
             Ok(())

@@ -116,7 +116,7 @@ impl ExchangeRecord<'_> {
 
     /// How the exchange ended, in the letters of HAProxy's log.
     pub fn termination(&self) -> Termination {
-        Termination::of(self.failure, self.server.is_empty() && self.attempts == 0)
+        Termination::new(self.failure, self.server.is_empty() && self.attempts == 0)
     }
 }
 

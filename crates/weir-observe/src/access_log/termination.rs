@@ -9,7 +9,7 @@ pub struct Termination([u8; 4]);
 
 impl Termination {
     /// The state after an exchange; `local` says that Weir answered it without a server, as with a redirect.
-    pub fn of(failure: Option<Failure>, local: bool) -> Termination {
+    pub fn new(failure: Option<Failure>, local: bool) -> Termination {
         match failure {
             Some(failure) => Termination([party(failure), place(failure), b'-', b'-']),
             None if local => Termination(*b"LR--"),
@@ -122,9 +122,9 @@ mod tests {
             (Failure::client(Finish, Cause::TimedOut), "cL--"),
         ];
         for (failure, letters) in cases {
-            assert_eq!(Termination::of(Some(failure), false).as_str(), letters, "{failure:?}");
+            assert_eq!(Termination::new(Some(failure), false).as_str(), letters, "{failure:?}");
         }
-        assert_eq!(Termination::of(None, false).as_str(), "----");
-        assert_eq!(Termination::of(None, true).as_str(), "LR--");
+        assert_eq!(Termination::new(None, false).as_str(), "----");
+        assert_eq!(Termination::new(None, true).as_str(), "LR--");
     }
 }

@@ -15,7 +15,7 @@ pub fn servers_state(overview: &Overview, upstream: Option<&str>) -> Option<Stri
          srv_agent_addr srv_agent_port\n",
     );
     each(overview, upstream, |proxy_id, upstream, server_id, server| {
-        let ServerEndpoint { addr, port, name } = ServerEndpoint::of(server);
+        let ServerEndpoint { addr, port, name } = ServerEndpoint::new(server);
         let (state, admin) = states(server);
         let since = overview.process.at_ms.saturating_sub(server.since_ms) / 1000;
         let (weight, is_up) = (server.weight, server.stats.is_up);
@@ -39,7 +39,7 @@ pub fn servers_conn(overview: &Overview, upstream: Option<&str>) -> Option<Strin
          idle_per_thr[1]\n",
     );
     each(overview, upstream, |proxy_id, upstream, server_id, server| {
-        let ServerEndpoint { addr, port, .. } = ServerEndpoint::of(server);
+        let ServerEndpoint { addr, port, .. } = ServerEndpoint::new(server);
         let (open, idle) = (server.stats.connections_open, whole(server.stats.connections_idle.now));
         let used = whole(open.now).saturating_sub(idle);
         text.push_str(&format!(
@@ -86,7 +86,7 @@ struct ServerEndpoint {
 }
 
 impl ServerEndpoint {
-    fn of(server: &ServerOverview) -> Self {
+    fn new(server: &ServerOverview) -> Self {
         let split = |text: &str| {
             let (host, port) = text.rsplit_once(':')?;
             let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -55,7 +55,7 @@ pub struct Quantiles {
 
 impl Quantiles {
     /// The quantiles of a histogram.
-    pub fn of(times: &HistogramSnapshot) -> Quantiles {
+    pub fn new(times: &HistogramSnapshot) -> Quantiles {
         Quantiles {
             count: times.count(),
             mean_us: times.mean(),

@@ -37,7 +37,7 @@ enum UpstreamCondition {
 }
 
 impl UpstreamCondition {
-    fn of(upstream: &UpstreamOverview) -> Self {
+    fn new(upstream: &UpstreamOverview) -> Self {
         let is_busy = || upstream.servers.iter().any(|server| server.in_flight > 0);
         if upstream.servers_usable == 0 {
             Self::Down
@@ -87,7 +87,7 @@ fn is_broken(server: &ServerOverview) -> bool {
 /// All upstreams: a line for each, which unfolds.
 pub(super) fn section(shown: &PageInput<'_>) -> Markup {
     let mut order: Vec<_> = shown.overview.upstreams.iter().enumerate().collect();
-    order.sort_by_key(|(_, upstream)| UpstreamCondition::of(upstream).rank());
+    order.sort_by_key(|(_, upstream)| UpstreamCondition::new(upstream).rank());
     html! {
         section #upstreams aria-labelledby="upstreams-heading" {
             h2 #upstreams-heading { "Upstreams " span.small #upstreams-shown {} }
@@ -137,7 +137,7 @@ fn tools(shown: &PageInput<'_>) -> Markup {
 
 fn line(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
     let (usable, all) = (upstream.servers_usable, upstream.servers_total);
-    let condition = UpstreamCondition::of(upstream);
+    let condition = UpstreamCondition::new(upstream);
     let upstreams = shown.overview.upstreams.len();
     let is_open = upstreams <= OPEN_MAX
         && all <= SERVERS_OPEN_MAX

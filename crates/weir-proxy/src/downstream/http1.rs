@@ -294,7 +294,7 @@ impl ClientStream for Http1Stream<'_> {
                     Ok(false) => {}
                     Err(failure) if is_preface(failure) && may_begin_http2(client) => {
                         self.state.is_http2 = true;
-                        return Poll::Ready(Err(Ended::Quietly));
+                        return Poll::Ready(Err(Ended::Closed));
                     }
                     Err(failure) => {
                         if !waited {
@@ -306,7 +306,7 @@ impl ClientStream for Http1Stream<'_> {
                 match self.connection.poll_fill(cx, &client.worker.stock) {
                     Poll::Ready(Ok(len)) if len > 0 => {}
                     Poll::Ready(_) if !self.connection.has_input() => {
-                        return Poll::Ready(Err(Ended::Quietly));
+                        return Poll::Ready(Err(Ended::Closed));
                     }
                     Poll::Ready(outcome) => {
                         if !waited {

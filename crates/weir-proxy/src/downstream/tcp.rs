@@ -35,7 +35,7 @@ impl TcpStream<'_> {
     /// The client ended its direction, or reset the connection, before its hello was whole.
     fn closed(&self, outcome: std::io::Result<usize>) -> Ended {
         match outcome {
-            Ok(_) if !self.connection.has_input() => Ended::Quietly,
+            Ok(_) if !self.connection.has_input() => Ended::Closed,
             Ok(_) => Ended::Failed(Failure::client(Phase::Tls, Cause::Closed)),
             Err(error) => Ended::Failed(of_io(Phase::Tls, weir_observe::Party::Client, &error)),
         }

@@ -179,7 +179,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// What the peer says, if it is trusted.
-    pub(super) fn of(client: &Client, exchange: &'a Exchange, listener: &ListenerPlan) -> Self {
+    pub(super) fn new(client: &Client, exchange: &'a Exchange, listener: &ListenerPlan) -> Self {
         match listener.trusts(client.peer) {
             true => Self::claimed(exchange),
             false => Self { proto: None, host: None, port: None },

@@ -49,7 +49,7 @@ pub(crate) fn run(
         let end = match carried {
             Ok(tunnel @ End::Tunnel(_)) => return tunnel,
             Ok(end) => end,
-            Err(Ended::Quietly) => return End::Closed,
+            Err(Ended::Closed) => return End::Closed,
             // On the heap, since it would make every exchange larger.
             Err(Ended::Failed(failure)) => {
                 Box::pin(failed::answer(client, stream, servers, exchange, failure)).await

@@ -31,7 +31,7 @@ pub(crate) trait TcpClient: ClientEnd {
     /// there is none or the client does not use TLS.
     ///
     /// # Errors
-    /// [`Ended::Quietly`] when the client closed before its first byte; else what is wrong with its first message.
+    /// [`Ended::Closed`] when the client closed before its first byte; else what is wrong with its first message.
     async fn read_server_name(
         &mut self,
         client: &mut Client,
@@ -55,7 +55,7 @@ pub(crate) async fn run(
 ) -> End {
     let end = match carry(client, stream, servers, exchange).await {
         Ok(end) => end,
-        Err(Ended::Quietly) => End::Closed,
+        Err(Ended::Closed) => End::Closed,
         Err(Ended::Failed(failure)) => {
             exchange.record.failure = Some(failure);
             finish::record(client, stream, exchange);

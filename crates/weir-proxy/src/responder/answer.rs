@@ -13,7 +13,7 @@ pub(crate) struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// One without fields or body.
-    pub(crate) fn of(status: u16) -> Self {
+    pub(crate) fn new(status: u16) -> Self {
         Self { status, fields: Vec::new(), body: Cow::Borrowed(b"") }
     }
 

@@ -20,7 +20,7 @@ pub(crate) fn answer(
     let format = choose_format(accept);
     let mut body = Vec::new();
     page.render(format, &mut body);
-    let mut answer = Answer::of(page.status)
+    let mut answer = Answer::new(page.status)
         .with(b"Content-Type", format.content_type().as_bytes())
         .with(b"Cache-Control", &b"no-store"[..])
         .with(b"weir-reason", failure.reason().as_bytes());

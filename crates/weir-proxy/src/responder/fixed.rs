@@ -13,7 +13,7 @@ pub(crate) fn answer(
     render: impl Fn(&HeaderTemplate, &mut Vec<u8>) -> bool,
     write: impl Fn(&TemplateValue, &mut Vec<u8>),
 ) -> Answer<'_> {
-    let mut answer = Answer::of(fixed.status);
+    let mut answer = Answer::new(fixed.status);
     if !fixed.body.is_empty() {
         answer = answer.with(b"Content-Type", fixed.content_type.as_bytes());
     }

@@ -13,7 +13,7 @@ pub(crate) struct GrpcFailure {
 
 impl GrpcFailure {
     /// In place of a response; `None` when nothing can be sent.
-    pub(crate) fn of(failure: Failure, request_id: &[u8]) -> Option<Self> {
+    pub(crate) fn from_failure(failure: Failure, request_id: &[u8]) -> Option<Self> {
         let page = LocalReply::for_failure(failure, request_id)?;
         Some(Self::new(failure, page.status, page.text))
     }
@@ -37,7 +37,7 @@ impl GrpcFailure {
 
     /// The answer to a call of which nothing was answered (Trailers-Only).
     pub(crate) fn into_answer(self, content_type: Vec<u8>) -> Answer<'static> {
-        let answer = Answer::of(200).with(b"content-type", content_type);
+        let answer = Answer::new(200).with(b"content-type", content_type);
         self.fields.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value))
     }
 }

@@ -7,5 +7,5 @@ use super::Answer;
 /// The answer to such a request. TRACE is not reflected: it would show what proxies before this one added.
 pub(crate) fn answer(method: Method) -> Answer<'static> {
     let status = if method == Method::Options { 200 } else { 405 };
-    Answer::of(status).with(b"Allow", &b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS"[..])
+    Answer::new(status).with(b"Allow", &b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS"[..])
 }

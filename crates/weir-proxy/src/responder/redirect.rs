@@ -8,5 +8,5 @@ use super::Answer;
 pub(crate) fn answer(redirect: &Redirect, render: impl Fn(&Template, &mut Vec<u8>)) -> Answer<'_> {
     let mut location = Vec::new();
     render(&redirect.to, &mut location);
-    Answer::of(redirect.status).with(b"Location", location)
+    Answer::new(redirect.status).with(b"Location", location)
 }

@@ -103,7 +103,7 @@ const DISK_THREADS_MAX: usize = 32;
 /// # Errors
 /// When the event loop cannot be made, or crashes again and again.
 pub fn run(start: WorkerStart) -> Result<(), WorkerError> {
-    let resources = Rc::new(WorkerResources::of(start));
+    let resources = Rc::new(WorkerResources::new(start));
     let (index, shard, shared) = (resources.index, &resources.shard, &resources.shared);
     let mut crashes = CrashHistory::default();
     loop {

@@ -53,16 +53,16 @@ pub(super) struct WorkerResources {
 }
 
 impl WorkerResources {
-    pub(super) fn of(start: WorkerStart) -> Self {
+    pub(super) fn new(start: WorkerStart) -> Self {
         let WorkerStart { index, shared, shard, first, changes, handed_over, .. } = start;
         Self {
             index,
             shared,
             shard,
             config: RefCell::new(first),
-            changes: MessageInbox::of(changes),
-            handed_over: MessageInbox::of(handed_over),
-            queries: MessageInbox::of(start.queries),
+            changes: MessageInbox::new(changes),
+            handed_over: MessageInbox::new(handed_over),
+            queries: MessageInbox::new(start.queries),
             recorder: start.recorder,
             stop: start.stop,
             random_seed: start.random_seed,
@@ -74,7 +74,7 @@ impl WorkerResources {
 pub(super) struct MessageInbox<T>(RefCell<UnboundedReceiver<T>>);
 
 impl<T> MessageInbox<T> {
-    fn of(receiver: UnboundedReceiver<T>) -> Self {
+    fn new(receiver: UnboundedReceiver<T>) -> Self {
         Self(RefCell::new(receiver))
     }
 

@@ -77,7 +77,7 @@ pub(super) fn choose_least<C: Cost>(
                 some_full = true;
                 continue;
             }
-            let place = RotationPlace::of(clock, &peer.state);
+            let place = RotationPlace::new(clock, &peer.state);
             some_too_far |= place.is_too_far(share);
             if cost.compare(least.cost).then(place.cmp(&least.place)).is_lt() {
                 least = Least { peer, cost, place };

@@ -134,7 +134,7 @@ impl RotationPlace {
     pub(super) const LAST: RotationPlace = RotationPlace(i64::MAX);
 
     #[inline]
-    pub(super) fn of(clock: u64, state: &ServerState) -> RotationPlace {
+    pub(super) fn new(clock: u64, state: &ServerState) -> RotationPlace {
         RotationPlace(state.turn().load(Ordering::Relaxed).wrapping_sub(clock) as i64)
     }
 

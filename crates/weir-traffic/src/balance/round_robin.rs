@@ -51,7 +51,7 @@ impl RoundRobin {
                     some_full = true;
                     continue;
                 }
-                let place = RotationPlace::of(clock, &peer.state);
+                let place = RotationPlace::new(clock, &peer.state);
                 some_too_far |= place.is_too_far(share);
                 if place < next.place {
                     next = NextInRotation { peer, share, place };

@@ -15,7 +15,7 @@ pub(super) struct LiteralEnds {
 
 impl LiteralEnds {
     /// The ends of a regular expression that compiles; none where it is not understood.
-    pub(super) fn of(pattern: &str) -> LiteralEnds {
+    pub(super) fn new(pattern: &str) -> LiteralEnds {
         let parsed = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
         let Ok(hir) = parsed else { return LiteralEnds::default() };
         let mut parts = Vec::new();
@@ -87,7 +87,7 @@ mod tests {
             ("(", "", ""),
         ] {
             let expected = LiteralEnds { prefix: prefix.as_bytes().into(), suffix: suffix.as_bytes().into() };
-            assert_eq!(LiteralEnds::of(pattern), expected, "{pattern}");
+            assert_eq!(LiteralEnds::new(pattern), expected, "{pattern}");
         }
     }
 }

@@ -46,7 +46,7 @@ struct LiteralNode {
 
 impl Patterns {
     pub(super) fn push(&mut self, pattern: &RouteRegex, entry: RouteEntry) {
-        self.list.push(Ranked { pattern: pattern.clone(), ends: LiteralEnds::of(pattern.as_str()), entry });
+        self.list.push(Ranked { pattern: pattern.clone(), ends: LiteralEnds::new(pattern.as_str()), entry });
     }
 
     pub(super) fn arrange(&mut self) {

@@ -219,7 +219,7 @@ fn serve(
     for listened in proxy.bound_listeners() {
         start::tell_listening(&listened);
     }
-    let times = StopTimes::of(config);
+    let times = StopTimes::new(config);
     let has_routes = accept(&mut proxy, config, &mut source, &events)?;
     if let Some(predecessor) = predecessor.take() {
         predecessor.tell_ready(proxy.takeover(), proxy.slots_to_occupy());
@@ -384,7 +384,7 @@ impl Serving<'_> {
         if let ConfigSource::File(file) = &self.source {
             self.routes.tell(&self.proxy, file);
         }
-        self.times = StopTimes::of(&config);
+        self.times = StopTimes::new(&config);
         drop(config);
         // Several times what a large config takes afterwards.
         allocator::give_back();
@@ -434,7 +434,7 @@ struct StopTimes {
 }
 
 impl StopTimes {
-    fn of(config: &Config) -> Self {
+    fn new(config: &Config) -> Self {
         let process = &config.process;
         Self {
             hand_over_delay: Some(process.hand_over_delay),

@@ -57,7 +57,7 @@ impl TwoStores {
         body: &[u8],
     ) -> Arc<StoredResponse> {
         let head = head(fields);
-        let vary = VaryRule::of(head.view()).expect("the fields are sound");
+        let vary = VaryRule::new(head.view()).expect("the fields are sound");
         let lifetime = Lifetime {
             received: NOW,
             initial_age_ms: 1,

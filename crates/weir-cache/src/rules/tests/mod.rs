@@ -46,7 +46,7 @@ fn story(response: &str, seconds: u64, second_request: &str) -> String {
     match plan("", 200, response) {
         Err(reason) => reason.as_str().to_owned(),
         Ok(plan) => {
-            let second = RequestDirectives::of(head(second_request).view());
+            let second = RequestDirectives::new(head(second_request).view());
             format!(
                 "{:?}",
                 reuse(&plan.lifetime, &second, ClientRules::default(), NOW.after(seconds * 1_000))

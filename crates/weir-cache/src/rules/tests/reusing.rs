@@ -60,11 +60,11 @@ fn what_clients_ask_counts_only_if_the_operator_says_so() {
     let lifetime = Lifetime { received: NOW, fresh_ms: 9_000, ..Lifetime::default() };
     let off = ClientRules { no_cache: false, ages: false };
     for request in ["no-cache", "max-age=0", "min-fresh=99"] {
-        let request = RequestDirectives::of(head(&format!("Cache-Control: {request}")).view());
+        let request = RequestDirectives::new(head(&format!("Cache-Control: {request}")).view());
         assert_eq!(reuse(&lifetime, &request, off, NOW), Reuse::Fresh);
         assert_ne!(reuse(&lifetime, &request, ClientRules::default(), NOW), Reuse::Fresh);
     }
-    let request = RequestDirectives::of(head("Cache-Control: max-stale").view());
+    let request = RequestDirectives::new(head("Cache-Control: max-stale").view());
     assert_ne!(reuse(&lifetime, &request, off, NOW.after(10_000)), Reuse::Stale);
 }
 
@@ -126,10 +126,10 @@ fn a_request_selects_by_the_meaning_of_its_fields() {
         ("Accept-Encoding", "Accept-Encoding: identity", "Accept-Encoding: gzip;q=0", true),
         ("User-Agent", "User-Agent: a,b", "User-Agent: a, b", false),
     ] {
-        let vary = VaryRule::of(head(&format!("Vary: {vary}")).view()).expect("it is sound");
+        let vary = VaryRule::new(head(&format!("Vary: {vary}")).view()).expect("it is sound");
         assert_eq!(hash(&vary, one) == hash(&vary, other), is_same, "{vary:?}: {one} and {other}");
     }
-    let of = |lines: &str| VaryRule::of(head(lines).view());
+    let of = |lines: &str| VaryRule::new(head(lines).view());
     assert_eq!(of("Vary: Foo, BAR|Vary: foo,,"), of("Vary: bar|Vary: foo"));
     assert_eq!(of(""), Some(VaryRule::default()));
     let many: Vec<_> = (0..=SELECTING_FIELDS_MAX).map(|number| format!("f{number}")).collect();

@@ -107,7 +107,7 @@ fn users_of(
         }
     }
     let is_whole = is_sound && hashes.len() == users.len();
-    let users = Users::of(hashes);
+    let users = Users::from_into_iterator(hashes);
     if let Some(doubt) = doubt_about_users(&users).filter(|_| is_whole) {
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, doubt));
     }

@@ -13,7 +13,7 @@ use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::administration::runtime_commands::command;
 use crate::administration::runtime_commands::command::LINE_BYTES_MAX;
 use crate::administration::runtime_commands::run::{execute, explain};
@@ -149,7 +149,7 @@ fn no_such(unknown: UnknownServer) -> BufferedResponse {
 type ModePatch = Option<(Mode, Option<Duration>)>;
 
 fn read(upstream: &str, server: &str, patch: &ServerPatch) -> Result<(ServerChange, ModePatch), String> {
-    let mut change = ServerChange::of(upstream, server);
+    let mut change = ServerChange::new(upstream, server);
     if *patch == ServerPatch::default() {
         return Err("nothing is wanted: give mode, weight, address or max_requests".to_owned());
     }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn requested_changes_of_a_server_are_read() {
-        let of = || ServerChange::of("app", "a");
+        let of = || ServerChange::new("app", "a");
         let drain = Some((Mode::Draining, Some(Duration::from_secs(30))));
         for (body, read) in [
             (r#"{"weight": 5}"#, (ServerChange { weight: Some(5), ..of() }, None)),

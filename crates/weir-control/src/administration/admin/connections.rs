@@ -11,7 +11,7 @@ use super::query::{decoded, only_known};
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::administration::reports::ReportWriter;
 use crate::servers::modes::UnknownServer;
 use crate::workers::connections;

@@ -12,7 +12,7 @@ use weir_traffic::route::query_value;
 use super::query::{decoded, only_known};
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::administration::reports::{ReportWriter, rfc3339};
 use crate::workers::worker_queries::{
     ExchangeFilter, FoundConnections, FoundExchanges, RecorderQuery, WorkerQueries,

@@ -10,7 +10,7 @@ use weir_config::parse_duration;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::cluster::node::hand_over::NodeState;
 
 /// The longest time for connections to end, as that of `process.hand_over_delay`.

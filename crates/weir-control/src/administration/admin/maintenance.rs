@@ -9,7 +9,7 @@ use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 
 /// The beginning of a listener's path.
 pub(super) const LISTENERS: &[u8] = b"/api/listeners/";

@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use weir_observe::AdminRefusal;
 
-use super::operations::Operations;
+use super::admin_operations::Operations;
 use crate::admin_access::AdminPeer;
 use connection_slots::ConnectionSlots;
 use request::ReceivedRequest;

@@ -5,7 +5,7 @@ use weir_traffic::route::query_value;
 use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::cluster::node::hand_over::NodeState;
 
 /// 200 while it should, 503 until connections are accepted and the first routes are there where they come from elsewhere, while none of their ports can be bound, and once the process is about to stop or has handed over to another node; with `?upstream=NAME` also while that upstream has no usable server.

@@ -20,7 +20,7 @@ use super::request::ReceivedRequest;
 use super::response::BufferedResponse;
 use super::{linger, routes};
 use crate::admin_access::AdminPeer;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 
 /// Connections in reserve.
 const SLOTS: usize = 16;

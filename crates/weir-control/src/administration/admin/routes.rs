@@ -17,9 +17,9 @@ use super::{
     api, connections, exchanges, guard, hand_over, maintenance, profile, purge, ready, server_modes,
 };
 use crate::admin_access::AdminPeer;
-use crate::administration::figures::certificate_reports::certificates;
-use crate::administration::figures::overview::{caches, keys, limits, mirrors};
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
+use crate::administration::statistics::certificate_reports::certificates;
+use crate::administration::statistics::overview::{caches, keys, limits, mirrors};
 use crate::features::PROFILER;
 use crate::telemetry::logs::own_log;
 

@@ -17,8 +17,8 @@ use weir_observe::prometheus::{CONTENT_TYPE, FamilyFilter, PIECE_BYTES, Scrape};
 use super::query::{all_values, only_known};
 use super::request::AdminRequest;
 use super::response::{BufferedResponse, RefusedRequest, head_begins};
-use crate::administration::figures::metrics_source::MetricsReading;
-use crate::administration::operations::{Operations, SCRAPES_MAX};
+use crate::administration::admin_operations::{Operations, SCRAPES_MAX};
+use crate::administration::statistics::metrics_source::MetricsReading;
 
 /// How long a scrape waits for its turn.
 const TURN_TIME: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use weir_traffic::route::query_value;
 use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 
 /// `GET /servers`: one line per server.
 pub(super) fn table(operations: &Operations) -> BufferedResponse {

@@ -10,7 +10,7 @@ use weir_traffic::Mode;
 use super::command::{ConnectionSelection, HELP, InvalidCommand, RuntimeCommand, ServerRef, WeightChange};
 use super::rows::{connection_row, error_row};
 use crate::admin_access::AdminPeer;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::administration::reports::ReportWriter;
 use crate::servers::modes::UnknownServer;
 use crate::workers::commands::{CommandRejected, ServerChange};
@@ -178,7 +178,7 @@ fn change_reply(outcome: Result<String, CommandRejected>) -> String {
 }
 
 fn change(name: &ServerRef) -> ServerChange {
-    ServerChange::of(&name.upstream, &name.server)
+    ServerChange::new(&name.upstream, &name.server)
 }
 
 fn set_mode(name: &ServerRef, mode: Mode, operations: &Operations) -> String {

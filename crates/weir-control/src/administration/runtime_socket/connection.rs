@@ -14,7 +14,7 @@ use weir_observe::AdminRefusal;
 
 use crate::admin_access::AdminPeer;
 use crate::administration::admin;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::administration::runtime_commands::command;
 use crate::administration::runtime_commands::command::{COMMANDS_MAX, LINE_BYTES_MAX, RuntimeCommand};
 use crate::administration::runtime_commands::run::{answer, explain};

@@ -186,7 +186,7 @@ fn of_rustls(error: &io::Error) -> Option<&rustls::Error> {
 pub(super) struct StoreFailure(Vec<(StorePeer, StoreError)>);
 
 impl StoreFailure {
-    pub(super) fn of(peer: &StorePeer, error: StoreError) -> StoreFailure {
+    pub(super) fn new(peer: &StorePeer, error: StoreError) -> StoreFailure {
         StoreFailure(vec![(peer.clone(), error)])
     }
 
@@ -242,7 +242,7 @@ mod tests {
              master `mymaster`; the sentinel at 10.0.0.3:26379 cannot be reached: connection refused; and 1 more"
         );
         assert!(failure.change().starts_with("correct the name in `address`"), "{}", failure.change());
-        let silent = StoreFailure::of(&sentinel(1), refused());
+        let silent = StoreFailure::new(&sentinel(1), refused());
         assert!(silent.change().starts_with("start the sentinels"), "{}", silent.change());
     }
 
@@ -255,7 +255,7 @@ mod tests {
             (StorePeerKind::Master, "NOPERM no permissions", "`+role`"),
             (StorePeerKind::Store, "MOVED 1 10.0.0.1:6379", "Redis Cluster is not supported"),
         ] {
-            let failure = StoreFailure::of(&peer(kind, "10.0.0.1:1"), StoreError::Refused(error.to_owned()));
+            let failure = StoreFailure::new(&peer(kind, "10.0.0.1:1"), StoreError::Refused(error.to_owned()));
             assert!(failure.change().contains(expected), "{error}: {}", failure.change());
         }
     }

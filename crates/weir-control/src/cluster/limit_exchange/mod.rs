@@ -114,7 +114,7 @@ impl Trouble {
 async fn exchange_at(store: &LimitStorePlan, address: &ServerAddress, trouble: &mut Trouble) -> StoreFailure {
     let peer = StorePeer { kind: StorePeerKind::Store, address: address.clone() };
     let Err(error) = exchange(store, &peer, trouble).await;
-    StoreFailure::of(&peer, error)
+    StoreFailure::new(&peer, error)
 }
 
 /// Asks for the master, and exchanges with it until that fails or it is the master no more. `known` is the one that the log has named.
@@ -144,7 +144,7 @@ async fn exchange_with_master(
     if !matches!(error, StoreError::Replaced(_)) {
         sentinels.turn();
     }
-    StoreFailure::of(&peer, error)
+    StoreFailure::new(&peer, error)
 }
 
 /// Connects, then exchanges again and again.

@@ -18,7 +18,7 @@ pub struct RunningRequests {
 
 impl RunningRequests {
     /// Those on servers with a limit.
-    pub(crate) fn of(snapshot: &Snapshot) -> Vec<Self> {
+    pub(crate) fn new(snapshot: &Snapshot) -> Vec<Self> {
         let mut running = Vec::new();
         for plan in &snapshot.upstreams {
             for (server, state) in plan.config.servers.iter().zip(plan.balancer().states()) {

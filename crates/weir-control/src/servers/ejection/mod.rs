@@ -223,7 +223,7 @@ impl SeenCounts {
     }
 
     /// The counters of a server now.
-    fn of(plan: &UpstreamPlan, server: usize) -> Self {
+    fn new(plan: &UpstreamPlan, server: usize) -> Self {
         let mut total = Self::nothing(plan);
         for shard in plan.server_shards[server].used() {
             total.attempts += shard.attempts.value();
@@ -260,9 +260,9 @@ impl ReviewedUpstream {
             for (index, state) in plan.balancer().states().iter().enumerate() {
                 let known = self.plan.balancer().states().get(index);
                 if index >= seen.len() {
-                    seen.push(SeenCounts::of(plan, index));
+                    seen.push(SeenCounts::new(plan, index));
                 } else if !known.is_some_and(|known| Arc::ptr_eq(known, state)) {
-                    seen[index] = SeenCounts::of(plan, index);
+                    seen[index] = SeenCounts::new(plan, index);
                 }
             }
         }
@@ -322,7 +322,7 @@ impl ReviewedUpstream {
             self.seen = seen.into();
         }
         let of_server = |(index, seen): (usize, &mut SeenCounts)| {
-            let before = std::mem::replace(seen, SeenCounts::of(plan, index));
+            let before = std::mem::replace(seen, SeenCounts::new(plan, index));
             let latency = match (&seen.latency, &before.latency) {
                 (Some(now), Some(before)) => now.since(before).quantile(0.5),
                 _ => None,

@@ -88,7 +88,7 @@ pub(crate) enum NoProfile {
 pub(crate) fn profile(length: Duration, is_wanted: impl Fn() -> bool) -> Result<CpuProfile, NoProfile> {
     let threads = registered();
     let images = Image::all().map_err(NoProfile::NoMaps)?;
-    let mut unwinder = Unwinder::of(&images);
+    let mut unwinder = Unwinder::new(&images);
     let sampled: Vec<SampledThread> = threads.iter().map(|registered| registered.thread.clone()).collect();
     let sampler = Sampler::begin(sampled, Duration::from_secs(1) / PER_SECOND)
         .map_err(NoProfile::NoTimers)?
@@ -105,7 +105,7 @@ pub(crate) fn profile(length: Duration, is_wanted: impl Fn() -> bool) -> Result<
     let lost = sampler.lost();
     // Nothing is interrupted while names are looked up.
     drop((sampler, unwinder));
-    let mut symbols = Symbols::of(images);
+    let mut symbols = Symbols::new(images);
     let name_of = |thread: usize| threads.get(thread).map_or("unnamed", |registered| &*registered.name);
     let stacks = counts.named(name_of, &mut symbols);
     drop(symbols);
@@ -177,7 +177,7 @@ mod tests {
         counts.add(stack(1, vec![0; ADDRESSES_MAX]));
         counts.add(stack(1, vec![0; ADDRESSES_MAX - 3]));
         counts.add(stack(0, vec![4]));
-        let named = counts.named(|thread| ["one", "two"][thread], &mut Symbols::of(Vec::new()));
+        let named = counts.named(|thread| ["one", "two"][thread], &mut Symbols::new(Vec::new()));
         let named: Vec<(String, u64)> = named.into_iter().filter(|(stack, _)| stack.len() < 1000).collect();
         let expected = [
             ("one;[more stacks than are kept]".to_owned(), 1),

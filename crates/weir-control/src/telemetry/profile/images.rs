@@ -45,11 +45,11 @@ impl Image {
         let program = std::fs::read_link(PROGRAM)?;
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let mappings: Vec<Mapping> = maps.lines().filter_map(mapping).collect();
-        Ok(group(&mappings).into_iter().filter_map(|mappings| Self::of(&mappings, &program)).collect())
+        Ok(group(&mappings).into_iter().filter_map(|mappings| Self::new(&mappings, &program)).collect())
     }
 
     /// The image that the mappings of one file make up; `None` when none of them is code.
-    fn of(mappings: &[&Mapping], program: &Path) -> Option<Self> {
+    fn new(mappings: &[&Mapping], program: &Path) -> Option<Self> {
         let code = mappings.iter().find(|mapping| mapping.is_executable)?;
         let range = mappings.first()?.range.start..mappings.last()?.range.end;
         let path = path_of(&code.name, program);

@@ -76,10 +76,10 @@ impl MemoryProfile {
     /// When `/proc` cannot be read.
     pub(crate) fn now(classes: Vec<MemoryClass>) -> io::Result<Self> {
         let stacks: Vec<_> = registered().into_iter().map(|registered| registered.thread.stack).collect();
-        Ok(Self::of(&std::fs::read_to_string("/proc/self/smaps")?, &stacks, classes))
+        Ok(Self::new(&std::fs::read_to_string("/proc/self/smaps")?, &stacks, classes))
     }
 
-    fn of(smaps: &str, stacks: &[Range<usize>], classes: Vec<MemoryClass>) -> Self {
+    fn new(smaps: &str, stacks: &[Range<usize>], classes: Vec<MemoryClass>) -> Self {
         let mut kinds = KINDS.map(|(name, what)| MemoryKind {
             name,
             what,
@@ -195,7 +195,7 @@ Rss:                   0 kB
             MemoryClass::new("client connections", 1000, 2048),
         ];
         let stack = 0x7f00_0040_1000..0x7f00_0060_0000;
-        let profile = MemoryProfile::of(SMAPS, &[stack], classes);
+        let profile = MemoryProfile::new(SMAPS, &[stack], classes);
         let kinds: Vec<_> =
             profile.kinds.iter().map(|kind| (kind.name, kind.resident_bytes / 1024)).collect();
         let expected = [("heap", 2048), ("stacks", 120), ("shared", 12), ("files", 528), ("anonymous", 48)];
@@ -210,7 +210,7 @@ Rss:                   0 kB
 
     #[test]
     fn what_was_never_written_to_is_below_nothing() {
-        let profile = MemoryProfile::of("", &[], vec![MemoryClass::new("buffers", 1, 4096)]);
+        let profile = MemoryProfile::new("", &[], vec![MemoryClass::new("buffers", 1, 4096)]);
         assert_eq!((profile.resident_bytes, profile.unaccounted_bytes), (0, -4096));
     }
 

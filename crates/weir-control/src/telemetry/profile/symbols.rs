@@ -16,7 +16,7 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    pub(super) fn of(images: Vec<Image>) -> Self {
+    pub(super) fn new(images: Vec<Image>) -> Self {
         let with_loader = |image: Image| {
             let loader = image.path.as_ref().and_then(|path| Loader::new(path).ok());
             (image, loader)
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_function_is_known_by_its_name() {
-        let mut symbols = Symbols::of(Image::all().unwrap());
+        let mut symbols = Symbols::new(Image::all().unwrap());
         let names = symbols.functions(here());
         assert!(names.iter().any(|name| name.ends_with("symbols::tests::here")), "{names:?}");
         assert_eq!(symbols.functions(1), ["[unknown]"]);
@@ -89,7 +89,7 @@ mod tests {
             image.path = image.path.take().map(|_| "/dev/null".into());
         }
         let own = images.iter().find(|image| image.range.contains(&here())).unwrap().clone();
-        let name = Symbols::of(images).functions(here())[0].clone();
+        let name = Symbols::new(images).functions(here())[0].clone();
         assert_eq!(name, format!("[{}+{:#x}]", own.name, here() - own.bias));
     }
 }

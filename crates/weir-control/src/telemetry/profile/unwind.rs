@@ -27,7 +27,7 @@ pub(super) struct Unwinder {
 }
 
 impl Unwinder {
-    pub(super) fn of(images: &[Image]) -> Self {
+    pub(super) fn new(images: &[Image]) -> Self {
         let mut unwinder = UnwinderNative::new();
         for image in images {
             if let Some(tables) = image.with_file(tables_of) {

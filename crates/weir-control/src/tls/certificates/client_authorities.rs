@@ -21,7 +21,7 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
     let (Some(server_config), Some(tls)) = (&plan.tls, &plan.config.tls) else { return };
     let Some(clients) = &tls.client_certificates else { return };
     // Without them there would be no server_config.
-    let Ok(authorities) = ClientAuthorities::of(clients) else { return };
+    let Ok(authorities) = ClientAuthorities::new(clients) else { return };
     let mut watch = ClientAuthorityWatch {
         listener: &plan.config,
         server_config,

@@ -104,7 +104,7 @@ struct NewestRoutes {
 }
 
 impl NewestRoutes {
-    fn of(snapshot: &Snapshot) -> Self {
+    fn new(snapshot: &Snapshot) -> Self {
         let weak = |route: &RoutePlan| Arc::downgrade(&route.config);
         let of_listener = |plan: &Arc<ListenerPlan>| plan.route_plans.iter().map(weak).collect();
         Self { of_listeners: snapshot.listeners.iter().map(of_listener).collect() }
@@ -112,7 +112,7 @@ impl NewestRoutes {
 }
 
 impl GenerationNames {
-    fn of(snapshot: &Snapshot, before: Option<(&GenerationNames, &NewestRoutes)>) -> Self {
+    fn new(snapshot: &Snapshot, before: Option<(&GenerationNames, &NewestRoutes)>) -> Self {
         let known = before.iter().flat_map(|(before, read)| before.listeners.iter().zip(&read.of_listeners));
         let known_listeners: HashMap<&str, _> = known.map(|known| (&*known.0.name, known)).collect();
         let listeners = snapshot.listeners.iter().map(|plan| {
@@ -121,7 +121,7 @@ impl GenerationNames {
                 |(known, _): &(&Arc<KnownListener>, _)| known.config.as_ptr() == Arc::as_ptr(&plan.config);
             match known.filter(is_of_same) {
                 Some((known, _)) => Arc::clone(known),
-                None => Arc::new(KnownListener::of(plan, known.map(|(known, read)| (&**known, &read[..])))),
+                None => Arc::new(KnownListener::new(plan, known.map(|(known, read)| (&**known, &read[..])))),
             }
         });
         let before = before.map(|(before, _)| before);
@@ -132,7 +132,7 @@ impl GenerationNames {
             if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
                 return Arc::clone(known);
             }
-            let names = KnownUpstream::of(plan, snapshot.revision, None);
+            let names = KnownUpstream::new(plan, snapshot.revision, None);
             let is_same = |known: &&Arc<KnownUpstream>| {
                 let of = |names: &KnownUpstream| {
                     (names.balance, names.is_tls, names.source.as_ref().map(Arc::as_ptr))
@@ -190,7 +190,7 @@ impl GenerationNames {
 
 impl KnownListener {
     /// The names of a listener and its routes, which are those that it had before where they were read from the same.
-    fn of(plan: &ListenerPlan, before: Option<(&KnownListener, &[Weak<Route>])>) -> Self {
+    fn new(plan: &ListenerPlan, before: Option<(&KnownListener, &[Weak<Route>])>) -> Self {
         let known = before.iter().flat_map(|(before, read)| read.iter().zip(before.routes.iter()));
         let by_config: HashMap<*const Route, _> = known.map(|(read, names)| (read.as_ptr(), names)).collect();
         let known = before.iter().flat_map(|(before, _)| before.routes.iter());
@@ -200,7 +200,7 @@ impl KnownListener {
             if let Some(known) = by_config.get(&Arc::as_ptr(&route.config)) {
                 return Arc::clone(known);
             }
-            let names = KnownRoute::of(&route.config);
+            let names = KnownRoute::new(&route.config);
             let known = by_name.get(&*names.name).filter(|known| ****known == names);
             known.map_or_else(|| Arc::new(names), |known| Arc::clone(known))
         });
@@ -223,7 +223,7 @@ impl KnownListener {
 }
 
 impl KnownRoute {
-    fn of(config: &Route) -> Self {
+    fn new(config: &Route) -> Self {
         Self {
             name: config.name.clone(),
             rule: shown_conditions(&config.matches).into(),
@@ -234,7 +234,7 @@ impl KnownRoute {
 
 impl KnownUpstream {
     /// The names of an upstream in the snapshot `revision`, with those that its places had before.
-    fn of(plan: &UpstreamPlan, revision: u64, before: Option<&Self>) -> Self {
+    fn new(plan: &UpstreamPlan, revision: u64, before: Option<&Self>) -> Self {
         let mut places = before.map_or_else(Vec::new, |before| before.places.clone());
         places.resize(plan.config.servers.len(), ServerPlace(Vec::new()));
         for (place, server) in places.iter_mut().zip(&plan.config.servers) {
@@ -285,8 +285,8 @@ impl ConfigNames {
     pub(crate) fn learn(&self, snapshot: &Snapshot) {
         let mut kept = self.lock();
         let before = kept.generations.back().map(|names| (&**names, &kept.newest));
-        let names = GenerationNames::of(snapshot, before);
-        kept.newest = NewestRoutes::of(snapshot);
+        let names = GenerationNames::new(snapshot, before);
+        kept.newest = NewestRoutes::new(snapshot);
         if kept.generations.len() == GENERATIONS_MAX {
             kept.generations.pop_front();
         }
@@ -300,7 +300,7 @@ impl ConfigNames {
         let newest = Arc::make_mut(newest);
         for (place, plan) in upstreams {
             let known = newest.upstreams.get(*place).map(|known| &**known);
-            let names = KnownUpstream::of(plan, revision, known);
+            let names = KnownUpstream::new(plan, revision, known);
             newest.upstreams.set(*place, Arc::new(names));
         }
     }

@@ -149,7 +149,7 @@ impl ConnectionCodec {
                 rule: Rule::Http2FrameTooLarge,
             });
         }
-        let frame_type = FrameType::of(header.number);
+        let frame_type = FrameType::new(header.number);
         if let Some(gathering) = self.receiving.gathering
             && (frame_type != Some(FrameType::Continuation) || header.stream != gathering.stream)
         {

@@ -76,7 +76,7 @@ impl<'a> HeadWriter<'a> {
         // A Host field says again what the authority says.
         let left_out = match request.authority {
             b"" => FieldSet::EMPTY,
-            _ => FieldSet::of(&[FieldName::Host]),
+            _ => FieldSet::new(&[FieldName::Host]),
         };
         HeadWriter { lines, left_out }
     }
@@ -105,7 +105,7 @@ impl<'a> HeadWriter<'a> {
 
     /// Leaves fields of this name out when others are copied.
     pub fn leave_out(&mut self, name: FieldName) {
-        self.left_out = self.left_out.with(FieldSet::of(&[name]));
+        self.left_out = self.left_out.with(FieldSet::new(&[name]));
     }
 
     /// Copies a field of another head.

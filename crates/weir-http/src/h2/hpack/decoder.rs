@@ -168,7 +168,7 @@ impl HpackDecoder {
         let line = &text[start..];
         let class = match name_class {
             Some(class) => class.with_value(line, name_len),
-            None => LineClass::of(line, name_len),
+            None => LineClass::new(line, name_len),
         };
         if is_kept {
             self.table.insert(line, name_len, class);

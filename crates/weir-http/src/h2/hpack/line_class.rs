@@ -44,7 +44,7 @@ pub(in crate::h2) const fn counted_bytes(line_len: usize) -> usize {
 
 impl LineClass {
     /// The class of a line whose name has this length.
-    pub(super) fn of(line: &[u8], name_len: usize) -> LineClass {
+    pub(super) fn new(line: &[u8], name_len: usize) -> LineClass {
         match classify_name(line, name_len) {
             Ok(name) => LineClass { name, broken: None }.with_value(line, name_len),
             Err(rule) => LineClass { name: LineName::Field(FieldName::Other), broken: Some(rule) },
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn class(name: &[u8], value: &[u8]) -> LineClass {
-        LineClass::of(&[name, b": ", value, b"\r\n"].concat(), name.len())
+        LineClass::new(&[name, b": ", value, b"\r\n"].concat(), name.len())
     }
 
     #[test]

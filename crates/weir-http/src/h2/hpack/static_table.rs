@@ -161,7 +161,7 @@ mod tests {
         for (index, entry) in LINES.iter().enumerate() {
             let line = String::from_utf8_lossy(entry.line);
             assert_eq!(&entry.line[entry.name_len..entry.name_len + 2], b": ", "{line}");
-            let found = LineClass::of(entry.line, entry.name_len);
+            let found = LineClass::new(entry.line, entry.name_len);
             assert_eq!(found.name, entry.class.name, "{line}");
             assert_eq!(static_line(index + 1).map(|entry| entry.line), Some(entry.line));
             if let LineName::Field(known) = entry.class.name {

@@ -58,7 +58,7 @@ pub(super) struct FixtureServer {
 
 impl Fixture {
     /// The counters of these workers, by these names; everything else is as usual.
-    pub(super) fn of(shards: &[WorkerShard], listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Self {
+    pub(super) fn new(shards: &[WorkerShard], listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Self {
         let mut general = Stats::default();
         shards.iter().for_each(|shard| general.add_worker(shard));
         let listener = |(index, name): (usize, &&str)| FixtureListener {

@@ -192,7 +192,7 @@ fn small_fixture() -> Fixture {
         server.response_time.record(micros);
     }
     server.connect_time.record(200);
-    let mut fixture = Fixture::of(&[shard], &["web"], &[("api", &["10.0.0.1:80"])]);
+    let mut fixture = Fixture::new(&[shard], &["web"], &[("api", &["10.0.0.1:80"])]);
     let reload = &mut fixture.general.reload;
     (reload.routes_said_seconds, reload.routes_lost_seconds) = (Some(1_700_000_100), Some(1_700_000_200));
     let server = &mut fixture.upstreams[0].servers[0];
@@ -276,7 +276,7 @@ fn note_certificates(listener: &mut fixture::FixtureListener) {
 #[test]
 fn the_pieces_are_the_text_that_was_made_at_once() {
     let upstreams: [(&str, &[&str]); 2] = [("app", &["a", "b"]), ("api", &["10.0.0.1:80"])];
-    let mut fixture = Fixture::of(&golden::used_shards(), &["web", "in \"quotes\"\\"], &upstreams);
+    let mut fixture = Fixture::new(&golden::used_shards(), &["web", "in \"quotes\"\\"], &upstreams);
     let [a, b] = &mut fixture.upstreams[0].servers[..] else { panic!("two servers") };
     (a.is_ejected, a.ejections, a.attempts_open) = (true, vec![("failures", 2), ("trial", 0)], 9);
     (b.is_down, b.probes, b.idle_shared) = (true, Some(golden::used_probes()), 3);
@@ -407,7 +407,7 @@ fn fixture_of_servers(shard: WorkerShard) -> Fixture {
     let count = shard.upstreams[0].servers.len();
     let names: Vec<String> = (0..count).map(|index| format!("10.0.0.{index}:80")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Fixture::of(&[shard], &[], &[("api", &names)])
+    Fixture::new(&[shard], &[], &[("api", &names)])
 }
 
 /// Lines grow with the number of servers and with nothing else.
@@ -501,7 +501,7 @@ proptest! {
         for value in micros {
             shard.upstreams[0].servers[0].response_time.record(value);
         }
-        let families = read(&rendered(&Fixture::of(&[shard], &[&name], &[(&name, &[&name])])));
+        let families = read(&rendered(&Fixture::new(&[shard], &[&name], &[(&name, &[&name])])));
         check(&families);
         let requests = families.iter().find(|family| family.name == "weir_listener_requests_total").unwrap();
         prop_assert_eq!(&requests.samples[0].labels["listener"], &name);

@@ -10,8 +10,8 @@ use weir_observe::{Cause, Failure, Party};
 
 use super::ClientConnection;
 use crate::downstream::http1::AfterStream;
-use crate::exchange::context::delivery;
-use crate::exchange::context::delivery::{FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
+use crate::exchange::context::lingering;
+use crate::exchange::context::lingering::{FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
 use crate::exchange::phases::tunnel::Tunnelled;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
@@ -68,7 +68,7 @@ impl ClientConnection {
             }
             AfterStream::Reset => {
                 // As soon as the client's system has everything that was sent.
-                delivery::wait(&mut self.client, || self.connection.undelivered()).await;
+                lingering::wait(&mut self.client, || self.connection.undelivered()).await;
                 self.connection.abort();
             }
             AfterStream::Abort => self.connection.abort(),

@@ -251,7 +251,7 @@ impl ClientConnection {
                 self.refused = Some(failure);
                 true
             }
-            Err(TlsRefusal::Quietly) => false,
+            Err(TlsRefusal::Closed) => false,
         }
     }
 

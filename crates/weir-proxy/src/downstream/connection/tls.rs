@@ -74,17 +74,17 @@ async fn first_byte(conn: &mut ClientConnection) -> Result<u8, TlsRefusal> {
     if !conn.connection.has_input() && !conn.connection.fill_at_once(&conn.client.worker.stock) {
         let received = std::future::poll_fn(|cx| {
             if conn.is_stopped() {
-                return Poll::Ready(Err(TlsRefusal::Quietly));
+                return Poll::Ready(Err(TlsRefusal::Closed));
             }
             match conn.connection.poll_fill(cx, &conn.client.worker.stock) {
                 Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
-                Poll::Ready(Err(_)) => Poll::Ready(Err(TlsRefusal::Quietly)),
+                Poll::Ready(Err(_)) => Poll::Ready(Err(TlsRefusal::Closed)),
                 Poll::Pending => poll_over(conn).map(Err),
             }
         });
         received.await?;
     }
-    conn.connection.received().first().copied().ok_or(TlsRefusal::Quietly)
+    conn.connection.received().first().copied().ok_or(TlsRefusal::Closed)
 }
 
 /// Whether TLS passes through to the server, as the route for the server name says. A hello that cannot be read is left to the handshake.
@@ -159,7 +159,7 @@ async fn shake(conn: &mut ClientConnection, server_config: &TlsServerConfig) -> 
     outcome?;
     if records.protocol() == Some(CHALLENGE_PROTOCOL) {
         // The handshake was the whole proof (RFC 8737 section 3).
-        return Err(TlsRefusal::Quietly);
+        return Err(TlsRefusal::Closed);
     }
     records.client_certificate = client_certificate(conn, &records, server_config)?;
     conn.connection.tls = Some(records);

@@ -11,7 +11,7 @@ use crate::state::connections::activity::Activity;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TlsRefusal {
     /// The client closed the connection before its first byte, or Weir stops.
-    Quietly,
+    Closed,
     Failed(Failure),
 }
 

@@ -10,7 +10,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 /// What is known of a client.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Granted {
+pub(crate) struct Authorization {
     /// The user that it has named, right or wrong: a request goes to a server only when it is right.
     pub(crate) user: Vec<u8>,
     /// Its token, whose signature is right.
@@ -24,7 +24,7 @@ pub(crate) struct Granted {
 /// where that server is not asked.
 pub(in crate::exchange) fn write_fields(
     out: &mut impl FieldWriter,
-    granted: &Granted,
+    granted: &Authorization,
     changes: &HeaderChanges,
 ) {
     let fields = granted.fields.iter();
@@ -107,5 +107,5 @@ fn write_bearer(out: &mut Vec<u8>, jwt: &JwtAuth, challenge: Challenge, cause: C
 
 /// Fields of the request that its server does not get.
 pub(in crate::exchange) fn withheld(access: &Access) -> FieldSet {
-    if access.forwards_credentials() { FieldSet::EMPTY } else { FieldSet::of(&[FieldName::Authorization]) }
+    if access.forwards_credentials() { FieldSet::EMPTY } else { FieldSet::new(&[FieldName::Authorization]) }
 }

@@ -6,14 +6,14 @@ use weir_http::{RequestHead, ResponseHead};
 use weir_observe::{CacheResult, Failure, Party};
 use weir_traffic::affinity::RequestAffinity;
 
-use super::authorization::Granted;
+use super::authorization::Authorization;
 use super::body_coding::BodyCoding;
 use super::cache_use::CacheUse;
 use super::cgi_script::Script;
+use super::exchange_limits::ExchangeLimits;
+use super::exchange_mirror::ExchangeMirror;
 use super::grpc_call::GrpcCall;
 use super::header_changes::RenderedHeaders;
-use super::limit_state::Limited;
-use super::mirror_state::Mirrored;
 use super::record::Record;
 use super::waits::Waits;
 use crate::net::buffer::MEMORY_KEPT_MAX;
@@ -56,7 +56,7 @@ pub(crate) struct Exchange {
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
     /// What limits by key have to do with it.
-    pub(crate) limited: Limited,
+    pub(crate) limited: ExchangeLimits,
     /// What the cache has to do with a request that goes to a server.
     pub(in crate::exchange) cached: Option<Box<CacheUse>>,
     /// The gRPC call that the request is.
@@ -64,9 +64,9 @@ pub(crate) struct Exchange {
     /// The script that it names, for a server of FastCGI.
     pub(crate) script: Option<Box<Script>>,
     /// What is known of the client, on a route that asks for that.
-    pub(crate) granted: Option<Box<Granted>>,
+    pub(crate) granted: Option<Box<Authorization>>,
     /// That its request will be copied for a mirror.
-    pub(crate) mirrored: Option<Box<Mirrored>>,
+    pub(crate) mirrored: Option<Box<ExchangeMirror>>,
     /// The upstream of the request that it is a copy of, for a mirror.
     pub(crate) copied_from: Option<usize>,
     /// Whether it waits when all servers are full; only requests of Weir's own may not.
@@ -100,7 +100,7 @@ impl Exchange {
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
             retry_after: None,
-            limited: Limited::default(),
+            limited: ExchangeLimits::default(),
             cached: None,
             grpc: None,
             script: None,
@@ -179,7 +179,7 @@ impl Exchange {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ended {
     /// There was no request.
-    Quietly,
+    Closed,
     Failed(Failure),
 }
 

@@ -43,7 +43,7 @@ impl GrpcWeb {
 impl GrpcCall {
     /// The call that a request is, if it is one.
     #[inline(always)]
-    pub(in crate::exchange) fn of(request: &RequestHead, text: &[u8]) -> Option<Self> {
+    pub(in crate::exchange) fn from_request_head(request: &RequestHead, text: &[u8]) -> Option<Self> {
         if request.method() != Method::Post {
             return None;
         }

@@ -1,6 +1,6 @@
 //! What every stage gets: the client, its stream, the exchange with what is known of it, and the plans that it follows.
 
-pub(crate) mod delivery;
+pub(crate) mod lingering;
 pub(in crate::exchange) mod plans;
 pub(in crate::exchange) mod outcome;
 pub(crate) mod stream;
@@ -12,8 +12,8 @@ pub(in crate::exchange) mod cache_use;
 pub(in crate::exchange) mod body_coding;
 pub(crate) mod authorization;
 pub(in crate::exchange) mod grpc_call;
-pub(in crate::exchange) mod limit_state;
-pub(in crate::exchange) mod mirror_state;
+pub(in crate::exchange) mod exchange_limits;
+pub(in crate::exchange) mod exchange_mirror;
 pub(in crate::exchange) mod cgi_script;
 pub(in crate::exchange) mod header_changes;
 pub(crate) mod waits;

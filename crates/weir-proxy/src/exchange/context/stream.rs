@@ -36,7 +36,7 @@ pub(crate) trait ClientStream: ClientEnd {
     /// Waits for the head of the request and moves it into the exchange.
     ///
     /// # Errors
-    /// [`Ended::Quietly`] when there is no request; else the failure to answer with.
+    /// [`Ended::Closed`] when there is no request; else the failure to answer with.
     async fn receive(
         &mut self,
         client: &mut Client,

@@ -1,6 +1,6 @@
 //! What the listener and the route say of who makes a request: the lists that it is in, then the limits that it is under.
 //!
-//! Asked twice where some of them are by the user: those whose keys are known from the request before anything is asked of the client, which bounds
+//! MatchedRoute twice where some of them are by the user: those whose keys are known from the request before anything is asked of the client, which bounds
 //! what failed logins cost, the others once it is authenticated. Must not answer: a refusal is a failure like any other.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::rule_key::RuleKey;
 use crate::exchange::context::client::Client;
 use crate::exchange::context::client_end::ClientEnd;
 use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::limit_state::RuleInForce;
+use crate::exchange::context::exchange_limits::RuleInForce;
 use crate::exchange::forwarded;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::phases::pause;

@@ -58,7 +58,7 @@ pub(in crate::exchange) async fn pass(
     if !host.eq_ignore_ascii_case(found.host.as_bytes()) {
         return Ok(None);
     }
-    let answer = Answer::of(200).with(b"Content-Type", &b"application/octet-stream"[..]);
+    let answer = Answer::new(200).with(b"Content-Type", &b"application/octet-stream"[..]);
     let answer = Answer { body: found.text.as_bytes().into(), ..answer };
     answer::of_other(client, stream, exchange, &answer).await.map(Some)
 }

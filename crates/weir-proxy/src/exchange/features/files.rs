@@ -420,7 +420,7 @@ async fn redirect(
         location.push(b'?');
         location.extend_from_slice(query.of(text));
     }
-    let answer = Answer::of(301).with(b"Location", Cow::Owned(location));
+    let answer = Answer::new(301).with(b"Location", Cow::Owned(location));
     answer::send(client, stream, exchange, &answer).await
 }
 

@@ -1,6 +1,6 @@
 //! Limits by key: whether a request may go on, now or after a while.
 //!
-//! Asked when the route and the upstream are known and nothing was sent yet: each limit once, at the stage at which its key is known. When one refuses,
+//! MatchedRoute when the route and the upstream are known and nothing was sent yet: each limit once, at the stage at which its key is known. When one refuses,
 //! what the others have taken is given back, so that a refused request costs nothing. Must not answer.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::rule_key::RuleKey;
 use crate::exchange::context::client::Client;
 use crate::exchange::context::client_end::ClientEnd;
 use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::limit_state::RuleInForce;
+use crate::exchange::context::exchange_limits::RuleInForce;
 use crate::exchange::forwarded;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::phases::pause;

@@ -11,11 +11,11 @@ use weir_http::grpc::GrpcStatus;
 use weir_http::{Framing, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
 
-use crate::exchange::context::authorization::Granted;
+use crate::exchange::context::authorization::Authorization;
 use crate::exchange::context::client::Client;
 use crate::exchange::context::client_end::ClientEnd;
 use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::mirror_state::{ComparedField, Copied, Mirrored};
+use crate::exchange::context::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
 use crate::exchange::context::plans::Plans;
 use crate::exchange::heads::{affinity, grpc};
 use crate::exchange::subrequests::background;
@@ -88,7 +88,7 @@ pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route
     if !request.body().is_empty() {
         exchange.replay_buffer.begin(kept_max);
     }
-    exchange.mirrored = Some(Box::new(Mirrored { status: 0, kept_max, copies }));
+    exchange.mirrored = Some(Box::new(ExchangeMirror { status: 0, kept_max, copies }));
 }
 
 /// Remembers what is compared of the head of the response, of which `text` is what was received.
@@ -127,7 +127,7 @@ pub(in crate::exchange) fn send(
     plans: Plans<'_>,
 ) {
     let Some(mirrored) = exchange.mirrored.take() else { return };
-    let Mirrored { status, copies, .. } = *mirrored;
+    let ExchangeMirror { status, copies, .. } = *mirrored;
     for copied in copies {
         send_one(client, stream, servers, exchange, plans, (status, copied));
     }
@@ -163,14 +163,14 @@ fn send_one(
     let body = body.to_vec();
     let real_call = exchange.grpc.and_then(|call| call.status);
     let taker = CopyTaker {
-        request: CopiedRequest::of(exchange),
+        request: CopiedRequest::new(exchange),
         digest: exchange.response_relay.digest().filter(|_| settings.compares(MirrorPart::Body)),
         real: RealResponse { status, call: real_call, fields: copied.fields },
         status: 0,
         call: None,
         fields: Vec::new(),
         body: RunningDigest::new(),
-        route: MirroredRoute::of(plans, settings),
+        route: MirroredRoute::new(plans, settings),
         shards: Arc::clone(plans.route.shards.of(client.worker.index)),
         permit: CopyPermit(Arc::clone(&plan.state)),
     };
@@ -196,14 +196,14 @@ fn mirror_shard<'a>(route: &'a RoutePlan, client: &Client) -> &'a MirrorShard {
 
 /// The same request for the mirror.
 fn copy_of(exchange: &Exchange, settings: &Mirror, client: &Client) -> Box<Exchange> {
-    let mut copy = subrequest::of(exchange, settings.upstream.0, client);
+    let mut copy = subrequest::exchange_beside(exchange, settings.upstream.0, client);
     copy.request.clone_from(&exchange.request);
     copy.request_text.clone_from(&exchange.request_text);
     copy.rewritten.clone_from(&exchange.rewritten);
     copy.record.trace.stripped = exchange.record.trace.stripped;
     copy.waits_for_slot = false;
-    let known = |granted: &Granted| {
-        Box::new(Granted {
+    let known = |granted: &Authorization| {
+        Box::new(Authorization {
             user: granted.user.clone(),
             token: granted.token.clone(),
             auth: None,
@@ -260,7 +260,7 @@ struct CopiedRequest {
 }
 
 impl CopiedRequest {
-    fn of(exchange: &Exchange) -> Self {
+    fn new(exchange: &Exchange) -> Self {
         let text = &exchange.request_text[..];
         let target = exchange.request.target().of(text);
         let kept = &target[..target.len().min(TARGET_KEPT_MAX)];
@@ -281,7 +281,7 @@ struct MirroredRoute {
 }
 
 impl MirroredRoute {
-    fn of(plans: Plans<'_>, settings: &Mirror) -> Self {
+    fn new(plans: Plans<'_>, settings: &Mirror) -> Self {
         Self {
             listener: plans.listener.config.name.clone(),
             route: plans.route.config.name.clone(),

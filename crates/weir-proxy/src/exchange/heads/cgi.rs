@@ -173,7 +173,7 @@ fn write_peers(
     {
         params.set_with(b"REMOTE_PORT", |out| digits::decimal(out, peer.port().into()));
     }
-    let arrival = Arrival::of(client, exchange, listener);
+    let arrival = Arrival::new(client, exchange, listener);
     let is_https = arrival.is_https(client.is_tls);
     let local = client.known_destination().or_else(|| stream.local_address());
     if let Some(local) = local {

@@ -99,7 +99,7 @@ impl CompressionDecision {
         Self { coding, refusal: Some(refusal) }
     }
 
-    const fn of(coding: BodyCoding) -> Self {
+    const fn new(coding: BodyCoding) -> Self {
         Self { coding, refusal: None }
     }
 }
@@ -119,7 +119,7 @@ fn decide(
         // To a client that gets no coding, the body would have gone as it is, with its own tag (RFC 9110 section 15.4.5).
         let may_change =
             || plan.decompress || accepted().preferred(plan.algorithms.iter().copied()).is_some();
-        return CompressionDecision::of(match may_vary {
+        return CompressionDecision::new(match may_vary {
             false => BodyCoding::AsItIs,
             true if may_change() => BodyCoding::NotModified,
             true => BodyCoding::Varies,
@@ -147,7 +147,7 @@ fn decide(
             Some(coding) if accepted().accepts(coding) => {
                 CompressionDecision::refused(BodyCoding::Varies, Encoded)
             }
-            Some(coding) => CompressionDecision::of(BodyCoding::Decompressed(coding)),
+            Some(coding) => CompressionDecision::new(BodyCoding::Decompressed(coding)),
         };
     }
     if !is_of_type.unwrap_or(false) {
@@ -158,7 +158,7 @@ fn decide(
     }
     match accepted().preferred(plan.algorithms.iter().copied()) {
         None => CompressionDecision::refused(BodyCoding::Varies, NotAccepted),
-        Some(coding) => CompressionDecision::of(BodyCoding::Compressed(coding)),
+        Some(coding) => CompressionDecision::new(BodyCoding::Compressed(coding)),
     }
 }
 

@@ -37,7 +37,7 @@ pub(in crate::exchange) fn answer_preflight(cors: &Cors, exchange: &Exchange) ->
     if allowed_origin(cors, exchange).is_none() {
         let text = &b"This origin is not allowed (CORS).\n"[..];
         let answer =
-            Answer::of(403).with(b"Content-Type", &b"text/plain; charset=utf-8"[..]).with(b"Vary", vary);
+            Answer::new(403).with(b"Content-Type", &b"text/plain; charset=utf-8"[..]).with(b"Vary", vary);
         return Answer { body: text.into(), ..answer };
     }
     let asked =
@@ -53,7 +53,7 @@ pub(in crate::exchange) fn answer_preflight(cors: &Cors, exchange: &Exchange) ->
             asked.map(|field| field.value.of(&exchange.request_text).to_vec()).unwrap_or_default()
         }
     };
-    let mut answer = Answer::of(204)
+    let mut answer = Answer::new(204)
         .with(b"Access-Control-Allow-Methods", methods)
         .with(b"Access-Control-Max-Age", cors.max_age.as_secs().to_string().into_bytes())
         .with(b"Vary", vary);

@@ -44,7 +44,7 @@ fn copy_fields<W: FieldWriter>(
     replace: impl Fn(&mut W, &Field),
 ) {
     let replaced = match filter.replace {
-        Some(name) => FieldSet::of(&[name]),
+        Some(name) => FieldSet::new(&[name]),
         None => FieldSet::EMPTY,
     };
     let not_copied = filter.drop.with(replaced);
@@ -223,10 +223,10 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     // A client that announces an empty body and sends `Expect` may wait for 100; it is up to the server to send it.
     let announces_body = request.body() != Framing::None;
     if request.expectation() != Expectation::Continue || !announces_body || exchange.body_was_asked_for {
-        drop = drop.with(FieldSet::of(&[FieldName::Expect]));
+        drop = drop.with(FieldSet::new(&[FieldName::Expect]));
     }
     if request.max_forwards(text).is_some() {
-        drop = drop.with(FieldSet::of(&[FieldName::MaxForwards]));
+        drop = drop.with(FieldSet::new(&[FieldName::MaxForwards]));
     }
     if let Some(access) = route.config.access.as_deref() {
         drop = drop.with(authorization::withheld(access));
@@ -298,7 +298,7 @@ pub(crate) fn write_response(
     };
     let drop = match web_type {
         None => FieldSet::RESPONSE_HOP,
-        Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::ContentType])),
+        Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::new(&[FieldName::ContentType])),
     };
     copy_response_fields(out, exchange, plans, server, text, drop);
     if let Some(content_type) = web_type.filter(|_| leave(changes, b"content-type")) {

@@ -322,7 +322,7 @@ impl<'a> TemplateValues<'a> {
         record.times.total() + clock::now().micros_since(record.accounted)
     }
 
-    /// Asked for only where a template names it: it may take a system call.
+    /// MatchedRoute for only where a template names it: it may take a system call.
     fn local_address(&self) -> Option<SocketAddr> {
         self.client.known_destination().or_else(|| self.end.local_address())
     }

@@ -23,7 +23,7 @@ pub(crate) fn request(
     client.requests += 1;
     client.worker.shard.exchanges.increment();
     exchange.record.accounted = client.now;
-    exchange.grpc = GrpcCall::of(&exchange.request, &exchange.request_text);
+    exchange.grpc = GrpcCall::from_request_head(&exchange.request, &exchange.request_text);
     stream.begin_body(client, exchange, listener);
     forwarded::take_request_id(client, exchange, listener);
     let unknown = exchange.request.expectation() == Expectation::Unknown;

@@ -80,7 +80,7 @@ pub(crate) async fn failure(
                 error_page::instead_of_own(client, stream, exchange, listener, (reported, page), fetched)
             })
         }
-        Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
+        Some(call) => GrpcFailure::from_failure(reported, &exchange.record.request_id).map(|failed| {
             exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
             failed.into_answer(grpc::fields::own_response_type(exchange))
         }),

@@ -8,7 +8,7 @@ use weir_observe::{Failure, Phase};
 
 use crate::exchange::context::client::Client;
 use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::limit_state::RuleInForce;
+use crate::exchange::context::exchange_limits::RuleInForce;
 use crate::exchange::context::stream::ClientStream;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;

@@ -14,9 +14,9 @@ use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 use super::finish;
 use crate::exchange::context::client::Client;
 use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::delivery;
-use crate::exchange::context::delivery::FAREWELL_TIME;
 use crate::exchange::context::exchange::Exchange;
+use crate::exchange::context::lingering;
+use crate::exchange::context::lingering::FAREWELL_TIME;
 use crate::exchange::context::plans::Plans;
 use crate::exchange::context::record::Record;
 use crate::exchange::telemetry::{log, recording};
@@ -192,7 +192,7 @@ impl Tunnelled {
         if party == Party::Client {
             let end = self.server.end();
             end.push();
-            delivery::wait(client, || end.undelivered()).await;
+            lingering::wait(client, || end.undelivered()).await;
         }
         self.server.abort();
     }

@@ -188,7 +188,7 @@ impl ClientStream for MemoryClient {
         let head = self.world.head.as_bytes();
         match RequestParser::new().parse(&mut exchange.request, head, &listener.head_limits) {
             Ok(HeadProgress::Complete { .. }) => {}
-            Ok(HeadProgress::Incomplete) => return Err(Ended::Quietly),
+            Ok(HeadProgress::Incomplete) => return Err(Ended::Closed),
             Err(rule) => return Err(Failure::client(Phase::Request, Cause::Rule(rule)).into()),
         }
         exchange.request_text.extend_from_slice(head);

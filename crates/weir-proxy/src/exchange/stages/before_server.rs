@@ -10,7 +10,7 @@ use crate::exchange::context::exchange::{Ended, Exchange};
 use crate::exchange::context::stream::ClientStream;
 use crate::exchange::features::access_lists::Hold;
 use crate::exchange::features::authentication;
-use crate::exchange::features::authentication::Asked;
+use crate::exchange::features::authentication::MatchedRoute;
 use crate::exchange::features::error_pages::remote_page;
 use crate::exchange::features::{access_lists, cache, files, mirror};
 use crate::exchange::phases::answer;
@@ -31,7 +31,7 @@ pub(in crate::exchange) fn pass<'a>(
     stream: &'a mut impl ClientStream,
     servers: &'a mut impl Servers,
     exchange: &'a mut Exchange,
-    asked: Asked<'a>,
+    asked: MatchedRoute<'a>,
     way: &'a RoutePlan,
 ) -> Result<Option<Pin<Box<impl Future<Output = EarlyEnd>>>>, Ended> {
     let (_, listener, route) = asked;
@@ -58,7 +58,7 @@ async fn pass_waiting(
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
     exchange: &mut Exchange,
-    asked: Asked<'_>,
+    asked: MatchedRoute<'_>,
     (way, hold): (&RoutePlan, Option<Hold<'_>>),
 ) -> EarlyEnd {
     let (_, listener, route) = asked;

@@ -20,7 +20,7 @@ use crate::exchange::phases::{finish, respond};
 use crate::upstream::stream::{ServerStream, Servers};
 
 /// What happens to a response.
-pub(in crate::exchange) enum Holding<'a> {
+pub(in crate::exchange) enum ResponseAction<'a> {
     /// The client gets this page.
     Page(&'a PageText),
     /// The client gets this page of another server, if it can be fetched.
@@ -28,30 +28,30 @@ pub(in crate::exchange) enum Holding<'a> {
     /// It is taken in as fast as it comes.
     Buffered,
     /// It is relayed, and its request copied.
-    Mirrored,
+    ExchangeMirror,
 }
 
 /// What happens to the response at hand; `None`: nothing but that it is relayed.
-pub(in crate::exchange) fn wanted<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<Holding<'a>> {
+pub(in crate::exchange) fn wanted<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<ResponseAction<'a>> {
     if intercept::is_wanted(exchange, plans)
         && let Some(page) = page(exchange, plans)
     {
         return Some(page);
     }
     if response::is_wanted(exchange, plans.route) {
-        return Some(Holding::Buffered);
+        return Some(ResponseAction::Buffered);
     }
-    exchange.mirrored.is_some().then_some(Holding::Mirrored)
+    exchange.mirrored.is_some().then_some(ResponseAction::ExchangeMirror)
 }
 
 /// The page in place of the response.
 #[cold]
-fn page<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<Holding<'a>> {
+fn page<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<ResponseAction<'a>> {
     let Plans { config, listener, route, .. } = plans;
     let scope = PageScope { config, listener, route: Some(route) };
     match scope.remote(exchange.response.status()) {
-        Some(remote) => Some(Holding::RemotePage(remote)),
-        None => intercept::page(exchange, plans).map(Holding::Page),
+        Some(remote) => Some(ResponseAction::RemotePage(remote)),
+        None => intercept::page(exchange, plans).map(ResponseAction::Page),
     }
 }
 
@@ -65,17 +65,17 @@ pub(in crate::exchange) async fn run<U: Servers>(
     servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    (serving, holding): (RespondingServer<U::Stream>, Holding<'_>),
+    (serving, holding): (RespondingServer<U::Stream>, ResponseAction<'_>),
 ) -> Result<End, Ended> {
     if exchange.mirrored.is_some() {
         mirror::note_head(exchange, plans, serving.server.head());
     }
     let end = match holding {
-        Holding::Page(page) => {
+        ResponseAction::Page(page) => {
             let page = InterceptPage::Text(page);
             intercept::run(client, stream, servers, exchange, plans, (serving, page)).await?
         }
-        Holding::RemotePage(remote) => {
+        ResponseAction::RemotePage(remote) => {
             let Plans { config, listener, route, .. } = plans;
             let scope = PageScope { config, listener, route: Some(route) };
             let wanted = (remote, exchange.response.status());
@@ -92,8 +92,8 @@ pub(in crate::exchange) async fn run<U: Servers>(
                 None => relay(client, stream, servers, exchange, plans, serving).await?,
             }
         }
-        Holding::Buffered => response::run(client, stream, servers, exchange, plans, serving).await?,
-        Holding::Mirrored => relay(client, stream, servers, exchange, plans, serving).await?,
+        ResponseAction::Buffered => response::run(client, stream, servers, exchange, plans, serving).await?,
+        ResponseAction::ExchangeMirror => relay(client, stream, servers, exchange, plans, serving).await?,
     };
     if exchange.mirrored.is_some() {
         mirror::send(client, stream, servers, exchange, plans);

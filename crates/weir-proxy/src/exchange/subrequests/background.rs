@@ -29,7 +29,7 @@ pub(in crate::exchange) trait BackgroundTaker: ResponseTaker + 'static {
 
 /// A request that is composed.
 pub(in crate::exchange) struct BackgroundRequest {
-    /// From [`subrequest::of`].
+    /// From [`subrequest::exchange_beside`].
     pub(in crate::exchange) exchange: Box<Exchange>,
     /// The way that it takes, of the route of its exchange.
     pub(in crate::exchange) way: Way,
@@ -76,7 +76,7 @@ pub(in crate::exchange) fn begin<U: Servers>(
     let Some(permit) = Permit::take(&client.worker) else { return false };
     let servers = servers.for_background();
     let client = TaskClient { client: client.for_task(), _permit: permit };
-    let end = BackgroundEnd::of(end);
+    let end = BackgroundEnd::new(end);
     tokio::task::spawn_local(run(client, end, servers, request, taker));
     true
 }
@@ -127,7 +127,7 @@ async fn run<U: Servers>(
     };
     taker.end(outcome.map_err(|ended| match ended {
         Ended::Failed(failure) => failure,
-        Ended::Quietly => Failure::weir(Phase::Request, Cause::Closed),
+        Ended::Closed => Failure::weir(Phase::Request, Cause::Closed),
     }));
 }
 
@@ -138,7 +138,7 @@ struct BackgroundEnd {
 }
 
 impl BackgroundEnd {
-    fn of(end: &impl ClientEnd) -> Self {
+    fn new(end: &impl ClientEnd) -> Self {
         let owned = |facts: TlsFacts<'_>| {
             let certificate = facts.client_certificate.map(|certificate| Box::new(certificate.clone()));
             OwnedTlsFacts::new(&facts, certificate)

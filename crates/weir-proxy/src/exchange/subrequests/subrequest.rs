@@ -1,7 +1,7 @@
 //! A request of Weir's own to a server, for an exchange or beside one: with a slot, attempts and time limits like any other, but without a client
 //! that gets the response.
 //!
-//! The caller composes its head in an exchange of its own ([`of`]), and takes the response ([`ResponseTaker`]). It is counted for the upstream and
+//! The caller composes its head in an exchange of its own ([`exchange_beside`]), and takes the response ([`ResponseTaker`]). It is counted for the upstream and
 //! its servers, not for the listener, and has no line in the access log. Must not know what it is for.
 
 use std::net::SocketAddr;
@@ -46,7 +46,11 @@ pub(in crate::exchange) trait ResponseTaker: Sink {
 }
 
 /// An exchange for a request that `outer` gives rise to, for the same client, on the same config. Its head is still to be composed.
-pub(in crate::exchange) fn of(outer: &Exchange, upstream: usize, client: &Client) -> Box<Exchange> {
+pub(in crate::exchange) fn exchange_beside(
+    outer: &Exchange,
+    upstream: usize,
+    client: &Client,
+) -> Box<Exchange> {
     let mut inner = Box::new(Exchange::new());
     inner.record.began = client.now;
     inner.record.accounted = client.now;
@@ -199,7 +203,7 @@ fn count(exchange: &Exchange, outcome: Result<(), Ended>) {
             upstream.exchange_time.record(record.times.between(Phase::Request, Phase::Finish));
         }
         Err(Ended::Failed(failure)) => upstream.failures.record(failure),
-        Err(Ended::Quietly) => {}
+        Err(Ended::Closed) => {}
     }
     if let Some(server) = record.server {
         let shard = &served.server(index, server).shard;

@@ -72,7 +72,7 @@ fn candidate<'a>(
         request_id: record.map(|record| &record.request_id[..]),
         upstream: plan.map(|plan| &*plan.name),
         slowness: slowness(client, activity, exchange),
-        unfinished: Unfinished::of(
+        unfinished: Unfinished::new(
             activity,
             client.requests > 0,
             record.map_or(client.opened_at, |record| record.began),
@@ -91,7 +91,7 @@ fn slowness(client: &Client, activity: Activity, exchange: Option<&Exchange>) ->
         }
         None => (0, client.opened_at),
     };
-    Slowness::of(activity, moved, clock::now().saturating_duration_since(began))
+    Slowness::new(activity, moved, clock::now().saturating_duration_since(began))
 }
 
 fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> ConnectionInfo {

@@ -49,8 +49,8 @@ fn begin_traced(
     exchange.record.trace = Trace {
         own: Some(place(client, config, plan, caller, exchange.request.version() == Version::Http10)),
         stripped: match caller {
-            Some(_) => FieldSet::of(&[FieldName::Traceparent]),
-            None => FieldSet::of(&[FieldName::Traceparent, FieldName::Tracestate]),
+            Some(_) => FieldSet::new(&[FieldName::Traceparent]),
+            None => FieldSet::new(&[FieldName::Traceparent, FieldName::Tracestate]),
         },
     };
 }

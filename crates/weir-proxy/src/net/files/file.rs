@@ -113,7 +113,7 @@ impl FolderRoot<'_> {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let reading = Cell::new(ReadMode::Tried);
-                Ok(FolderEntry::File(DiskFile { fd: Arc::new(fd), state: FileState::of(&stat), reading }))
+                Ok(FolderEntry::File(DiskFile { fd: Arc::new(fd), state: FileState::new(&stat), reading }))
             }
             FileType::Directory => Ok(FolderEntry::Folder(fd)),
             _ => Err(OpenError::Missing),
@@ -203,7 +203,7 @@ fn resolve_by_names(
 }
 
 impl FileState {
-    fn of(stat: &Stat) -> Self {
+    fn new(stat: &Stat) -> Self {
         let nanos = |seconds: i64, nanos: u64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         Self {
             device: stat.st_dev,

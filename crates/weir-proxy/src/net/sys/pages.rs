@@ -43,7 +43,7 @@ impl PageMemory {
         let file = rustix::fs::memfd_create("weir-cache", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, len)?;
         let mapping = MappedFile::new(file.as_fd(), usize::try_from(len).map_err(io::Error::other)?)?;
-        Ok(Arc::new(Self { file, mapping, places: Mutex::new(FreePlaces::of(len)) }))
+        Ok(Arc::new(Self { file, mapping, places: Mutex::new(FreePlaces::new(len)) }))
     }
 
     /// Copies these bytes, one behind the other, into pages of their own; `None` when there is no room for them.
@@ -169,7 +169,7 @@ struct FreePlaces {
 }
 
 impl FreePlaces {
-    fn of(len: u64) -> Self {
+    fn new(len: u64) -> Self {
         Self { by_start: BTreeMap::from([(0, len)]), next: 0 }
     }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn places_grow_together_whatever_the_order() {
-        let mut places = FreePlaces::of(10 * PAGE);
+        let mut places = FreePlaces::new(10 * PAGE);
         let taken: Vec<u64> = (0..5).map(|_| places.take(2 * PAGE).expect("there is room")).collect();
         assert_eq!((places.take(1), places.by_start.len()), (None, 0));
         for index in [1, 3, 2, 4, 0] {

@@ -182,7 +182,7 @@ mod tests {
         IdleWait { since: at(seconds), listener, is_new: false }
     }
 
-    fn of(listener: Option<u16>) -> Evictable {
+    fn on_listener(listener: Option<u16>) -> Evictable {
         Evictable::IdleBefore(listener, at(1_000_000))
     }
 
@@ -203,7 +203,7 @@ mod tests {
             idleness.end(&mut all[key]);
             idleness.begin(&mut all[key], idle(0, 2_000 + key as u64));
         }
-        let order: Vec<usize> = std::iter::from_fn(|| idleness.evict(&mut all, of(None))).collect();
+        let order: Vec<usize> = std::iter::from_fn(|| idleness.evict(&mut all, on_listener(None))).collect();
         assert!(order.iter().copied().eq((100..1_000).chain(0..100)), "{order:?}");
         assert!(idleness.begin(&mut all[5], idle(0, 5_000)), "it is evicted");
     }
@@ -211,24 +211,24 @@ mod tests {
     #[test]
     fn a_full_listener_evicts_its_own_connections_only() {
         let (mut idleness, mut all) = connections(10);
-        assert_eq!(idleness.evict(&mut all, of(Some(1))), Some(1));
-        assert_eq!(idleness.evict(&mut all, of(None)), Some(0));
-        assert_eq!(idleness.evict(&mut all, of(Some(1))), Some(3));
-        assert_eq!(idleness.evict(&mut all, of(Some(7))), None);
+        assert_eq!(idleness.evict(&mut all, on_listener(Some(1))), Some(1));
+        assert_eq!(idleness.evict(&mut all, on_listener(None)), Some(0));
+        assert_eq!(idleness.evict(&mut all, on_listener(Some(1))), Some(3));
+        assert_eq!(idleness.evict(&mut all, on_listener(Some(7))), None);
     }
 
     #[test]
     fn connections_with_a_request_or_closed_ones_are_not_evicted() {
         let (mut idleness, mut all) = connections(3);
-        assert_eq!(idleness.evict(&mut all, of(None)), Some(0));
+        assert_eq!(idleness.evict(&mut all, on_listener(None)), Some(0));
         idleness.end(&mut all[1]);
         idleness.end(&mut all[2]);
         all.remove(2);
-        assert_eq!(idleness.evict(&mut all, of(None)), None);
+        assert_eq!(idleness.evict(&mut all, on_listener(None)), None);
         // One whose request came when it was evicted.
         idleness.end(&mut all[0]);
         assert!(!idleness.begin(&mut all[0], idle(0, 9)));
-        assert_eq!(idleness.evict(&mut all, of(None)), Some(0));
+        assert_eq!(idleness.evict(&mut all, on_listener(None)), Some(0));
     }
 
     #[test]
@@ -252,8 +252,8 @@ mod tests {
             idleness.begin(&mut all[key], IdleWait { since: at(key as u64), listener: 7, is_new });
         }
         assert!(idleness.longest(&all, None) > Some(Instant::test(Duration::from_millis(500))));
-        assert_eq!(idleness.evict(&mut all, of(None)), Some(1));
-        assert_eq!(idleness.evict(&mut all, of(Some(7))), None);
+        assert_eq!(idleness.evict(&mut all, on_listener(None)), Some(1));
+        assert_eq!(idleness.evict(&mut all, on_listener(Some(7))), None);
         assert_eq!([(); 3].map(|()| idleness.evict(&mut all, Evictable::All)), [Some(0), Some(2), None]);
     }
 }

@@ -33,7 +33,7 @@ impl ClientAuthorities {
     ///
     /// # Errors
     /// When it was read without its files.
-    pub fn of(config: &ClientCertificates) -> Result<Self, rustls::Error> {
+    pub fn new(config: &ClientCertificates) -> Result<Self, rustls::Error> {
         let none = || rustls::Error::General("there is no authority for certificates of clients".to_owned());
         let authorities = Arc::clone(config.authorities.as_ref().ok_or_else(none)?);
         Ok(Self { authorities, revocations: config.revocations.clone() })

@@ -66,7 +66,7 @@ impl TlsServerConfig {
         }
         let certificates = Certificates::new(sources, issued, Arc::clone(&provider))?;
         let certificates = Arc::new(certificates);
-        let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
+        let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::new).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
         let tickets = ticket_keys(tls)?;
         let verifier = client_verifier(tls, authorities.as_ref(), &provider)?;

@@ -106,7 +106,7 @@ impl TicketKeys {
     /// Goes on with the random keys of another process; no ticket was made yet.
     pub fn resume(&self, handed: &HandedKeys) {
         let keys: Option<Vec<_>> =
-            handed.keys.iter().map(|bytes| SealingKey::of(bytes).map(Arc::new)).collect();
+            handed.keys.iter().map(|bytes| SealingKey::new(bytes).map(Arc::new)).collect();
         let has_random = self.ring.load().ends_at.is_some();
         if let Some(keys) = keys.filter(|keys| has_random && !keys.is_empty()) {
             let ends_at = Some(clock::now() + handed.left.min(PERIOD));
@@ -142,7 +142,7 @@ impl SealingKey {
     fn random() -> Option<Self> {
         let mut bytes = [0; NAME_BYTES + SECRET_BYTES];
         rand::fill(&mut bytes).ok()?;
-        Self::of(&bytes)
+        Self::new(&bytes)
     }
 
     /// Name and secret follow from the content of the file, so that all nodes with that file have the same.
@@ -155,11 +155,11 @@ impl SealingKey {
             bytes
         };
         let bytes = [&derived(b"id")[..NAME_BYTES], &derived(b"key")].concat();
-        Self::of(&bytes).expect("it has the length of such a key")
+        Self::new(&bytes).expect("it has the length of such a key")
     }
 
     /// The key with this name and secret.
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn new(bytes: &[u8]) -> Option<Self> {
         let (name, secret) = bytes.split_first_chunk()?;
         let secret: &[u8; SECRET_BYTES] = secret.try_into().ok()?;
         let key = RandomizedNonceKey::new(&AES_256_GCM, secret).ok()?;

@@ -36,7 +36,7 @@ pub(crate) fn answer(path: &[u8], names: &[Vec<u8>], shows_hidden: bool) -> Answ
         page.extend_from_slice(b"<p>There is more than is shown.</p>\n");
     }
     page.extend_from_slice(b"</body>\n</html>\n");
-    let mut answer = Answer::of(200)
+    let mut answer = Answer::new(200)
         .with(b"Content-Type", &b"text/html; charset=utf-8"[..])
         .with(b"Cache-Control", &b"no-cache"[..]);
     answer.body = Cow::Owned(page);

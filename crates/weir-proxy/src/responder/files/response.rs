@@ -36,7 +36,7 @@ pub(crate) fn respond<'a>(
     let validators = Validators { etag: &form.etag, modified: form.modified };
     let outcome = validators.evaluate(fields, text);
     if outcome == ConditionOutcome::Failed {
-        return FileResponse { file: form, head: Answer::of(412), body: RangeBody::None };
+        return FileResponse { file: form, head: Answer::new(412), body: RangeBody::None };
     }
     let is_known = outcome == ConditionOutcome::NotModified;
     let ranges = match fields.get_by_name(text, "range") {
@@ -46,7 +46,7 @@ pub(crate) fn respond<'a>(
         _ => RangeSelection::Whole,
     };
     let (status, body, about_range) = select(form.len(), &file.media_type, &ranges, boundary);
-    let mut head = Answer::of(if is_known { 304 } else { status });
+    let mut head = Answer::new(if is_known { 304 } else { status });
     if status == 416 {
         head = head.with(b"Content-Range", about_range.unwrap_or_default());
         return FileResponse { file: form, head, body };

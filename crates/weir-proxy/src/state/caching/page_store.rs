@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn keep(ticket: FetchTicket, lifetime: Lifetime) {
-        let vary = VaryRule::of(NONE).expect("nothing varies");
+        let vary = VaryRule::new(NONE).expect("nothing varies");
         let new = NewResponse { status: 200, head: StoredHead::default(), lifetime, vary, len: Some(1) };
         let mut storing = ticket.store(new, NONE);
         storing.writer.append(b"x").expect("there is room");

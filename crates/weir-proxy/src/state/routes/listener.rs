@@ -306,7 +306,7 @@ impl ListenerPlan {
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
-            request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
+            request_drop: FieldSet::REQUEST_HOP.with(FieldSet::new(&replaced)),
             stripped: names.map(|names| StrippedFields::new(names).map(Arc::new)),
             stripped_trailers,
             fields_without_certificate: without_certificate,

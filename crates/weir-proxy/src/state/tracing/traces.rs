@@ -22,7 +22,7 @@ impl TracePlan {
     pub fn new(config: &TraceSettings, workers: usize, outlet: &Arc<TraceSender>) -> Self {
         Self {
             share: SampleShare::of_million(config.ratio.of_million()),
-            pace: SampleRate::of(config.rate, workers),
+            pace: SampleRate::new(config.rate, workers),
             follow: config.accept,
             outlet: Arc::clone(outlet),
         }

@@ -90,7 +90,7 @@ struct PoolHandle(Rc<Http2Pool>);
 impl Http2Pool {
     /// The pool of a server, which opens connections with `spawn`.
     #[inline]
-    pub(super) fn of(local: &LocalServer, spawn: fn(Opening, Opener)) -> &Rc<Self> {
+    pub(super) fn from_local_server(local: &LocalServer, spawn: fn(Opening, Opener)) -> &Rc<Self> {
         let pool: &dyn Any = local.stream_pool(|| Box::new(PoolHandle(Rc::new(Self::new(spawn)))));
         &pool.downcast_ref::<PoolHandle>().expect("a server has one protocol").0
     }

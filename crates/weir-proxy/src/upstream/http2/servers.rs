@@ -76,5 +76,5 @@ impl Http2Servers {
 /// The pool of a server.
 #[inline]
 fn pool(local: &LocalServer) -> &Rc<Http2Pool> {
-    Http2Pool::of(local, task::spawn)
+    Http2Pool::from_local_server(local, task::spawn)
 }

@@ -196,8 +196,10 @@ fn a_request_without_key_goes_to_the_least_loaded() {
 #[test]
 fn above_the_bound_is_better_than_not_at_all() {
     // Server 1 alone has room, and is above its bound.
-    let mut upstream =
-        TestBalancer::of(&policy(LoadFactor::default()), [ServerState::new(255, 1), ServerState::new(1, 0)]);
+    let mut upstream = TestBalancer::from_policy(
+        &policy(LoadFactor::default()),
+        [ServerState::new(255, 1), ServerState::new(1, 0)],
+    );
     for _ in 0..10 {
         assert!(matches!(upstream.choose_for(key(1)), BalancerChoice::Server(_)));
     }

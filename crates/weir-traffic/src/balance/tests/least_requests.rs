@@ -31,7 +31,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..200),
     ) {
         let states = servers.iter().map(|&(weight, max_requests)| ServerState::new(weight, max_requests));
-        let mut upstream = TestBalancer::of(&LEAST_REQUESTS, states);
+        let mut upstream = TestBalancer::from_policy(&LEAST_REQUESTS, states);
         for step in steps {
             match step {
                 LoadStep::Choose => {

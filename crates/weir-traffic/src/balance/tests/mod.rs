@@ -20,10 +20,10 @@ struct TestBalancer {
 
 impl TestBalancer {
     fn new(policy: &Policy, weights: &[u32]) -> TestBalancer {
-        TestBalancer::of(policy, weights.iter().map(|&weight| ServerState::new(weight, 0)))
+        TestBalancer::from_policy(policy, weights.iter().map(|&weight| ServerState::new(weight, 0)))
     }
 
-    fn of(policy: &Policy, states: impl IntoIterator<Item = ServerState>) -> TestBalancer {
+    fn from_policy(policy: &Policy, states: impl IntoIterator<Item = ServerState>) -> TestBalancer {
         let members = states
             .into_iter()
             .enumerate()
@@ -273,8 +273,10 @@ fn backups_serve_only_when_no_primary_is_eligible() {
 #[test]
 fn limits_hold_under_concurrency() {
     for policy in policies() {
-        let upstream =
-            TestBalancer::of(&policy, [1, 2, 3].map(|max_requests| ServerState::new(1, max_requests)));
+        let upstream = TestBalancer::from_policy(
+            &policy,
+            [1, 2, 3].map(|max_requests| ServerState::new(1, max_requests)),
+        );
         let inside: [AtomicU32; 3] = Default::default();
         let served = AtomicU32::new(0);
         let barrier = Barrier::new(8);

@@ -19,7 +19,7 @@ const TRACES_MISSING: &str =
 
 /// How to get another build.
 const BUILD: &str =
-    "build it from its sources: cargo install --locked --profile dist --all-features --path crates/weir";
+    "build it from its sources: cargo install --locked --profile stripped --all-features --path crates/weir";
 
 const HAS_KUBERNETES: bool = cfg!(feature = "kubernetes");
 const HAS_PROFILER: bool = cfg!(feature = "profiler");

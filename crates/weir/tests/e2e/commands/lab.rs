@@ -17,7 +17,7 @@ fn folder_with_weir() -> (TempDir, PathBuf) {
 }
 
 fn run(program: &Path, arguments: &[&str], path: &OsStr) -> CommandResult {
-    CommandResult::of(Command::new(program).args(arguments).env("PATH", path))
+    CommandResult::new(Command::new(program).args(arguments).env("PATH", path))
 }
 
 /// A lab that says how it was called, and ends with an exit code of its own.

@@ -118,7 +118,7 @@ fn with_secrets(origin: &Origin) -> String {
 }
 
 fn run_with_variables(arguments: &[&str]) -> CommandResult {
-    CommandResult::of(command(arguments).envs(VARIABLES))
+    CommandResult::new(command(arguments).envs(VARIABLES))
 }
 
 fn assert_hides(name: &str, text: &str) {

@@ -79,7 +79,7 @@ impl Site {
         command.args(["--connect-to", &at(80, "plain"), "--connect-to", &at(443, "web")]);
         command.args(["--write-out", "\n%{http_code}"]);
         command.args(arguments);
-        let result = CommandResult::of(&mut command);
+        let result = CommandResult::new(&mut command);
         assert_eq!(result.code, Some(0), "{arguments:?}: {}", result.text());
         result.stdout
     }

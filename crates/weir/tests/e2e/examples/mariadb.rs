@@ -77,7 +77,7 @@ fn ask(at: SocketAddr, query: &str) -> CommandResult {
     command.args(["--batch", "--skip-column-names", "--connect-timeout=15"]);
     command.args([format!("--host={}", at.ip()), format!("--port={}", at.port())]);
     command.args(["--execute", query]);
-    CommandResult::of(&mut command)
+    CommandResult::new(&mut command)
 }
 
 fn start(databases: &[Database], changes: &[(&str, &str)]) -> Weir {

@@ -68,7 +68,7 @@ fn judge(
     }
     let config = site.join("config");
     std::fs::write(&config, adapted(&original, site)).expect("the folder takes a file");
-    let said = CommandResult::of(&mut program(&config));
+    let said = CommandResult::new(&mut program(&config));
     assert_eq!(said.code, Some(0), "{}: {}", original.display(), said.text());
     assert!(!said.text().contains(warning), "{}: {}", original.display(), said.text());
     1

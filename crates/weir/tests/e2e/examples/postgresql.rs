@@ -124,7 +124,7 @@ fn client(program: &str, at: SocketAddr, folder: &Path) -> std::process::Command
 fn ask(at: SocketAddr, folder: &Path, query: &str) -> CommandResult {
     let mut command = client("psql", at, folder);
     command.args(["--no-psqlrc", "--no-align", "--tuples-only", "--command", query]);
-    CommandResult::of(&mut command)
+    CommandResult::new(&mut command)
 }
 
 fn start(databases: &[Database], changes: &[(&str, &str)]) -> Weir {

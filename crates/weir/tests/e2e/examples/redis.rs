@@ -38,7 +38,7 @@ fn cli(at: SocketAddr, words: &[&str]) -> Command {
 }
 
 fn ask(at: SocketAddr, words: &[&str]) -> String {
-    CommandResult::of(&mut cli(at, words)).text().trim().to_owned()
+    CommandResult::new(&mut cli(at, words)).text().trim().to_owned()
 }
 
 fn start(servers: [&Server; 2]) -> Weir {

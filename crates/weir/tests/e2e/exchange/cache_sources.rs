@@ -60,7 +60,7 @@ const SHAPES: [Shape; 10] = [
 ];
 
 impl Shape {
-    fn of(target: &str) -> Shape {
+    fn new(target: &str) -> Shape {
         let found = SHAPES.into_iter().find(|shape| target.split('/').any(|part| part == shape.name));
         found.unwrap_or_else(|| panic!("{target} has no shape"))
     }
@@ -98,7 +98,7 @@ impl Targets {
     /// A request for a target is here: its shape, and whether it is broken off.
     fn asked(&self, target: &str) -> (Shape, bool, Gate) {
         let (gate, count) = self.of(target);
-        let shape = Shape::of(target);
+        let shape = Shape::new(target);
         let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
         (shape, shape.is_cut && is_first, gate)
     }
@@ -283,7 +283,7 @@ impl Asking {
 
 /// A client fetches `target`, another one joins it, and both protocols have it from the cache then.
 fn check(weir: &Weir, targets: &Targets, target: &str, by_http2: bool) {
-    let shape = Shape::of(target);
+    let shape = Shape::new(target);
     let gate = targets.of(target).0;
     let first = Asking::begin(weir, by_http2, target);
     let mut joining = None;

@@ -167,7 +167,7 @@ pub(crate) fn give_to_unprivileged(path: &Path) {
 
 /// Runs a command to its end; its output, once it has succeeded.
 pub(crate) fn output_of(mut command: Command) -> String {
-    let result = CommandResult::of(&mut command);
+    let result = CommandResult::new(&mut command);
     assert_eq!(result.code, Some(0), "{command:?} (not installed? cargo xtask setup):\n{}", result.text());
     result.stdout
 }

@@ -21,11 +21,11 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Scrapes `/metrics` at `admin`.
     pub(crate) fn scrape(admin: SocketAddr) -> Metrics {
-        Metrics::of(&Client::get_by_address(admin, "/metrics"))
+        Metrics::new(&Client::get_by_address(admin, "/metrics"))
     }
 
     /// What a scrape has brought.
-    pub(crate) fn of(response: &Response) -> Metrics {
+    pub(crate) fn new(response: &Response) -> Metrics {
         assert_eq!(response.status, 200, "{response:?}");
         let text = response.text();
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

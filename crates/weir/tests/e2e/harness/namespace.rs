@@ -84,7 +84,7 @@ pub(crate) struct Network {
 
 impl Network {
     /// As many machines; `None`, and a line on standard error, where namespaces cannot be made.
-    pub(crate) fn of(count: usize) -> Option<Network> {
+    pub(crate) fn new(count: usize) -> Option<Network> {
         let trial = bound_command("unshare", &[]).args(["--net", "true"]).stderr(Stdio::null()).status();
         if !trial.is_ok_and(|status| status.success()) {
             eprintln!(

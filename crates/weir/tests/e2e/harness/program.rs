@@ -44,7 +44,7 @@ pub(crate) struct CommandResult {
 
 impl CommandResult {
     /// Runs `command` to its end, which has to come before the watchdog bites.
-    pub(crate) fn of(command: &mut Command) -> CommandResult {
+    pub(crate) fn new(command: &mut Command) -> CommandResult {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("the program was built with this test");
         let pid = Pid::from_child(&child);
@@ -68,7 +68,7 @@ impl CommandResult {
 
 /// Runs the program with `arguments` to its end.
 pub(crate) fn run(arguments: &[&str]) -> CommandResult {
-    CommandResult::of(&mut command(arguments))
+    CommandResult::new(&mut command(arguments))
 }
 
 /// Waits for a child under the watchdog; `None` when it outlives it.

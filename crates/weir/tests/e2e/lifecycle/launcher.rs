@@ -14,7 +14,7 @@ struct Launchers {
 
 impl Launchers {
     /// Those of the process `weir`, once both are there: they have one socket in common with it.
-    fn of(weir: &Weir) -> Self {
+    fn new(weir: &Weir) -> Self {
         let mut found = None;
         eventually("there are two processes for upgrades", || {
             let started = started_with(&arguments(weir.pid()));
@@ -76,15 +76,15 @@ fn start(origin: &Origin) -> Weir {
 fn a_launcher_that_was_killed_is_replaced_and_so_is_the_one_in_reserve() {
     let origin = echo();
     let mut weir = start(&origin);
-    let first = Launchers::of(&weir);
+    let first = Launchers::new(&weir);
     for _ in 0..3 {
-        kill(Launchers::of(&weir).launcher);
+        kill(Launchers::new(&weir).launcher);
     }
-    let second = Launchers::of(&weir);
+    let second = Launchers::new(&weir);
     assert!(second.launcher != first.launcher && second.reserve != first.reserve, "{first:?} {second:?}");
     kill(second.reserve);
     eventually("there is another one in reserve", || {
-        let now = Launchers::of(&weir);
+        let now = Launchers::new(&weir);
         now.launcher == second.launcher && now.reserve != second.reserve
     });
     kill(second.launcher);
@@ -96,9 +96,9 @@ fn a_launcher_that_was_killed_is_replaced_and_so_is_the_one_in_reserve() {
 fn they_end_with_the_process() {
     let origin = echo();
     let mut weir = start(&origin);
-    let Launchers { launcher, .. } = Launchers::of(&weir);
+    let Launchers { launcher, .. } = Launchers::new(&weir);
     kill(launcher);
-    let _another = Launchers::of(&weir);
+    let _another = Launchers::new(&weir);
     let arguments = arguments(weir.pid());
     weir.kill();
     // No other one takes their place either.
@@ -121,7 +121,7 @@ fn it_has_few_capabilities_of_root() {
     let origin = echo();
     let mut weir = start(&origin);
     let all = set(weir.pid(), "CapBnd:");
-    let Launchers { launcher, reserve } = Launchers::of(&weir);
+    let Launchers { launcher, reserve } = Launchers::new(&weir);
     for process in [launcher, reserve] {
         assert_eq!(set(process, "CapEff:"), itself & all);
         assert_eq!(set(process, "CapPrm:"), itself & all);
@@ -145,9 +145,9 @@ fn it_may_not_make_every_system_call() {
         "admin.socket = \"unix:{dir}/weir.sock\"\nadmin.socket_changes = true\nprocess.sandbox = \"off\"";
     let mut weir = Weir::start(&config_with(&[origin.named("a")], settings));
     assert_eq!(status(weir.pid(), "Seccomp:"), "0", "the process itself is as its config says");
-    let first = Launchers::of(&weir);
+    let first = Launchers::new(&weir);
     kill(first.launcher);
-    let second = Launchers::of(&weir);
+    let second = Launchers::new(&weir);
     for process in [first.reserve, second.launcher, second.reserve] {
         assert_eq!(status(process, "Seccomp:"), "2");
     }

@@ -168,7 +168,7 @@ fn the_right_to_bind_low_ports_stays_where_one_is_used() {
 /// Runs `weir serve` on a config as the user nobody until it ends.
 fn run_as_nobody(config: &WrittenConfig) -> CommandResult {
     let options = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
-    CommandResult::of(bound_command(env!("CARGO_BIN_EXE_weir"), &options).args(["serve", config.path()]))
+    CommandResult::new(bound_command(env!("CARGO_BIN_EXE_weir"), &options).args(["serve", config.path()]))
 }
 
 #[test]

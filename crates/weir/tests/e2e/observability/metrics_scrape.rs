@@ -47,7 +47,7 @@ fn a_scrape_takes_no_memory_for_its_text() {
     slow.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     let too_slow = || {
         let refusals =
-            Metrics::of(&Client::get_by_address(weir.address("admin"), "/metrics?metrics=weir_admin_"));
+            Metrics::new(&Client::get_by_address(weir.address("admin"), "/metrics?metrics=weir_admin_"));
         refusals.sum("weir_admin_refusals_total", &["reason=\"timeout\""])
     };
     let began = now();
@@ -73,7 +73,7 @@ fn look_up_one(weir: &Weir) {
     };
     let cpu_time = || {
         let page = Client::get_by_address(weir.address("admin"), "/metrics?metrics=process_cpu_");
-        Metrics::of(&page).sum("process_cpu_seconds_total", &[])
+        Metrics::new(&page).sum("process_cpu_seconds_total", &[])
     };
     let began = cpu_time();
     for _ in 0..5 {

@@ -79,7 +79,7 @@ fn responding(router: &Namespace) -> Option<String> {
 
 #[test]
 fn the_route_is_there_while_weir_serves() {
-    let Some(network) = Network::of(3) else { return };
+    let Some(network) = Network::new(3) else { return };
     let [first, second, router] = &network.machines[..] else { unreachable!("there are three") };
     let (_router, _) = start_bird(router, &example("router.conf"));
     let of_a = example("bird.conf");

@@ -27,7 +27,7 @@ fn forwarding_pair() -> Option<Pair> {
 
 #[test]
 fn an_address_that_is_not_there_yet_needs_a_setting_of_the_kernel() {
-    let Some(network) = Network::of(1) else { return };
+    let Some(network) = Network::new(1) else { return };
     let machine = &network.machines[0];
     let folder = temporary_folder();
     let file = folder.path().join("weir.toml");
@@ -35,7 +35,7 @@ fn an_address_that_is_not_there_yet_needs_a_setting_of_the_kernel() {
         "listener.web.address = \"192.0.2.10:80\"\n[[listener.web.route]]\nrespond = { status = 204 }\n";
     std::fs::write(&file, text).expect("the folder is the test's");
     let path = file.to_str().expect("temporary paths are UTF-8");
-    let refused = machine.inside(|| CommandResult::of(&mut command(&["serve", path])));
+    let refused = machine.inside(|| CommandResult::new(&mut command(&["serve", path])));
     let says =
         refused.stderr.contains("no such address") && refused.stderr.contains("net.ipv4.ip_nonlocal_bind=1");
     assert!(refused.code == Some(1) && says, "{refused:?}");

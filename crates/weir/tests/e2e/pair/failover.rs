@@ -20,7 +20,7 @@ fn the_examples_are_valid() {
 
 #[test]
 fn the_other_node_takes_over_when_one_is_killed_frozen_cut_off_or_stopped() {
-    let Some(network) = Network::of(3) else { return };
+    let Some(network) = Network::new(3) else { return };
     let [first, second, client] = &network.machines[..] else { unreachable!("there are three") };
     let (of_a, of_b) = example();
     let mut a = Node::start("a", first, &of_a);
@@ -50,7 +50,7 @@ fn the_other_node_takes_over_when_one_is_killed_frozen_cut_off_or_stopped() {
 
 #[test]
 fn a_planned_change_and_the_way_back_lose_nothing() {
-    let Some(network) = Network::of(3) else { return };
+    let Some(network) = Network::new(3) else { return };
     let [first, second, client] = &network.machines[..] else { unreachable!("there are three") };
     let (of_a, of_b) = example();
     load_rules("192.0.2.2", &[], first);

@@ -136,7 +136,7 @@ fn a_syn_cookie_is_no_packet_of_an_unknown_connection() {
 
 #[test]
 fn the_rules_for_ipv6_are_those_for_ipv4() {
-    let Some(network) = Network::of(1) else { return };
+    let Some(network) = Network::new(1) else { return };
     let [of_4, of_6] = ["forward", "forward-ipv6"].map(|name| {
         let path = format!("{EXAMPLES}/{name}.nft");
         let mut command = foreign_command("nft");

@@ -47,7 +47,7 @@ impl Pair {
         more: &str,
         set: impl Fn(&Namespace),
     ) -> Option<Pair> {
-        let network = Network::of(3)?;
+        let network = Network::new(3)?;
         let answers = Gate::new();
         let start = |name, machine: &Namespace, other, keepalived: &str| {
             set(machine);

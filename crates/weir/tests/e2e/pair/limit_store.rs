@@ -19,7 +19,7 @@ pub(super) fn redis(address: SocketAddr, options: &[&str]) -> ForeignProgram {
 pub(super) fn ask(at: SocketAddr, words: &[&str]) -> String {
     let mut command: Command = foreign_command("redis-cli");
     command.args(["-h", &at.ip().to_string(), "-p", &at.port().to_string()]).args(words);
-    CommandResult::of(&mut command).text().trim().to_owned()
+    CommandResult::new(&mut command).text().trim().to_owned()
 }
 
 /// A node whose requests are all under the limit `one`, by the header `X-User`.

@@ -45,7 +45,7 @@ impl FileServer {
         let mut command = foreign_command("curl");
         command.args(["--silent", self.protocol, "--output", "out", "--write-out", "%{http_code}"]);
         command.args(arguments).arg(format!("http://{}/file.bin", self.address)).current_dir(folder);
-        let result = CommandResult::of(&mut command);
+        let result = CommandResult::new(&mut command);
         let file = std::fs::read(folder.join("out")).ok();
         Outcome { code: result.code, status: result.stdout, file }
     }

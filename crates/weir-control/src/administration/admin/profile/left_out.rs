@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::BELOW;
 use crate::administration::admin::request::AdminRequest;
 use crate::administration::admin::response::BufferedResponse;
-use crate::administration::operations::Operations;
+use crate::administration::admin_operations::Operations;
 use crate::features::{BUILD_HELP, PROFILER};
 
 /// 501 for what is below [`BELOW`] with the feature; `None` when there is no such thing.

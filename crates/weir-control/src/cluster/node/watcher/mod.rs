@@ -74,7 +74,7 @@ impl WaitingWatcher {
     /// # Errors
     /// When there is something to tell and no process: it was not made, or has ended by itself.
     pub fn begin(waiting: io::Result<Self>, config: &Config) -> io::Result<Option<NodeWatcher>> {
-        let Some(task) = WatcherTask::of(config) else {
+        let Some(task) = WatcherTask::new(config) else {
             waiting.into_iter().for_each(Self::end);
             return Ok(None);
         };

@@ -30,7 +30,7 @@ pub(super) struct WatcherConfinement {
 
 impl WatcherTask {
     /// `None`: `config` has nothing to tell.
-    pub(super) fn of(config: &Config) -> Option<Self> {
+    pub(super) fn new(config: &Config) -> Option<Self> {
         let process = &config.process;
         if process.keepalived.is_none() && process.bird.is_none() {
             return None;

@@ -114,7 +114,7 @@ struct ServerValues {
 }
 
 impl ServerValues {
-    fn of(server: &Server) -> Self {
+    fn new(server: &Server) -> Self {
         let address = server.address.to_string();
         Self { weight: server.weight, address, max_requests: server.max_requests }
     }
@@ -136,7 +136,7 @@ impl HandedChange {
         for upstream in &in_use.upstreams {
             for changed in &upstream.servers {
                 let Some(known) = server(of_file, &upstream.name, &changed.name) else { continue };
-                let (in_config, now) = (ServerValues::of(known), ServerValues::of(changed));
+                let (in_config, now) = (ServerValues::new(known), ServerValues::new(changed));
                 if in_config != now {
                     let (upstream, server) = (upstream.name.to_string(), changed.name.to_string());
                     changes.push(Self { upstream, server, in_config, now });
@@ -148,7 +148,7 @@ impl HandedChange {
 
     /// The change, as far as the config says the same as before.
     pub(crate) fn change_in(&self, config: &Config) -> Option<ServerChange> {
-        let values = ServerValues::of(server(config, &self.upstream, &self.server)?);
+        let values = ServerValues::new(server(config, &self.upstream, &self.server)?);
         let (before, now) = (&self.in_config, &self.now);
         let change = ServerChange {
             weight: (values.weight == before.weight && now.weight != before.weight).then_some(now.weight),
@@ -158,7 +158,7 @@ impl HandedChange {
             max_requests: (values.max_requests == before.max_requests
                 && now.max_requests != before.max_requests)
                 .then_some(now.max_requests),
-            ..ServerChange::of(&self.upstream, &self.server)
+            ..ServerChange::new(&self.upstream, &self.server)
         };
         (!change.is_empty()).then_some(change)
     }

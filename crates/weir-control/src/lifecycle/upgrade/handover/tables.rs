@@ -86,7 +86,7 @@ impl fmt::Debug for Secret {
 struct Packed(String);
 
 impl Packed {
-    fn of(entries: impl IntoIterator<Item = (u64, u64)>) -> Self {
+    fn new(entries: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let bytes: Vec<u8> = entries
             .into_iter()
             .flat_map(|(first, second)| [first.to_le_bytes(), second.to_le_bytes()].into_iter().flatten())
@@ -110,7 +110,7 @@ impl HandedRate {
     pub(crate) fn new(name: &str, debts: RateDebts) -> Self {
         let RateDebts { shape, hash_key, debts } = debts;
         let entry = |debt: KeyDebt| (debt.key, debt.full_in_ns << 1 | u64::from(debt.is_blocked));
-        Self { name: name.to_owned(), shape, hash_key, debts: Packed::of(debts.into_iter().map(entry)) }
+        Self { name: name.to_owned(), shape, hash_key, debts: Packed::new(debts.into_iter().map(entry)) }
     }
 
     /// What is left of them after this time.
@@ -134,7 +134,7 @@ impl HandedCookies {
         cookies: impl IntoIterator<Item = (u64, u64)>,
     ) -> Self {
         let (upstream, cookie) = (upstream.to_owned(), cookie.to_owned());
-        Self { upstream, cookie, servers, cookies: Packed::of(cookies) }
+        Self { upstream, cookie, servers, cookies: Packed::new(cookies) }
     }
 
     /// The hash of each cookie, and its server.

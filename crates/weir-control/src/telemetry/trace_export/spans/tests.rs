@@ -48,7 +48,7 @@ fn fine() -> SampledExchange {
     entry.peer = Peer::Inet("192.0.2.7:5000".parse().expect("it is an address"));
     (entry.status, entry.attempts, entry.attempts_seen) = (200, 1, 1);
     entry.first_attempt.opened_at = Some(began);
-    entry.words = Words::of(b"an-id", Method::Get, b"/api/x", b"shop.test:8080");
+    entry.words = Words::new(b"an-id", Method::Get, b"/api/x", b"shop.test:8080");
     entry.times.add(Phase::Response, 8_000);
     let traceparent = Traceparent { trace_id: 0xabc, span_id: 0x123, is_sampled: true };
     SampledExchange {
@@ -271,7 +271,7 @@ fn the_wait_for_a_server_is_a_span() {
 fn what_is_not_known_any_more_is_left_out() {
     let mut sampled = fine();
     (sampled.recorded.entry.generation, sampled.recorded.entry.served_generation) = (9, 9);
-    sampled.recorded.entry.words = Words::of(b"", Method::Other, b"", b"");
+    sampled.recorded.entry.words = Words::new(b"", Method::Other, b"", b"");
     let spans = spans(&sampled);
     assert_eq!((&*spans[0].name, spans.len()), ("HTTP", 2));
     assert_attributes(&spans[0], &[("http.request.method", "_OTHER")]);

@@ -26,7 +26,7 @@ fn lines(decoder: &mut HpackDecoder, block: &[u8]) -> Result<Vec<String>, HpackE
 fn table(decoder: &HpackDecoder) -> (Vec<String>, usize) {
     let line = |age| {
         let stored = decoder.table.get(age)?;
-        assert_eq!(stored.detail, LineClass::of(stored.line, stored.name_len));
+        assert_eq!(stored.detail, LineClass::new(stored.line, stored.name_len));
         Some(String::from_utf8_lossy(&stored.line[..stored.line.len() - 2]).into_owned())
     };
     let lines: Vec<String> = (0..).map_while(line).collect();

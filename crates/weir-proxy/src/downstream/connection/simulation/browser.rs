@@ -32,7 +32,7 @@ pub(super) enum StreamKind {
     /// A short response.
     Short,
     /// A long one, which is limited in its bandwidth.
-    Limited,
+    ExchangeLimits,
     /// An echo, by extended CONNECT (RFC 8441).
     Tunnel,
 }
@@ -41,7 +41,7 @@ impl StreamKind {
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Short => "/short",
-            Self::Limited => "/limited",
+            Self::ExchangeLimits => "/limited",
             Self::Tunnel => "/tunnel",
         }
     }
@@ -118,7 +118,8 @@ impl Browser {
         let now = clock::now();
         let count = 1 + draw.below(STREAMS_MAX);
         let steps = (0..count).map(|_| {
-            let kind = [StreamKind::Short, StreamKind::Limited, StreamKind::Tunnel][draw.below(3) as usize];
+            let kind =
+                [StreamKind::Short, StreamKind::ExchangeLimits, StreamKind::Tunnel][draw.below(3) as usize];
             (now + draw.time_below(OPENING_TIME), Step::Open(kind))
         });
         let steps = steps.collect();
@@ -149,7 +150,7 @@ impl Browser {
 
     /// Bytes of responses that are limited.
     pub(super) fn limited_bytes(&self) -> u64 {
-        let limited = self.streams.iter().filter(|stream| stream.kind == StreamKind::Limited);
+        let limited = self.streams.iter().filter(|stream| stream.kind == StreamKind::ExchangeLimits);
         limited.map(|stream| stream.got.len() as u64).sum()
     }
 

@@ -13,7 +13,7 @@ use super::peer::LIMITED_LEN;
 fn meant_body(stream: &BrowserStream) -> Vec<u8> {
     match stream.kind {
         StreamKind::Short => b"short".to_vec(),
-        StreamKind::Limited => vec![b'x'; LIMITED_LEN as usize],
+        StreamKind::ExchangeLimits => vec![b'x'; LIMITED_LEN as usize],
         StreamKind::Tunnel => stream.sent.clone(),
     }
 }

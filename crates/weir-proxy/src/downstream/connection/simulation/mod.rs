@@ -179,7 +179,7 @@ impl ConnectionRig {
             assert!(stream.was_answered && stream.has_ended, "not whole: {label}");
             match stream.kind {
                 StreamKind::Short => assert_eq!(stream.got, b"short", "{label}"),
-                StreamKind::Limited => assert_eq!(stream.got.len() as u64, LIMITED_LEN, "{label}"),
+                StreamKind::ExchangeLimits => assert_eq!(stream.got.len() as u64, LIMITED_LEN, "{label}"),
                 StreamKind::Tunnel => assert_eq!(stream.got, stream.sent, "{label}"),
             }
         }

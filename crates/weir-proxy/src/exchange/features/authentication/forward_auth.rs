@@ -12,7 +12,7 @@ use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use crate::exchange::context::authorization::Granted;
+use crate::exchange::context::authorization::Authorization;
 use crate::exchange::context::client::Client;
 use crate::exchange::context::exchange::{Ended, Exchange};
 use crate::exchange::context::plans::Plans;
@@ -190,7 +190,7 @@ fn inner_exchange(
     exchange: &Exchange,
     (forward, further): (&ForwardAuth, &QuestionFields<'_>),
 ) -> Result<Box<Exchange>, Ended> {
-    let mut inner = subrequest::of(exchange, forward.upstream.0, client);
+    let mut inner = subrequest::exchange_beside(exchange, forward.upstream.0, client);
     inner.record.trace = exchange.record.trace;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let others = request.connection().others();
@@ -221,7 +221,7 @@ fn inner_exchange(
     let method = request.method_span().of(text).to_vec();
     let mut told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
     told.extend(further.iter().map(|(name, value)| (name.to_vec(), value.clone())));
-    inner.granted = Some(Box::new(Granted { fields: told, ..Granted::default() }));
+    inner.granted = Some(Box::new(Authorization { fields: told, ..Authorization::default() }));
     let host = request.authority().of(text);
     let composed =
         inner.request.compose_get(&mut inner.request_text, forward.path.exposed().as_bytes(), host, fields);
@@ -267,7 +267,7 @@ impl ResponseTaker for AuthAnswer<'_> {
     fn begin(&mut self, response: &ResponseHead, text: &[u8]) {
         self.status = response.status();
         let others = response.connection().others();
-        let hop = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::Date]));
+        let hop = FieldSet::RESPONSE_HOP.with(FieldSet::new(&[FieldName::Date]));
         let is_of_use = |field: &&Field| match self.is_granted() {
             true => self.forward.response_headers.iter().any(|name| is_named(name, field.name.of(text))),
             false => !(hop.contains(field.known) || others && response.is_named_by_connection(text, field)),

@@ -116,8 +116,8 @@ impl ResponseTaker for KeyTaker {
         self.status = response.status();
         let head = HeadView { fields: response.fields(), text };
         // What a cache on the way has held for a time is fresh for so much less.
-        let age = MessageTimes::of(head).age;
-        let max_age = ResponseDirectives::of(head).max_age;
+        let age = MessageTimes::new(head).age;
+        let max_age = ResponseDirectives::new(head).max_age;
         self.document.max_age = max_age.map(|seconds| Duration::from_secs(seconds.saturating_sub(age)));
         let value = |name: &str| head.first(name).map(Box::from);
         self.document.validators =

@@ -10,7 +10,7 @@ pub(in crate::exchange) mod forward_auth;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::exchange::context::authorization::Granted;
+use crate::exchange::context::authorization::Authorization;
 use crate::exchange::context::client::Client;
 use crate::exchange::context::exchange::Exchange;
 use crate::exchange::context::stream::ClientStream;
@@ -22,7 +22,7 @@ use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::Servers;
 
 /// The config of the exchange, its listener and its route.
-pub(in crate::exchange) type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
+pub(in crate::exchange) type MatchedRoute<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
 
 /// Everything that the route wants to know, to be waited for; `None` where it asks for nothing. On the heap, since it is rare and would make every
 /// exchange larger.
@@ -32,7 +32,7 @@ pub(in crate::exchange) fn questions<'a>(
     stream: &'a mut impl ClientStream,
     servers: &'a mut impl Servers,
     exchange: &'a mut Exchange,
-    asked: Asked<'a>,
+    asked: MatchedRoute<'a>,
 ) -> Option<Pin<Box<impl Future<Output = EarlyEnd>>>> {
     let access = asked.2.access.as_deref()?;
     if choose::is_preflight(exchange, asked.2) {
@@ -50,10 +50,10 @@ async fn admit(
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
     exchange: &mut Exchange,
-    (config, listener, route): Asked<'_>,
+    (config, listener, route): MatchedRoute<'_>,
     access: &AccessPlan,
 ) -> EarlyEnd {
-    exchange.granted = Some(Box::new(Granted::default()));
+    exchange.granted = Some(Box::new(Authorization::default()));
     // Until it is admitted, no upstream has seen the request.
     let chosen = exchange.record.upstream.take();
     let Some(settings) = &route.config.access else { return Ok(None) };

@@ -56,7 +56,7 @@ enum Waited {
     /// It was one for other requests with this key, and so was waited for once more.
     Twice,
     /// There is none: this request fetches it itself.
-    InVain,
+    TimedOut,
 }
 
 /// Answers from the cache; `None` when the request goes to a server.
@@ -93,7 +93,7 @@ pub(in crate::exchange) async fn pass(
         return Ok(None);
     }
     let directives = match config.obey_clients {
-        true => RequestDirectives::of(exchange.request_for_cache()),
+        true => RequestDirectives::new(exchange.request_for_cache()),
         false => RequestDirectives::default(),
     };
     let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
@@ -112,7 +112,7 @@ pub(in crate::exchange) async fn pass(
                 waited = match outcome {
                     FetchOutcome::Stored(_) if waited == Waited::Not => Waited::Done,
                     FetchOutcome::Stored(_) => Waited::Twice,
-                    FetchOutcome::NotStored | FetchOutcome::Failed => Waited::InVain,
+                    FetchOutcome::NotStored | FetchOutcome::Failed => Waited::TimedOut,
                 };
                 if let FetchOutcome::Stored(stored) = outcome
                     && plan.store().is_for(&stored, &plan.store().key(&key.key), exchange.request_for_cache())
@@ -140,7 +140,7 @@ pub(in crate::exchange) async fn pass(
                 return Ok(None);
             }
             CacheStep::Nothing => {
-                let nothing = Answer::of(504).with(b"Cache-Status", &b"weir; detail=only-if-cached"[..]);
+                let nothing = Answer::new(504).with(b"Cache-Status", &b"weir; detail=only-if-cached"[..]);
                 exchange.note_cache(CacheResult::Miss, Some("only-if-cached"));
                 return answer::of_other(client, stream, exchange, &nothing).await.map(Some);
             }
@@ -270,7 +270,7 @@ fn step(
         Waited::Not => true,
         // What came was another variant: this one may be on its way, too.
         Waited::Done => missing.is_variant,
-        Waited::Twice | Waited::InVain => false,
+        Waited::Twice | Waited::TimedOut => false,
     };
     if !may_wait || wait.is_none() {
         return lead(store.lead_alone(&key, missing));
@@ -296,7 +296,7 @@ fn of_stored(
     let has_waited = matches!(waited, Waited::Done | Waited::Twice);
     let used = reuse(&lifetime, directives, plan.client, cache_now());
     let fresh = if has_waited { CacheResult::Collapsed } else { CacheResult::Hit };
-    let answer = |result| StoredAnswer::of(Arc::clone(&stored), result);
+    let answer = |result| StoredAnswer::new(Arc::clone(&stored), result);
     match used {
         Reuse::Fresh => answer(fresh).map(CacheStep::Answer).ok_or((stored, ForwardReason::Miss, false)),
         Reuse::Stale => {

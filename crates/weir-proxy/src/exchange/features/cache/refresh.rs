@@ -64,7 +64,7 @@ fn inner_exchange(
     exchange: &Exchange,
     (key, stored): (&RequestKey, &Arc<StoredResponse>),
 ) -> Option<Box<Exchange>> {
-    let mut inner = subrequest::of(exchange, exchange.record.upstream?, client);
+    let mut inner = subrequest::exchange_beside(exchange, exchange.record.upstream?, client);
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let others = request.connection().others();
     let passes = |name: &[u8]| !is_about_versions(name) && !name.eq_ignore_ascii_case(b"expect");

@@ -267,7 +267,7 @@ async fn store<U: Servers>(
         }
     }
     let stored = Arc::clone(&storing.response);
-    let Some(mut answer) = StoredAnswer::of(storing.response, CacheResult::Miss) else {
+    let Some(mut answer) = StoredAnswer::new(storing.response, CacheResult::Miss) else {
         servers.drop_stream(serving.server);
         return Ok(AttemptResponse::Done(End::Closed));
     };
@@ -363,7 +363,7 @@ fn freshened(
             // The request has gone to a server again in place of that.
             FreshenPlan::OtherVersion => return None,
         };
-    let mut answer = StoredAnswer::of(stored, CacheResult::Revalidated)?;
+    let mut answer = StoredAnswer::new(stored, CacheResult::Revalidated)?;
     answer.other_head = only_sent.map(|freshened| {
         let Freshened { head, lifetime } = *freshened;
         (head, lifetime)
@@ -379,7 +379,7 @@ fn stale(
     status: Option<u16>,
     detail: &'static str,
 ) -> Option<StoredAnswer> {
-    let mut answer = StoredAnswer::of(stored, CacheResult::Stale)?;
+    let mut answer = StoredAnswer::new(stored, CacheResult::Stale)?;
     answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, status));
     exchange.note_cache(CacheResult::Stale, Some(detail));
     Some(answer)

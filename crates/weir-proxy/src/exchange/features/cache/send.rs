@@ -50,7 +50,7 @@ pub(in crate::exchange) struct StoredAnswer {
 
 impl StoredAnswer {
     /// `None` when its body can no longer be read from the beginning.
-    pub(in crate::exchange) fn of(stored: Arc<StoredResponse>, result: CacheResult) -> Option<Self> {
+    pub(in crate::exchange) fn new(stored: Arc<StoredResponse>, result: CacheResult) -> Option<Self> {
         let reader = stored.read_from(0)?;
         Some(Self { stored, reader, other_head: None, result, forwarded: None, is_new: false })
     }
@@ -236,7 +236,7 @@ fn body_length(method: Method, answer: &StoredAnswer, selected: &Selected) -> (F
 
 /// Fields about a body, which a head without one does not have (RFC 9110 section 15.4.5).
 const OF_BODY: FieldSet =
-    FieldSet::of(&[FieldName::ContentType, FieldName::ContentEncoding, FieldName::LastModified]);
+    FieldSet::new(&[FieldName::ContentType, FieldName::ContentEncoding, FieldName::LastModified]);
 
 /// Copies the fields that are stored.
 fn copy_fields(

@@ -57,7 +57,7 @@ pub(in crate::exchange) async fn run<U: Servers>(
     let status = exchange.response.status();
     let (fields, text) = (exchange.response.fields(), serving.server.head());
     let kept = KEPT.map(|name| fields.get_by_name(text, name).map(|field| field.value.of(text).to_vec()));
-    let mut answer = Answer::of(status).with(b"Cache-Control", &b"no-store"[..]);
+    let mut answer = Answer::new(status).with(b"Cache-Control", &b"no-store"[..]);
     answer = match page {
         InterceptPage::Fetched(page) => page.instead_of(answer),
         InterceptPage::Text(page) => {

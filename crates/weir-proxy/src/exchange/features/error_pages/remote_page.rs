@@ -297,7 +297,7 @@ fn inner_exchange(
     scope: PageScope<'_>,
     (remote, status): (&RemotePage, u16),
 ) -> Result<Box<Exchange>, Failure> {
-    let mut inner = subrequest::of(exchange, remote.upstream.0, client);
+    let mut inner = subrequest::exchange_beside(exchange, remote.upstream.0, client);
     inner.record.trace = exchange.record.trace;
     // A page that has to wait would keep the client waiting that has waited already.
     inner.waits_for_slot = false;

@@ -21,7 +21,7 @@ pub(crate) struct Slowness {
 
 impl Slowness {
     /// That of a client which has moved so many bytes in this time and waits for this; `None`: Weir does not wait for it, or not for long.
-    pub(crate) fn of(activity: Activity, moved: u64, age: Duration) -> Option<Self> {
+    pub(crate) fn new(activity: Activity, moved: u64, age: Duration) -> Option<Self> {
         let is_tunnel = match activity {
             Activity::ProxyHeader
             | Activity::Handshake
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     fn slowness(activity: Activity, moved: u64, seconds: u64) -> Option<Slowness> {
-        Slowness::of(activity, moved, Duration::from_secs(seconds))
+        Slowness::new(activity, moved, Duration::from_secs(seconds))
     }
 
     #[test]
@@ -71,7 +71,7 @@ mod tests {
         ] {
             assert_eq!(slowness(activity, 0, 2), None, "{activity:?}");
         }
-        assert_eq!(Slowness::of(Activity::Head, 0, Duration::from_millis(999)), None, "it is young");
+        assert_eq!(Slowness::new(Activity::Head, 0, Duration::from_millis(999)), None, "it is young");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Unfinished {
 
 impl Unfinished {
     /// That of a client which waits so; `None`: nothing is unfinished, or not for long.
-    pub(crate) fn of(activity: Activity, has_served: bool, since: Instant, now: Instant) -> Option<Self> {
+    pub(crate) fn new(activity: Activity, has_served: bool, since: Instant, now: Instant) -> Option<Self> {
         let is_unfinished = match activity {
             Activity::ProxyHeader | Activity::Handshake | Activity::Hello | Activity::Head => true,
             // Its first request has not begun; behind others, it is idle, and has its own place among those that make room.
@@ -52,11 +52,15 @@ mod tests {
         let since = clock::now();
         let now = since + AGE_MIN;
         for activity in [Activity::ProxyHeader, Activity::Handshake, Activity::Hello, Activity::Head] {
-            assert!(Unfinished::of(activity, false, since, now).is_some(), "{activity:?}");
-            assert_eq!(Unfinished::of(activity, false, since + Duration::from_millis(1), now), None, "young");
+            assert!(Unfinished::new(activity, false, since, now).is_some(), "{activity:?}");
+            assert_eq!(
+                Unfinished::new(activity, false, since + Duration::from_millis(1), now),
+                None,
+                "young"
+            );
         }
-        assert!(Unfinished::of(Activity::Idle, false, since, now).is_some(), "the first request");
-        assert_eq!(Unfinished::of(Activity::Idle, true, since, now), None, "between two requests");
+        assert!(Unfinished::new(Activity::Idle, false, since, now).is_some(), "the first request");
+        assert_eq!(Unfinished::new(Activity::Idle, true, since, now), None, "between two requests");
         for activity in [
             Activity::Streams,
             Activity::Memory,
@@ -67,7 +71,7 @@ mod tests {
             Activity::Tunnel,
             Activity::Ending,
         ] {
-            assert_eq!(Unfinished::of(activity, false, since, now), None, "{activity:?}");
+            assert_eq!(Unfinished::new(activity, false, since, now), None, "{activity:?}");
         }
     }
 
@@ -80,11 +84,11 @@ mod tests {
             [(1, true, 0), (2, false, 30), (3, false, 10), (4, false, 20), (5, true, 5), (6, false, 99)]
         {
             let since = start + Duration::from_secs(second);
-            found.note(Unfinished::of(Activity::Head, has_served, since, now).unwrap(), number);
+            found.note(Unfinished::new(Activity::Head, has_served, since, now).unwrap(), number);
         }
         assert!(found.into_numbers().into_iter().eq([2, 3, 4]));
         let mut all = LeastValues::new(2);
-        let of = |has_served| Unfinished::of(Activity::Head, has_served, start, now).unwrap();
+        let of = |has_served| Unfinished::new(Activity::Head, has_served, start, now).unwrap();
         for (number, has_served) in [(7, true), (8, false), (9, true)] {
             all.note(of(has_served), number);
         }

@@ -59,7 +59,7 @@ struct EjectionSettings {
 }
 
 impl EjectionSettings {
-    fn of(config: &Upstream) -> Self {
+    fn new(config: &Upstream) -> Self {
         Self {
             rules: config.ejection.as_ref().map(|ejection| ejection.rules),
             panic_percent: config.panic_threshold.map(weir_config::Percent::percent),
@@ -89,7 +89,7 @@ impl OutlierDetector {
         due: &Arc<DueUpstreams>,
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let EjectionSettings { rules, panic_percent, starts_slowly } = EjectionSettings::of(config);
+        let EjectionSettings { rules, panic_percent, starts_slowly } = EjectionSettings::new(config);
         let members = members(config, leaves_at, balancer);
         let table = OutlierTable::new(rules, panic_percent, starts_slowly, members);
         let table = SharedOutlierTable {
@@ -122,7 +122,7 @@ impl OutlierDetector {
 
     /// Makes the table go by the rules of `plan`, and gives its servers their places.
     pub(crate) fn change(&self, plan: &UpstreamPlan) {
-        let EjectionSettings { rules, panic_percent, starts_slowly } = EjectionSettings::of(&plan.config);
+        let EjectionSettings { rules, panic_percent, starts_slowly } = EjectionSettings::new(&plan.config);
         let members = members(&plan.config, &plan.leaves_at, plan.balancer());
         let now_ms = plan.millis(clock::now());
         self.lock().change(rules, panic_percent, starts_slowly, members, now_ms);

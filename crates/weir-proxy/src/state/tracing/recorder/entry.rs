@@ -145,7 +145,7 @@ impl RecordedExchange {
     }
 
     /// One that has no more than one attempt.
-    pub(crate) fn of(entry: &Entry) -> Self {
+    pub(crate) fn new(entry: &Entry) -> Self {
         Self { entry: *entry, ..Self::blank(entry.began) }
     }
 

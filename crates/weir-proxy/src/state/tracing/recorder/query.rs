@@ -116,7 +116,7 @@ impl Rings {
     fn matching(&self, takes: impl Fn(&Entry) -> bool, count_max: usize) -> Vec<RecordedExchange> {
         let plain = self.exchanges.newest_first().filter(|entry| takes(entry));
         let whole = |recorded: &&RecordedExchange| takes(&recorded.entry);
-        let mut found: Vec<RecordedExchange> = plain.take(count_max).map(RecordedExchange::of).collect();
+        let mut found: Vec<RecordedExchange> = plain.take(count_max).map(RecordedExchange::new).collect();
         found.extend(self.retried.newest_first().filter(whole).take(count_max));
         found.extend(self.failures.newest_first().filter(whole).take(count_max));
         found

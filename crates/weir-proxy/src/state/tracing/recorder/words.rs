@@ -40,7 +40,7 @@ impl Words {
     }
 
     /// These words, cut to the room that there is.
-    pub fn of(id: &[u8], method: Method, path: &[u8], host: &[u8]) -> Self {
+    pub fn new(id: &[u8], method: Method, path: &[u8], host: &[u8]) -> Self {
         let mut words = Self { method, ..Self::none() };
         let id = words.push(0, id);
         let path = words.push(id, path);

@@ -148,7 +148,7 @@ fn a_program_is_told_where_a_cname_leads() {
         let cname = "{\"host\":\"_acme-challenge.a.example.test.\",\"target\":\"a.challenges.test.\"}";
         let mut command = crate::harness::foreign_program::foreign_command("curl");
         command.args(["-sf", "-d", cname, &format!("http://{records}/set-cname")]);
-        assert_eq!(CommandResult::of(&mut command).code, Some(0), "the name server takes a CNAME");
+        assert_eq!(CommandResult::new(&mut command).code, Some(0), "the name server takes a CNAME");
     });
     tell_place(folder.path(), &pebble);
     pebble.wait_for(weir.web(), "a.example.test");

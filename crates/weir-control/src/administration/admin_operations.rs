@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::figures::overview::Sources;
+use super::statistics::overview::Sources;
 use crate::admin_access::AdminAccess;
 use crate::cluster::node::hand_over::HandOver;
 use crate::servers::modes::ServerModes;

@@ -35,12 +35,12 @@ fn write_level(out: &mut Vec<u8>, name: &str, level: BucketLevel) {
 
 /// What limits have to do with one exchange; on the heap once any was asked, since most exchanges have none.
 #[derive(Debug, Default)]
-pub(crate) struct Limited(Option<Box<AskedLimits>>);
+pub(crate) struct ExchangeLimits(Option<Box<AskedLimits>>);
 
 /// Of an exchange for which none was asked.
 static NOT_LIMITED: AskedLimits = AskedLimits::new();
 
-impl Deref for Limited {
+impl Deref for ExchangeLimits {
     type Target = AskedLimits;
 
     fn deref(&self) -> &AskedLimits {
@@ -48,13 +48,13 @@ impl Deref for Limited {
     }
 }
 
-impl DerefMut for Limited {
+impl DerefMut for ExchangeLimits {
     fn deref_mut(&mut self) -> &mut AskedLimits {
         self.0.get_or_insert_default()
     }
 }
 
-impl Limited {
+impl ExchangeLimits {
     /// Whether any was asked: one branch for exchanges without limits, which are most.
     #[inline]
     pub(in crate::exchange) fn is_asked(&self) -> bool {

@@ -86,7 +86,7 @@ impl TimeWindows {
     fn quantiles(&self) -> Quantiles {
         let mut sum = self.begun.clone();
         self.whole.iter().for_each(|whole| sum.merge(whole));
-        Quantiles::of(&sum)
+        Quantiles::new(&sum)
     }
 }
 

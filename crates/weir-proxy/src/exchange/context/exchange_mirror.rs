@@ -2,7 +2,7 @@
 
 /// An exchange whose request will be copied, and what its response is compared by.
 #[derive(Debug, Default)]
-pub(crate) struct Mirrored {
+pub(crate) struct ExchangeMirror {
     pub(in crate::exchange) status: u16,
     /// Bytes of the request body that are kept in memory for them.
     pub(in crate::exchange) kept_max: usize,

@@ -265,7 +265,7 @@ impl Sources {
                 .count(),
             servers_total: collection::shown_servers(plan).len(),
             queue_length_max: plan.config.queue.length_max as u64,
-            queue_time: Quantiles::of(&figures.queue_time),
+            queue_time: Quantiles::new(&figures.queue_time),
             response_time: recent.response_time(),
             rates: recent.rates,
             history: recent.history,
@@ -311,7 +311,7 @@ impl Sources {
             deadline_in_ms: leaves_in.map(|left| left.as_millis() as u64).or_else(drains_in),
             reuse_percent: ServerOverview::reuse_of(&figures),
             response_time,
-            connect_time: Quantiles::of(&figures.connect_time),
+            connect_time: Quantiles::new(&figures.connect_time),
             rates,
             failures: ServerOverview::failures_of(&figures),
             ejections: overview::named_counts(
