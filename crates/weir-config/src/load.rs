@@ -223,6 +223,9 @@ impl CheckedConfig {
 
     /// The configuration or the diagnostics; warnings are dropped in the first case.
     pub fn into_result(self) -> Result<Config, Diagnostics> {
+        if let Some(config) = &self.config {
+            debug_assert_eq!(config.validate(), Ok(()), "the check of a file finds all of these");
+        }
         self.config.ok_or(self.diagnostics)
     }
 

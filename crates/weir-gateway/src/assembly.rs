@@ -3,7 +3,7 @@
 //! Hosts, paths, methods and numbers of rules decide between routes in Weir as in the API; what they leave open, age and name decide there,
 //! and here a priority among those that are otherwise equal.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -212,6 +212,7 @@ impl Assembly {
         let Some(hosts) = patterns(hosts) else { return Vec::new() };
         let mut priorities = priorities.iter();
         let mut routes = Vec::new();
+        let mut places = HashSet::new();
         for rule in &compiled.rules {
             let mut settings = self.with_mirrors(passage, &rule.settings, (rule, &[]));
             if passage.passes_beside_others {
@@ -221,10 +222,10 @@ impl Assembly {
                 let priority = *priorities.next().expect("each match has one");
                 let Some(action) = self.action_of(passage, rule, number) else { continue };
                 let matches = RouteMatch { hosts: hosts.clone(), priority, ..matches.clone() };
-                let place = if number == 0 { String::new() } else { format!(".{number}") };
+                let place = place_of_match(&rule.name, number, &mut places);
                 let kind = compiled.kind.name().to_ascii_lowercase();
                 let passed = if passage.passes_beside_others { "/passthrough" } else { "" };
-                let name = format!("{kind}/{}/{}{place}{passed}", compiled.key, rule.name);
+                let name = format!("{kind}/{}/{place}{passed}", compiled.key);
                 let (name, matches, settings) = (name.into(), Arc::new(matches), Arc::clone(&settings));
                 routes.push(Arc::new(Route { name, matches, action, settings }));
             }
@@ -359,6 +360,17 @@ impl Passage<'_> {
     }
 }
 
+/// The name of a match within its object: the rule's, and a number where that has several, or where another rule has come to the same.
+fn place_of_match(rule: &str, number: usize, taken: &mut HashSet<String>) -> String {
+    let mut place = if number == 0 { rule.to_owned() } else { format!("{rule}.{number}") };
+    let mut again = number.max(1);
+    while !taken.insert(place.clone()) {
+        again += 1;
+        place = format!("{rule}.{again}");
+    }
+    place
+}
+
 fn respond(status: u16) -> RouteAction {
     RouteAction::Respond(Box::new(FixedResponse::empty(status)))
 }
@@ -460,4 +472,21 @@ fn ports<'a>(
         });
     }
     ports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matches_of_an_object_have_names_of_their_own() {
+        let mut taken = HashSet::new();
+        let mut place = |rule, number| place_of_match(rule, number, &mut taken);
+        assert_eq!([place("a", 0), place("a", 1)], ["a", "a.1"]);
+        assert_eq!(
+            [place("a.1", 0), place("a", 0)],
+            ["a.1.2", "a.2"],
+            "a name may look like that of a match"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 //! A value of these types is free of errors: every index is in range, every name is known, every combination is allowed. The `Default` of
 //! each type is the default of the product; the meaning of each key is in the reference (`docs/configuration.md`).
 
+mod validate;
 mod dump;
 mod interning;
 mod credentials;
@@ -87,6 +88,7 @@ pub use upstreams::upstream::{
 };
 pub use upstreams::upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstreams::upstream_tls::UpstreamTls;
+pub use validate::ConfigFault;
 pub use withheld::WithheldHeaders;
 
 /// A whole configuration without errors. Cheap to clone: its large parts are shared.

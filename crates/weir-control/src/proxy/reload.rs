@@ -100,6 +100,7 @@ impl Proxy {
 
     fn apply_config(&mut self, config: &Config, new_names: NewNames) -> Result<ReloadReport, StartError> {
         let before = self.current.load_full();
+        config.validate().map_err(StartError::Config)?;
         let mut snapshot = before.succeeded_by(config, &self.inputs)?;
         internal_authority::prepare(&snapshot)?;
         self.resolve_new_names(&snapshot, &before, new_names)?;

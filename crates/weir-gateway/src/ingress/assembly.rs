@@ -10,7 +10,7 @@ use weir_config::{
     RouteAction, RouteSettings, ShareFraction, Size, SplitAction, SplitTarget, UpstreamIndex,
 };
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::{FieldMatch, HostPattern, PathMatch, RouteMatch, ValueMatch};
+use weir_traffic::route::{HostPattern, PathMatch, RouteMatch};
 
 use super::canary::CanaryRule;
 use super::compile::{CompiledIngress, CompiledPath};
@@ -29,13 +29,6 @@ const NOT_SERVED: &str = "This path is not served: an annotation of its Ingress 
 
 /// The path of challenges of ACME, which authorities fetch without TLS.
 const CHALLENGES: &str = "/.well-known/acme-challenge";
-
-/// Priorities of the routes of one path; those of another path of a host with regular expressions are above or below all of them.
-const PRIORITIES: i32 = 8;
-
-/// The header that regular expressions ask for not to be there, so that all of them have as many rules on headers as those with a canary:
-/// the number of rules counts before the priority.
-const PADDING: &str = "x-weir-no-such-header";
 
 /// Listeners and routes as they were built last.
 #[derive(Debug, Default)]
@@ -243,12 +236,12 @@ impl<'a> Build<'a> {
                 self.bare_settings(has_hsts),
             );
         }
-        let is_padded = plan.is_regex && plan.entries.iter().any(|entry| entry.canary.is_some());
-        let count = i32::try_from(plan.entries.len()).unwrap_or(i32::MAX / PRIORITIES);
+        let count = i32::try_from(plan.entries.len()).unwrap_or(i32::MAX);
         for (place, entry) in (0..).zip(&plan.entries) {
-            let priority = if plan.is_regex { (count - place) * PRIORITIES } else { 0 };
-            let base = RouteMatch { hosts: hosts.to_vec(), priority, ..RouteMatch::default() };
-            self.entry(host, (plan, entry), base, is_padded);
+            // Regular expressions are tried in this order, whatever rules on headers a canary adds.
+            let precedence = if plan.is_regex { count - place } else { 0 };
+            let base = RouteMatch { hosts: hosts.to_vec(), precedence, ..RouteMatch::default() };
+            self.entry(host, (plan, entry), base);
         }
     }
 
@@ -273,7 +266,6 @@ impl<'a> Build<'a> {
         host: &str,
         (plan, entry): (&'a HostPlan<'a>, &'a HostEntry<'a>),
         mut base: RouteMatch,
-        is_padded: bool,
     ) {
         let (ingress, path) = (entry.ingress, entry.path);
         let has_hsts = self.has_hsts(host, plan);
@@ -281,15 +273,8 @@ impl<'a> Build<'a> {
         base.path = matched.clone();
         let kind = if path.is_exact { ".exact" } else { "" };
         let name = format!("ingress/{}/{}{}{kind}", ingress.key, shown(host), path.text);
-        let padded = |mut matches: RouteMatch| {
-            if is_padded && matches.headers.is_empty() {
-                let absent = FieldMatch::new(PADDING, ValueMatch::Absent).expect("it is a name");
-                matches.headers.push(absent);
-            }
-            matches
-        };
         if let Some(action) = self.tls_redirect(entry) {
-            return self.push(name, padded(base), action, Arc::default());
+            return self.push(name, base, action, Arc::default());
         }
         let settings = if ingress.is_refused || self.table.refused.contains(&ingress.key) {
             None
@@ -298,20 +283,20 @@ impl<'a> Build<'a> {
         };
         let Some(settings) = settings else {
             let settings = self.bare_settings(has_hsts);
-            return self.push(name, padded(base), respond(503, NOT_SERVED), settings);
+            return self.push(name, base, respond(503, NOT_SERVED), settings);
         };
         if let Some(action) = redirect_of(ingress) {
-            return self.push(name, padded(base), action, settings);
+            return self.push(name, base, action, settings);
         }
         let settings = with_rewrite(settings, rewrite.clone());
         let main = self.target(path);
         let Some((canary, canary_path)) = entry.canary else {
-            return self.push(name, padded(base), main_action(main), settings);
+            return self.push(name, base, main_action(main), settings);
         };
         let rare = self.target(canary_path);
         for CanaryRule { suffix, leads_to_canary, rule, above } in canary.canary_rules() {
             let headers = vec![rule.clone()];
-            let matches = RouteMatch { headers, priority: base.priority + above, ..base.clone() };
+            let matches = RouteMatch { headers, priority: *above, ..base.clone() };
             let action = main_action(if *leads_to_canary { rare } else { main });
             self.push(format!("{name}{suffix}"), matches, action, Arc::clone(&settings));
         }
@@ -321,7 +306,7 @@ impl<'a> Build<'a> {
             weight if weight >= total => main_action(rare),
             weight => RouteAction::Split(vec![target(rare, weight), target(main, total - weight)]),
         };
-        self.push(name, padded(base), action, settings);
+        self.push(name, base, action, settings);
     }
 
     fn target(&self, path: &CompiledPath) -> Option<UpstreamIndex> {

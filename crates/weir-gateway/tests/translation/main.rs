@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what reads and renders for tests fails as the tests do")]
 
+mod any_objects;
 mod backend_tls;
 mod golden;
 mod hostile;

@@ -28,7 +28,11 @@ pub(crate) fn read(text: &str) -> Vec<KubernetesObject> {
 }
 
 fn read_one(document: &str) -> Result<KubernetesObject, String> {
-    let mut value: Value = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
+    read_value(serde_saphyr::from_str(document).map_err(|error| error.to_string())?)
+}
+
+/// The object that a value is, if it is one.
+pub(crate) fn read_value(mut value: Value) -> Result<KubernetesObject, String> {
     make_certificates(&mut value);
     let kind = match value["kind"].as_str().unwrap_or_default() {
         "GatewayClass" => ObjectKind::GatewayClass,

@@ -79,6 +79,8 @@ pub struct RouteMatch {
     pub sources: Vec<IpNet>,
     /// Decides between routes that are otherwise equally specific; the higher goes first.
     pub priority: i32,
+    /// Goes before all of these but host and path, where what was read has an order of its own: the higher goes first. Files have no key for it.
+    pub precedence: i32,
 }
 
 /// The conditions of the route, in the order in which routes are compared: `host a.test, path prefix /api/`, or `every request`.

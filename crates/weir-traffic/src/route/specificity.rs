@@ -9,6 +9,7 @@ use super::RouteMatch;
 /// The greater goes first. The order of the fields is the order of the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Specificity {
+    precedence: i32,
     method: bool,
     headers: usize,
     query: usize,
@@ -21,6 +22,7 @@ impl Specificity {
     /// The specificity of `route` for requests that match it by `source`.
     pub(super) fn new(route: &RouteMatch, source: Option<IpNet>) -> Specificity {
         Specificity {
+            precedence: route.precedence,
             method: !route.methods.is_empty(),
             headers: route.headers.len(),
             query: route.query.len(),

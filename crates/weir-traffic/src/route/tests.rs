@@ -390,6 +390,7 @@ fn route_match() -> impl Strategy<Value = RouteMatch> {
             query: query.into_iter().map(|value| QueryMatch::new("q", value).unwrap()).collect(),
             sources: sources.iter().map(|text| text.parse().unwrap()).collect(),
             priority,
+            precedence: 0,
         },
     )
 }

@@ -154,6 +154,7 @@ fn matches(
         query: rules(&value.query, |name, rule| QueryMatch::new(name, rule.to_match()), diagnostics),
         sources: value.source.iter().flat_map(|sources| sources.0.iter().copied()).collect(),
         priority: i32::try_from(value.priority).unwrap_or(i32::MAX),
+        precedence: 0,
     }
 }
 

@@ -16,7 +16,8 @@ pub(crate) fn own_partitions(
     upstream: impl Fn(usize) -> String,
 ) -> Vec<PartitionName> {
     let names = |wanted: &[TemplateValue]| cache.key.values().any(|value| wanted.contains(value));
-    let RouteMatch { hosts, path, methods, headers, query, sources, priority: _ } = &*route.matches;
+    let RouteMatch { hosts, path, methods, headers, query, sources, priority: _, precedence: _ } =
+        &*route.matches;
     let rules = RouteMatch {
         hosts: match names(&[TemplateValue::Host, TemplateValue::Authority]) {
             true => Vec::new(),
@@ -31,6 +32,7 @@ pub(crate) fn own_partitions(
         query: query.clone(),
         sources: sources.clone(),
         priority: 0,
+        precedence: 0,
     };
     let (rules, key) = (rules.to_string(), cache.key.to_string());
     let of = |target: &str, own: &str| digest(&["route", listener, &key, &rules, target, own]);
