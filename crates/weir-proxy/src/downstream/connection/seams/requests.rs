@@ -170,6 +170,16 @@ async fn early_answer(
 }
 
 #[test]
+fn early_answers_with_a_length_reach_all() {
+    every_early_answer_of(server::Speech::Length);
+}
+
+#[test]
+fn early_answers_in_chunks_reach_all() {
+    every_early_answer_of(server::Speech::Chunked);
+}
+
+#[test]
 fn early_answers_of_http2_reach_all() {
     every_early_answer_of(server::Speech::Http2);
 }
