@@ -285,6 +285,7 @@ impl ClientConnection {
         let idle = self.client.listener.plan().config.timeouts.idle;
         let idle_ends = self.client.now + idle;
         self.client.deadline.set_at(Some(self.client.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
+        let mut has_looked = false;
         std::future::poll_fn(|cx| {
             if self.client.worker.is_ending() {
                 // What has arrived by now is a request that was accepted: it has its answer.
@@ -298,7 +299,16 @@ impl ClientConnection {
             if let Some(ends_at) = self.client.listener.ends_at() {
                 self.client.deadline.set_ceiling(Some(ends_at));
             }
-            match self.connection.poll_readable(cx) {
+            let mut readable = self.connection.poll_readable(cx);
+            // The readiness may be left from the last request: bytes that were moved inside the kernel, or that filled a buffer, do not show that
+            // nothing follows. For nothing, the connection would hold an exchange and a buffer.
+            if !std::mem::replace(&mut has_looked, true)
+                && readable.is_ready()
+                && self.connection.is_quiet(false)
+            {
+                readable = self.connection.poll_readable(cx);
+            }
+            match readable {
                 Poll::Ready(outcome) => {
                     self.client.deadline.end_idle();
                     Poll::Ready(outcome.is_ok())

@@ -178,11 +178,17 @@ impl Records {
             if self.has_decrypted() || self.peer_closed {
                 return Poll::Ready(Ok(()));
             }
+            let mut flushed = Poll::Pending;
             if !self.unsent.is_empty() {
                 // An answer to a change of keys, say. A socket that takes nothing now gets it with the next write.
-                let _later = self.poll_flush(cx, socket, Behind::Unknown)?;
+                flushed = self.poll_flush(cx, socket, Behind::Unknown);
             }
-            ready!(self.poll_receive(cx, socket, stock))?;
+            let received = ready!(self.poll_receive(cx, socket, stock));
+            // A peer that has closed may have answered before: only where nothing is left of that, it is the error of the connection.
+            match flushed {
+                Poll::Ready(Err(error)) if received.is_err() => return Poll::Ready(Err(error)),
+                _ => received?,
+            }
         }
     }
 

@@ -306,12 +306,16 @@ fn an_upgrade_replaces_the_number_in_the_pid_file_at_once() {
             let (file, ended) = (file.clone(), Arc::clone(&ended));
             std::thread::spawn(move || {
                 let mut seen = Vec::new();
-                while !ended.load(Ordering::SeqCst) {
+                loop {
+                    // Read once more behind the end: the last number may have come meanwhile.
+                    let is_last = ended.load(Ordering::SeqCst);
                     let text = std::fs::read_to_string(&file).expect("it is there all the while");
                     seen.push(text.trim().to_owned());
                     seen.dedup();
+                    if is_last {
+                        return seen;
+                    }
                 }
-                seen
             })
         };
         for _ in 0..3 {

@@ -1,7 +1,5 @@
 //! A client with one request: it sends packet by packet, and reads at once or some bytes at a time.
 
-use std::os::unix::net::UnixStream;
-
 use weir_http::h2::{HpackDecoder, read_response, skip_block};
 use weir_http::{HeadLimits, ResponseHead};
 
@@ -32,6 +30,13 @@ pub(super) enum Reading {
 pub(super) enum Speech {
     Http1,
     Http2,
+}
+
+impl Speech {
+    /// What it agrees on with TLS.
+    pub(super) fn application_protocol(self) -> &'static [u8] {
+        if self == Self::Http2 { b"h2" } else { b"http/1.1" }
+    }
 }
 
 /// What it asks for.
@@ -72,8 +77,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(socket: UnixStream, speech: Speech, reading: Reading, ask: Ask) -> Self {
-        let mut pipe = Pipe::new(socket);
+    pub(super) fn new(mut pipe: Pipe, speech: Speech, reading: Reading, ask: Ask) -> Self {
         let shape = ask.body.map_or(Shape { name: "no body", packets: &[] }, |(shape, _)| shape);
         let is_known = ask.body.is_some_and(|(_, is_known)| is_known);
         let framing = match speech {
@@ -102,7 +106,7 @@ impl Client {
             Speech::Http2 => {
                 let pseudo = [
                     (":method", ask.method),
-                    (":scheme", "http"),
+                    (":scheme", if pipe.is_shaking() { "https" } else { "http" }),
                     (":path", &target),
                     (":authority", "a.test"),
                 ];
@@ -140,7 +144,7 @@ impl Client {
 
     /// Sends the next packet, or reads some bytes; whether there was anything to do.
     pub(super) fn release(&mut self) -> bool {
-        if self.got.is_over {
+        if self.got.is_over || self.pipe.is_shaking() {
             return false;
         }
         if self.sender.has_packet() {
@@ -155,12 +159,17 @@ impl Client {
         if self.got.is_over {
             return false;
         }
+        if self.pipe.is_shaking() {
+            let moved = self.pipe.shake();
+            self.got.is_over = self.pipe.has_ended;
+            return moved;
+        }
         let mut moved = self.pipe.write();
-        if self.sender.closes && self.pipe.output.is_empty() {
+        if self.sender.closes && self.pipe.is_sent() {
             self.leave();
             return true;
         }
-        if self.sender.was_reset && self.sender.is_sent() && self.pipe.output.is_empty() {
+        if self.sender.was_reset && self.sender.is_sent() && self.pipe.is_sent() {
             self.got.is_over = true;
             return true;
         }
@@ -172,7 +181,7 @@ impl Client {
 
     /// Is gone.
     pub(super) fn leave(&mut self) {
-        self.pipe.close();
+        self.pipe.cut();
         self.got.is_over = true;
     }
 

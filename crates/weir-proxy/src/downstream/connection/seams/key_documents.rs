@@ -3,6 +3,7 @@
 use super::client::Reading;
 use super::script::Content;
 use super::server::{self, Plan};
+use super::tls::TlsSides;
 use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
 use crate::state::routes::access::KeyFetchError;
 
@@ -31,21 +32,22 @@ async fn fetch(rig: &mut Rig, shape: Shape) -> Result<(), String> {
 fn documents_of_keys_are_the_same_from_all() {
     in_event_loop(async {
         let mut failures = Failures::default();
-        for speech in [
-            server::Speech::Length,
-            server::Speech::Chunked,
-            server::Speech::UntilClose,
-            server::Speech::Http2,
+        for (speech, tls) in [
+            (server::Speech::Length, TlsSides::NEITHER),
+            (server::Speech::Chunked, TlsSides::NEITHER),
+            (server::Speech::UntilClose, TlsSides::NEITHER),
+            (server::Speech::UntilClose, TlsSides::SERVERS),
+            (server::Speech::Http2, TlsSides::NEITHER),
         ] {
-            let mut rig = Rig::open(speech);
+            let mut rig = Rig::open(speech, tls);
             for shape in SHAPES {
-                // The end of a connection is the end of such a body.
-                if speech == server::Speech::UntilClose && shape.is_cut() {
+                // The end of a connection is the end of such a body, unless TLS shows that it was cut.
+                if speech == server::Speech::UntilClose && shape.is_cut() && !tls.servers {
                     continue;
                 }
                 let outcome = fetch(&mut rig, shape).await;
-                if failures.note(|| format!("{speech:?} {shape:?}"), outcome) {
-                    rig = Rig::open(speech);
+                if failures.note(|| format!("{speech:?} {tls:?} {shape:?}"), outcome) {
+                    rig = Rig::open(speech, tls);
                 }
             }
         }

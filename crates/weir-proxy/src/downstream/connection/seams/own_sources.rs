@@ -2,8 +2,8 @@
 
 use super::client::{Ask, Got, Reading, Speech};
 use super::rig::{FIXED_LENS, fixed_body};
-use super::server;
-use super::{Failures, NO_TIME, Rig, in_event_loop, same};
+use super::tls::TlsSides;
+use super::{Failures, NO_TIME, Rig, in_event_loop, same, script, server};
 
 /// Lengths of files: around the size of what is copied behind a head, and more than a window of HTTP/2 and than any buffer.
 const FILE_LENS: [usize; 6] = [0, 3, 4_096, 4_097, 20_000, 300_000];
@@ -14,7 +14,7 @@ const LEFT: u64 = 100_000;
 const READINGS: [Reading; 3] = [Reading::AtOnce, Reading::Slowly, Reading::LeavesEarly];
 
 fn file_body(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at % 251) as u8 ^ (at >> 8) as u8).collect()
+    script::bytes(0..len).to_vec()
 }
 
 fn check(got: &Got, reading: Reading, body: &[u8]) -> Result<(), String> {
@@ -64,11 +64,10 @@ async fn cut(rig: &mut Rig, client: Speech) -> Result<(), String> {
     is_beginning.then_some(()).ok_or_else(|| "other bytes".to_owned())
 }
 
-#[test]
-fn fixed_answers_and_files_are_the_same_for_all() {
+fn every_own_source(tls: TlsSides) {
     in_event_loop(async {
         let mut failures = Failures::default();
-        let mut rig = Rig::open(server::Speech::Length);
+        let mut rig = Rig::open(server::Speech::Length, tls);
         for (client, reading) in
             [Speech::Http1, Speech::Http2].into_iter().flat_map(|one| READINGS.map(|two| (one, two)))
         {
@@ -91,4 +90,14 @@ fn fixed_answers_and_files_are_the_same_for_all() {
         }
         failures.check();
     });
+}
+
+#[test]
+fn fixed_answers_and_files_are_the_same_for_all() {
+    every_own_source(TlsSides::NEITHER);
+}
+
+#[test]
+fn fixed_answers_and_files_are_the_same_over_tls() {
+    every_own_source(TlsSides::CLIENTS);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::client::{Ask, Reading, Speech};
 use super::script::Content;
 use super::server::{self, Plan, Received};
-use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
+use super::tls::TlsSides;
+use super::{Failures, NO_TIME, Rig, SHAPES, Shape, TLS_SHAPES, in_event_loop, same};
 
 /// How long the rest of a request may take that was answered early.
 const EARLY_TIME: Duration = Duration::from_secs(5);
@@ -108,10 +109,10 @@ impl Case {
 }
 
 /// Answers that begin before the server has read the body of the request, which may never end: the client has them whole.
-fn every_early_answer_of(server: server::Speech) {
+fn every_early_answer_of(server: server::Speech, tls: TlsSides) {
     in_event_loop(async {
         let mut failures = Failures::default();
-        let mut rig = Rig::open(server);
+        let mut rig = Rig::open(server, tls);
         let clients =
             [(Speech::Http1, true), (Speech::Http1, false), (Speech::Http2, true), (Speech::Http2, false)];
         let readings = [Reading::AtOnce, Reading::Slowly];
@@ -142,7 +143,7 @@ fn every_early_answer_of(server: server::Speech) {
                         let label =
                             || format!("{client:?} {is_known} {reading:?} {slow:?} {request:?} {shape:?}");
                         if failures.note(label, outcome) {
-                            rig = Rig::open(server);
+                            rig = Rig::open(server, tls);
                         }
                     }
                 }
@@ -170,31 +171,63 @@ async fn early_answer(
 }
 
 #[test]
+fn early_answers_with_a_length_reach_all() {
+    every_early_answer_of(server::Speech::Length, TlsSides::NEITHER);
+}
+
+#[test]
+fn early_answers_in_chunks_reach_all() {
+    every_early_answer_of(server::Speech::Chunked, TlsSides::NEITHER);
+}
+
+#[test]
 fn early_answers_of_http2_reach_all() {
-    every_early_answer_of(server::Speech::Http2);
+    every_early_answer_of(server::Speech::Http2, TlsSides::NEITHER);
 }
 
 #[test]
 fn early_answers_of_fastcgi_reach_all() {
-    every_early_answer_of(server::Speech::Fastcgi);
+    every_early_answer_of(server::Speech::Fastcgi, TlsSides::NEITHER);
 }
 
-/// The number of cases, as FastCGI, HTTP/1 and HTTP/2 are servers of theirs.
+#[test]
+fn early_answers_of_http1_reach_all_over_tls() {
+    every_early_answer_of(server::Speech::Length, TlsSides::BOTH);
+}
+
+#[test]
+fn early_answers_of_http2_reach_all_over_tls() {
+    every_early_answer_of(server::Speech::Http2, TlsSides::BOTH);
+}
+
 fn every_shape_to(server: server::Speech) {
+    run(server, TlsSides::NEITHER, &Reader::ALL, &SHAPES);
+}
+
+/// The rows with TLS: on either side and on both where nothing holds the body, since what relays it differs.
+fn every_shape_over_tls_to(server: server::Speech) {
+    let shapes = TLS_SHAPES.map(|shape| SHAPES[shape]);
+    for tls in TlsSides::WITH_TLS {
+        run(server, tls, &[Reader::Relay], &shapes);
+    }
+    run(server, TlsSides::BOTH, &[Reader::GatherInFile, Reader::Again], &shapes);
+}
+
+fn run(server: server::Speech, tls: TlsSides, readers: &[Reader], shapes: &[Shape]) {
     in_event_loop(async {
         let mut failures = Failures::default();
-        let mut rig = Rig::open(server);
-        for reader in Reader::ALL {
+        let mut rig = Rig::open(server, tls);
+        for reader in readers.iter().copied() {
             for (client, is_known) in
                 [(Speech::Http1, true), (Speech::Http1, false), (Speech::Http2, true), (Speech::Http2, false)]
             {
                 for reading in [Reading::AtOnce, Reading::Slowly] {
-                    for shape in SHAPES {
+                    for shape in shapes.iter().copied() {
                         let case = Case { reader, shape, server, client, is_known, reading };
                         if case.exists() {
                             let outcome = case.run(&mut rig).await;
                             if failures.note(|| format!("{case:?}"), outcome) {
-                                rig = Rig::open(server);
+                                rig = Rig::open(server, tls);
                             }
                         }
                     }
@@ -218,4 +251,14 @@ fn requests_to_http2_are_the_same_from_all() {
 #[test]
 fn requests_to_fastcgi_are_the_same_from_all() {
     every_shape_to(server::Speech::Fastcgi);
+}
+
+#[test]
+fn requests_to_http1_are_the_same_over_tls() {
+    every_shape_over_tls_to(server::Speech::Length);
+}
+
+#[test]
+fn requests_to_http2_are_the_same_over_tls() {
+    every_shape_over_tls_to(server::Speech::Http2);
 }

@@ -6,7 +6,8 @@ use super::client::{Ask, Got, Reading, Speech};
 use super::rig::PAGE;
 use super::script::Content;
 use super::server::{self, Plan, SHORT_LEN};
-use super::{Failures, NO_TIME, Rig, SHAPES, Shape, in_event_loop, same};
+use super::tls::TlsSides;
+use super::{Failures, NO_TIME, Rig, SHAPES, Shape, TLS_SHAPES, in_event_loop, same};
 
 /// What reads or holds a body between its server and its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +134,7 @@ struct Case {
     server: server::Speech,
     client: Speech,
     reading: Reading,
+    tls: TlsSides,
 }
 
 impl Case {
@@ -144,8 +146,9 @@ impl Case {
             return false;
         }
         let is_grpc = !self.reader.is_call() || self.server == server::Speech::Http2;
-        // The end of a connection is the end of such a body.
-        let can_be_cut = self.server != server::Speech::UntilClose || !self.shape.is_cut();
+        // The end of a connection is the end of such a body, unless TLS shows that it was cut.
+        let can_be_cut =
+            self.server != server::Speech::UntilClose || self.tls.servers || !self.shape.is_cut();
         is_grpc && can_be_cut
     }
 
@@ -345,18 +348,31 @@ fn decompressed(body: &[u8], len: usize) -> Vec<u8> {
 }
 
 fn every_shape_from(server: server::Speech) {
+    run(server, TlsSides::NEITHER, &Reader::ALL, &SHAPES);
+}
+
+/// The rows with TLS: on either side and on both where nothing holds the body, since what relays it differs.
+fn every_shape_over_tls_from(server: server::Speech) {
+    let shapes = TLS_SHAPES.map(|shape| SHAPES[shape]);
+    for tls in TlsSides::WITH_TLS {
+        run(server, tls, &[Reader::Relay], &shapes);
+    }
+    run(server, TlsSides::BOTH, &[Reader::Store, Reader::Buffer, Reader::Compress, Reader::File], &shapes);
+}
+
+fn run(server: server::Speech, tls: TlsSides, readers: &[Reader], shapes: &[Shape]) {
     in_event_loop(async {
         let mut failures = Failures::default();
-        let mut rig = Rig::open(server);
-        for reader in Reader::ALL {
+        let mut rig = Rig::open(server, tls);
+        for reader in readers.iter().copied() {
             for client in [Speech::Http1, Speech::Http2] {
                 for reading in [Reading::AtOnce, Reading::Slowly, Reading::LeavesEarly] {
-                    for shape in SHAPES {
-                        let case = Case { reader, shape, server, client, reading };
+                    for shape in shapes.iter().copied() {
+                        let case = Case { reader, shape, server, client, reading, tls };
                         if case.exists() {
                             let outcome = case.run(&mut rig).await;
                             if failures.note(|| format!("{case:?}"), outcome) {
-                                rig = Rig::open(server);
+                                rig = Rig::open(server, tls);
                             }
                         }
                     }
@@ -390,4 +406,24 @@ fn responses_of_http2_are_the_same_for_all() {
 #[test]
 fn responses_of_fastcgi_are_the_same_for_all() {
     every_shape_from(server::Speech::Fastcgi);
+}
+
+#[test]
+fn responses_with_a_length_are_the_same_over_tls() {
+    every_shape_over_tls_from(server::Speech::Length);
+}
+
+#[test]
+fn responses_in_chunks_are_the_same_over_tls() {
+    every_shape_over_tls_from(server::Speech::Chunked);
+}
+
+#[test]
+fn responses_that_end_with_their_connections_are_the_same_over_tls() {
+    every_shape_over_tls_from(server::Speech::UntilClose);
+}
+
+#[test]
+fn responses_of_http2_are_the_same_over_tls() {
+    every_shape_over_tls_from(server::Speech::Http2);
 }

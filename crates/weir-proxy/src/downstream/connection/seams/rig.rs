@@ -12,6 +12,8 @@ use tokio::sync::oneshot;
 
 use super::client::{Ask, Client, Got, Reading, Speech};
 use super::server::{self, Plan, Server};
+use super::tls::{TlsFiles, TlsSides};
+use super::wire::Pipe;
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::ExchangePool;
 use crate::exchange::features::authentication::key_fetch;
@@ -45,7 +47,12 @@ const UNREAD_BYTES: usize = 8 * 1024;
 /// Lengths of the fixed answers.
 pub(super) const FIXED_LENS: [usize; 4] = [0, 5, 20_000, 300_000];
 
-fn config(speech: server::Speech, servers: &[String; 2], folder: &Path) -> weir_config::Config {
+fn config(
+    speech: server::Speech,
+    tls: TlsSides,
+    servers: &[String; 2],
+    folder: &Path,
+) -> weir_config::Config {
     let name = |name: &str| folder.join(name).to_str().expect("it has a plain name").to_owned();
     let (page, files, stored) = (name(PAGE_FILE), name("files"), name("stored"));
     let script = if speech == server::Speech::Fastcgi { ", fastcgi = { script = \"\" }" } else { "" };
@@ -89,9 +96,14 @@ fn config(speech: server::Speech, servers: &[String; 2], folder: &Path) -> weir_
             format!("{{ path = \"/fixed-{len}\", respond = {{ status = 200, body = \"{body}\" }} }}")
         })
         .collect();
+    let listener = match tls.clients {
+        true => TlsFiles::listener(folder),
+        false => "listener.web.http2.prior_knowledge = \"allowed\"".to_owned(),
+    };
+    let tls_of_servers = if tls.servers { TlsFiles::upstream(folder) } else { String::new() };
     let text = format!(
         "listener.web.address = \"127.0.0.1:0\"
-         listener.web.http2.prior_knowledge = \"allowed\"
+         {listener}
          listener.web.route = [
              {},
              {{ path = \"/again\", upstream = \"again\"{script} }},
@@ -101,19 +113,25 @@ fn config(speech: server::Speech, servers: &[String; 2], folder: &Path) -> weir_
          cache.pages.memory = \"64MiB\"
          cache.filed = {{ memory = \"64MiB\", disk = {{ folder = \"{stored}\" }} }}
          limit.slow = {{ bandwidth = \"200kB/s\", bandwidth_burst = \"4kB\" }}
-         upstream.app = {{ servers = [\"unix:{app}\"], protocol = \"{protocol}\", ejection = \"off\", retry.attempts_max = 1 }}
+         [upstream.app]
+         servers = [\"unix:{app}\"]
+         protocol = \"{protocol}\"
+         ejection = \"off\"
+         retry.attempts_max = 1
+         {tls_of_servers}
          [upstream.again]
          servers = [\"unix:{app}\"]
          protocol = \"{protocol}\"
          ejection = \"off\"
          retry = {{ on_status = [503], same_server = true, methods = [\"POST\"], body_size = \"1MiB\", budget_per_second = 1000 }}
+         {tls_of_servers}
          [upstream.copies]
          servers = [\"unix:{copies}\"]",
         routes.join(",\n"),
         fixed.join(",\n"),
         app = servers[0],
         copies = servers[1],
-        protocol = speech.protocol(),
+        protocol = speech.protocol(tls.servers),
     );
     weir_config::Config::parse(&text, "seams.toml").expect("the config is good")
 }
@@ -133,22 +151,29 @@ pub(super) struct Rig {
     /// Requests so far.
     pub(super) number: usize,
     folder: TempDir,
+    /// Of its clients.
+    tls: Option<TlsFiles>,
 }
 
 impl Rig {
-    pub(super) fn open(speech: server::Speech) -> Self {
+    pub(super) fn open(speech: server::Speech, tls: TlsSides) -> Self {
         clock::set(Some(Instant::test(Duration::from_secs(1_000))));
-        let (server, copies) = (Server::listen(speech), Server::listen(server::Speech::Length));
         let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+        let files = (tls != TlsSides::NEITHER).then(|| TlsFiles::write(folder.path()));
+        let of_servers = files.as_ref().filter(|_| tls.servers);
+        let of_servers = of_servers.map(|files| files.server(speech.application_protocol()));
+        let (server, copies) =
+            (Server::listen(speech, of_servers), Server::listen(server::Speech::Length, None));
         std::fs::write(folder.path().join(PAGE_FILE), PAGE).expect("the folder takes a file");
         std::fs::create_dir(folder.path().join("files")).expect("the folder is new");
-        let config = config(speech, &[server.path(), copies.path()], folder.path());
+        let config = config(speech, tls, &[server.path(), copies.path()], folder.path());
         let worker = worker(&config, &[1, 1, 1], 1);
         let plan = Arc::clone(&worker.config.borrow().snapshot.listeners[0]);
         let listener = LocalListener::new(&plan, 0, 0, None);
         worker.listeners.borrow_mut().push(Rc::clone(&listener));
         let pool = ExchangePool::new(&worker);
-        Self { worker, pool, listener, server, copies, number: 0, folder }
+        let tls = files.filter(|_| tls.clients);
+        Self { worker, pool, listener, server, copies, number: 0, folder, tls }
     }
 
     /// Where a file is that clients get.
@@ -203,7 +228,8 @@ impl Rig {
         self.worker.shared.loads[0].0.fetch_add(1, Ordering::Relaxed);
         let connection = ClientConnection::open(Rc::clone(&self.pool), Rc::clone(&self.listener), accepted);
         drop(tokio::task::spawn_local(connection.expect("it is served").run()));
-        Client::new(theirs, speech, reading, ask)
+        let tls = self.tls.as_ref().map(|files| files.client(speech.application_protocol()));
+        Client::new(Pipe::new(theirs, tls), speech, reading, ask)
     }
 
     /// Asks, and takes what comes.

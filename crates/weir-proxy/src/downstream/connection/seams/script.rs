@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::wire::{self, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM};
 
@@ -62,7 +64,7 @@ impl Shape {
 
     /// The body, which differs from others by its `salt`.
     pub(super) fn body(&self, salt: u8) -> Vec<u8> {
-        (0..self.len()).map(|at| (at % 251) as u8 ^ (at >> 8) as u8 ^ salt).collect()
+        bytes(usize::from(salt)..usize::from(salt) + self.len()).to_vec()
     }
 
     /// What is sent as its body.
@@ -81,6 +83,13 @@ impl Shape {
     pub(super) fn announced(&self) -> usize {
         self.len() + if self.is_cut() { 1_000 } else { 0 }
     }
+}
+
+/// These of the bytes that all bodies are parts of: a part of another place differs.
+pub(super) fn bytes(range: Range<usize>) -> &'static [u8] {
+    static BYTES: LazyLock<Vec<u8>> =
+        LazyLock::new(|| (0..400_000).map(|at: usize| (at % 251) as u8 ^ (at >> 8) as u8).collect());
+    &BYTES[range]
 }
 
 /// What the bytes of a body are.
@@ -123,6 +132,8 @@ pub(super) struct Sender {
     pub(super) window: i64,
     /// Whether the connection ends behind what was sent.
     pub(super) closes: bool,
+    /// Whether that is before the end of the message.
+    pub(super) was_cut: bool,
     /// Whether the stream was reset.
     pub(super) was_reset: bool,
 }
@@ -137,7 +148,8 @@ impl Sender {
         let (packets, queue) = (shape.packets.iter().copied().collect(), VecDeque::new());
         let body = shape.content(content);
         let prefix_len = body.len() - shape.len();
-        Self { framing, head, body, prefix_len, packets, queue, window, closes: false, was_reset: false }
+        let (closes, was_cut, was_reset) = (false, false, false);
+        Self { framing, head, body, prefix_len, packets, queue, window, closes, was_cut, was_reset }
     }
 
     /// Whether there is a packet that has not left.
@@ -178,7 +190,7 @@ impl Sender {
             Part::Last(len) => (self.take_body(len), true),
             Part::End | Part::Trailers => (Vec::new(), true),
             Part::Cut => {
-                self.closes = true;
+                (self.closes, self.was_cut) = (true, true);
                 return;
             }
         };

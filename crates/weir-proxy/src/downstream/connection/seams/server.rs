@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 
+use rustls::ServerConfig;
 use tempfile::TempDir;
 
 use super::client::Reading;
 use super::script::{Content, Framing, Part, Sender, Shape};
+use super::tls;
 use super::wire::{
     self, ACK, BEGIN_REQUEST, DATA, END_STREAM, HEADERS, Http1Message, PARAMS, PING, PREFACE, Pipe,
     RST_STREAM, SETTINGS, STDIN, WINDOW, WINDOW_UPDATE,
@@ -31,12 +34,18 @@ pub(super) enum Speech {
 
 impl Speech {
     /// The protocol of its upstream.
-    pub(super) fn protocol(self) -> &'static str {
+    pub(super) fn protocol(self, has_tls: bool) -> &'static str {
         match self {
+            Self::Http2 if has_tls => "h2",
             Self::Http2 => "h2c",
             Self::Fastcgi => "fastcgi",
             _ => "http1",
         }
+    }
+
+    /// What it agrees on with TLS.
+    pub(super) fn application_protocol(self) -> &'static [u8] {
+        if self == Self::Http2 { b"h2" } else { b"http/1.1" }
     }
 }
 
@@ -92,6 +101,7 @@ struct Conn {
 
 pub(super) struct Server {
     speech: Speech,
+    tls: Option<Arc<ServerConfig>>,
     folder: TempDir,
     listener: UnixListener,
     conns: Vec<Conn>,
@@ -105,12 +115,12 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn listen(speech: Speech) -> Self {
+    pub(super) fn listen(speech: Speech, tls: Option<Arc<ServerConfig>>) -> Self {
         let folder = tempfile::tempdir().expect("there is a folder for temporary files");
         let listener = UnixListener::bind(folder.path().join("server")).expect("the folder is new");
         listener.set_nonblocking(true).expect("it can be set");
         let (conns, plans, reading) = (Vec::new(), VecDeque::new(), Reading::AtOnce);
-        Self { speech, folder, listener, conns, plans, reading, count: 0, received: Vec::new() }
+        Self { speech, tls, folder, listener, conns, plans, reading, count: 0, received: Vec::new() }
     }
 
     pub(super) fn path(&self) -> String {
@@ -140,7 +150,10 @@ impl Server {
         let mut moved = false;
         loop {
             match self.listener.accept() {
-                Ok((socket, _)) => self.conns.push(Conn::new(Pipe::new(socket), self.speech, self.reading)),
+                Ok((socket, _)) => {
+                    let pipe = Pipe::new(socket, self.tls.as_ref().map(tls::accepted));
+                    self.conns.push(Conn::new(pipe, self.speech, self.reading));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => panic!("no connection can be taken: {error}"),
             }
@@ -174,10 +187,13 @@ impl Conn {
             reply.release(&mut self.pipe.output, &mut self.window);
             return true;
         }
-        self.reading == Reading::Slowly && self.pipe.read(STEP)
+        self.reading == Reading::Slowly && !self.pipe.is_shaking() && self.pipe.read(STEP)
     }
 
     fn turn(&mut self, next_plan: &mut impl FnMut() -> Plan, received: &mut Vec<Received>) -> bool {
+        if self.pipe.is_shaking() {
+            return self.pipe.shake();
+        }
         let mut moved = self.reading != Reading::Slowly && self.pipe.read(usize::MAX);
         match self.speech {
             Speech::Http2 => self.take_frames(next_plan, received),
@@ -186,19 +202,22 @@ impl Conn {
         }
         self.answer();
         moved |= self.pipe.write();
-        let mut closes = self.pipe.has_ended;
+        let (mut closes, mut is_cut) = (self.pipe.has_ended, false);
         for stream in self.streams.extract_if(.., |stream| {
-            stream.reply.as_ref().is_some_and(|reply| reply.is_sent()) && self.pipe.output.is_empty()
+            stream.reply.as_ref().is_some_and(|reply| reply.is_sent()) && self.pipe.is_sent()
                 || self.pipe.has_ended
         }) {
             // What is left of a request that was answered early is no other request.
             let is_answered_early = self.speech != Speech::Http2 && !stream.request.is_whole;
+            is_cut |= stream.reply.as_ref().is_some_and(|reply| reply.was_cut);
             closes |= stream.reply.is_some_and(|reply| reply.closes) || !self.keeps_open || is_answered_early;
             received.push(stream.request);
             moved = true;
         }
-        if closes && self.pipe.output.is_empty() {
-            self.pipe.close();
+        match closes && self.pipe.is_sent() {
+            true if is_cut => self.pipe.cut(),
+            true => self.pipe.close(),
+            false => {}
         }
         moved
     }

@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
+use rustls::Connection;
+
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
@@ -148,17 +150,21 @@ impl Http1Message {
 #[derive(Debug)]
 pub(super) struct Pipe {
     socket: UnixStream,
+    tls: Option<Box<Connection>>,
     pub(super) input: Vec<u8>,
     pub(super) output: Vec<u8>,
     /// Whether the other side has ended its direction, or broken the connection.
     pub(super) has_ended: bool,
     was_broken: bool,
+    /// Whether it closes as soon as all is written.
+    is_closing: bool,
 }
 
 impl Pipe {
-    pub(super) fn new(socket: UnixStream) -> Self {
+    pub(super) fn new(socket: UnixStream, tls: Option<Connection>) -> Self {
         socket.set_nonblocking(true).expect("it can be set");
-        Self { socket, input: Vec::new(), output: Vec::new(), has_ended: false, was_broken: false }
+        let (input, output, tls) = (Vec::new(), Vec::new(), tls.map(Box::new));
+        Self { socket, tls, input, output, has_ended: false, was_broken: false, is_closing: false }
     }
 
     /// Whether the other side has ended its direction in order.
@@ -166,42 +172,114 @@ impl Pipe {
         self.has_ended && !self.was_broken
     }
 
+    /// Whether nothing waits to be written.
+    pub(super) fn is_sent(&self) -> bool {
+        self.output.is_empty() && (self.was_broken || self.tls.as_ref().is_none_or(|tls| !tls.wants_write()))
+    }
+
+    /// Whether both sides have not agreed on TLS yet.
+    pub(super) fn is_shaking(&self) -> bool {
+        !self.has_ended && self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
     /// Writes what there is; whether anything has moved.
     pub(super) fn write(&mut self) -> bool {
         let mut moved = false;
-        while !self.output.is_empty() {
+        if self.tls.is_some() {
+            moved |= self.write_records();
+        }
+        while self.tls.is_none() && !self.output.is_empty() {
             match self.socket.write(&self.output) {
                 Ok(len) => moved = self.output.drain(..len).len() > 0,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => self.output.clear(),
             }
         }
+        if self.is_closing && self.is_sent() {
+            self.cut();
+        }
         moved
+    }
+
+    fn write_records(&mut self) -> bool {
+        let Some(tls) = self.tls.as_deref_mut().filter(|_| !self.was_broken) else { return false };
+        let mut moved = false;
+        loop {
+            while tls.wants_write() {
+                match tls.write_tls(&mut self.socket) {
+                    Ok(_) => moved = true,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return moved,
+                    // What has come before can be read still.
+                    Err(_) => {
+                        self.output.clear();
+                        return moved;
+                    }
+                }
+            }
+            if self.output.is_empty() || tls.is_handshaking() {
+                return moved;
+            }
+            let taken = tls.writer().write(&self.output).expect("it takes some in memory");
+            self.output.drain(..taken);
+        }
+    }
+
+    /// Agrees on TLS, as far as that needs no time; whether anything has moved.
+    pub(super) fn shake(&mut self) -> bool {
+        let moved = self.write();
+        self.is_shaking() && self.take_records() || moved
+    }
+
+    /// Takes in some of what was received; whether there was anything.
+    fn take_records(&mut self) -> bool {
+        let Some(tls) = &mut self.tls else { return false };
+        match tls.read_tls(&mut self.socket) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            Ok(len) if tls.process_new_packets().is_ok() && (len > 0 || !tls.is_handshaking()) => {}
+            _ => (self.has_ended, self.was_broken) = (true, true),
+        }
+        true
     }
 
     /// Reads up to `len_max` bytes; whether anything has come.
     pub(super) fn read(&mut self, len_max: usize) -> bool {
-        let mut left = len_max;
+        let (mut left, mut moved) = (len_max, false);
         let mut buf = [0; 16 * 1024];
         while left > 0 && !self.has_ended {
-            let len = left.min(buf.len());
-            match self.socket.read(&mut buf[..len]) {
+            let space = &mut buf[..left.min(16 * 1024)];
+            let outcome = match &mut self.tls {
+                None => self.socket.read(space),
+                Some(tls) => tls.reader().read(space),
+            };
+            match outcome {
                 Ok(0) => self.has_ended = true,
                 Ok(len) => {
                     self.input.extend_from_slice(&buf[..len]);
                     left -= len;
-                    continue;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !self.take_records() {
+                        break;
+                    }
+                }
                 Err(_) => (self.has_ended, self.was_broken) = (true, true),
             }
-            return true;
+            moved = true;
         }
-        left < len_max
+        moved
     }
 
-    /// Ends both directions.
+    /// Ends both directions in order, behind what is still to be written.
     pub(super) fn close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+        }
+        self.is_closing = true;
+        self.write();
+    }
+
+    /// Ends both directions at once: with TLS, the other side sees that something is missing.
+    pub(super) fn cut(&mut self) {
         let _gone = self.socket.shutdown(Shutdown::Both);
         self.has_ended = true;
     }
