@@ -155,7 +155,7 @@ impl Search<'_> {
 
     /// What of a text that is not TOML stands behind the name of a secret, each time up to the end of its line.
     fn lines(&mut self) {
-        // Nobody knows whose path it is.
+        // It is not known whose path it is.
         let mut at = 0;
         for piece in self.text.split(|c: char| c.is_ascii_whitespace() || "\"'".contains(c)) {
             if piece.starts_with('/') || piece.contains("://") {
