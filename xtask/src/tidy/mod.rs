@@ -12,6 +12,7 @@ mod imports;
 mod protocols;
 mod crates;
 mod workspaces;
+mod commits;
 mod exceptions;
 mod finding;
 mod rule;
@@ -38,6 +39,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
         &workspace.metadata,
         &lab::metadata(workspace.root())?,
     ])?));
+    findings.extend(commits::check(workspace.root()));
     let findings = exceptions.apply(findings);
     report(&findings, tree.files().len())
 }

@@ -40,8 +40,14 @@ pub(super) enum HouseRule {
     Unsafe,
     /// A link in a document leads nowhere.
     Link,
-    /// A decision record lacks its heading or its date.
+    /// A decision record lacks its heading or its date, or is not exactly once in the index.
     Decision,
+    /// A document names a path that is not there.
+    NamedPath,
+    /// A wording that makes a reader translate.
+    Wording,
+    /// The message of a commit has another form than `area: imperative summary` and a body.
+    Commit,
     /// A module uses one that stands above it, or a protocol that its layer does not know.
     Layer,
     /// A crate depends on what its place forbids.

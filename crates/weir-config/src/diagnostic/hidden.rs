@@ -45,19 +45,51 @@ const NAMED_VALUES: [&str; 6] = ["headers", "header", "query", "set", "add", "pa
 /// Tables whose `path` goes to a server with what it may hold.
 const ASKING_TABLES: [&str; 4] = ["health", "forward_auth", "remote_keys", "error_pages"];
 
-/// The text between `lines`, with stars in place of the secrets of the whole text at `secrets`.
-pub(super) fn starred(text: &str, lines: Range<usize>, secrets: &[Range<usize>]) -> String {
-    let stars = |at: usize, byte: u8| {
-        let is_secret = secrets.iter().any(|range| range.contains(&at));
-        if is_secret && !matches!(byte, b'\n' | b'\r') { b'*' } else { byte }
-    };
-    let shown = text.as_bytes()[lines.clone()].iter().zip(lines).map(|(byte, at)| stars(at, *byte));
-    // Ranges begin and end between characters; should one not, nothing is shown rather than a part of it.
-    String::from_utf8(shown.collect()).unwrap_or_default()
+/// The secrets of a text by their places, found once for all of its diagnostics.
+pub(crate) struct SecretPlaces {
+    /// In order, none within another.
+    ranges: Vec<Range<usize>>,
+}
+
+impl SecretPlaces {
+    pub(crate) fn new(text: &str) -> Self {
+        let mut found = secrets_of(text);
+        found.sort_unstable_by_key(|range| range.start);
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for range in found.into_iter().filter(|range| !range.is_empty()) {
+            match ranges.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => ranges.push(range),
+            }
+        }
+        Self { ranges }
+    }
+
+    /// Whether the byte at this place is one of a secret.
+    pub(crate) fn contains(&self, at: usize) -> bool {
+        let next = self.ranges.partition_point(|range| range.end <= at);
+        self.ranges.get(next).is_some_and(|range| range.contains(&at))
+    }
+
+    /// The text between `lines`, with stars in place of its secrets.
+    pub(super) fn starred(&self, text: &str, lines: Range<usize>) -> String {
+        let mut shown = text.as_bytes()[lines.clone()].to_vec();
+        let first = self.ranges.partition_point(|range| range.end <= lines.start);
+        for range in self.ranges[first..].iter().take_while(|range| range.start < lines.end) {
+            let from = range.start.saturating_sub(lines.start);
+            let to = range.end.min(lines.end) - lines.start;
+            shown[from..to]
+                .iter_mut()
+                .filter(|byte| !matches!(byte, b'\n' | b'\r'))
+                .for_each(|byte| *byte = b'*');
+        }
+        // Ranges begin and end between characters; should one not, nothing is shown rather than a part of it.
+        String::from_utf8(shown).unwrap_or_default()
+    }
 }
 
 /// The bytes of a text that are secrets.
-pub(super) fn secrets_of(text: &str) -> Vec<Range<usize>> {
+fn secrets_of(text: &str) -> Vec<Range<usize>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut search = Search { text, path: Vec::new(), found: secrets_of_line(text) };
     search.table(document.get_ref());
@@ -65,11 +97,6 @@ pub(super) fn secrets_of(text: &str) -> Vec<Range<usize>> {
         search.lines();
     }
     search.found
-}
-
-/// Whether the byte at this place is one of a secret.
-pub(crate) fn is_secret_at(text: &str, at: usize) -> bool {
-    secrets_of(text).iter().any(|range| range.contains(&at))
 }
 
 struct Search<'a> {
@@ -155,7 +182,7 @@ impl Search<'_> {
 
     /// What of a text that is not TOML stands behind the name of a secret, each time up to the end of its line.
     fn lines(&mut self) {
-        // Nobody knows whose path it is.
+        // It is not known whose path it is.
         let mut at = 0;
         for piece in self.text.split(|c: char| c.is_ascii_whitespace() || "\"'".contains(c)) {
             if piece.starts_with('/') || piece.contains("://") {
@@ -232,7 +259,7 @@ mod tests {
     use crate::reference::sections;
 
     fn shown(text: &str) -> String {
-        starred(text, 0..text.len(), &secrets_of(text))
+        SecretPlaces::new(text).starred(text, 0..text.len())
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::masked_text::masked_line;
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
-pub(crate) use hidden::is_secret_at;
+pub(crate) use hidden::SecretPlaces;
 pub use render::Colour;
 pub(crate) use suggest::{did_you_mean, nearest, one_of};
 

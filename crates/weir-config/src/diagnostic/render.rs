@@ -6,7 +6,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 
-use super::hidden::{secrets_of, starred};
+use super::hidden::SecretPlaces;
 use super::{Diagnostic, Diagnostics, Location};
 use crate::source_map::{FileIndex, SourceSpan, floor_char_boundary};
 
@@ -26,7 +26,7 @@ pub enum Colour {
 }
 
 /// The secrets of each file of which lines are shown.
-type Secrets = HashMap<FileIndex, Vec<Range<usize>>>;
+type Secrets = HashMap<FileIndex, SecretPlaces>;
 
 impl Diagnostics {
     /// Every diagnostic with its source lines, the text underlined and the help below.
@@ -84,8 +84,8 @@ impl Diagnostics {
             let annotations = here.into_iter().map(|(visible, label, kind)| {
                 kind.span(visible.start - offset..visible.end - offset).label(label)
             });
-            let secrets = secrets.entry(first.file).or_insert_with(|| secrets_of(&source.text));
-            let snippet = Snippet::source(starred(&source.text, lines, secrets))
+            let secrets = secrets.entry(first.file).or_insert_with(|| SecretPlaces::new(&source.text));
+            let snippet = Snippet::source(secrets.starred(&source.text, lines))
                 .line_start(number)
                 .path(source.name.as_str())
                 .annotations(annotations);

@@ -1,6 +1,6 @@
 //! Parses one TOML document to a tree: syntax, positions, variables.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, LazyCell, RefCell};
 use std::ops::Range;
 
 use toml::Spanned;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::environment::{Environment, substitute};
 use super::{Substitution, Tree, TreeEntry, TreeNode, TreeTable, TreeText};
-use crate::diagnostic::{Diagnostic, DiagnosticKind, is_secret_at};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, SecretPlaces};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 /// Parses the text of a file and pushes a diagnostic for each syntax error and each unknown variable.
@@ -22,9 +22,11 @@ pub(crate) fn parse_document(
 ) -> TreeNode {
     let text = &sources.file(file).text;
     let (document, errors) = DeTable::parse_recoverable(text);
+    let secrets = LazyCell::new(|| SecretPlaces::new(text));
     for error in errors {
         let range = error.span().unwrap_or(text.len()..text.len());
-        diagnostics.push(syntax_finding(text, SourceSpan::new(file, range), error.message()));
+        let is_secret = |at| secrets.contains(at);
+        diagnostics.push(syntax_finding(text, SourceSpan::new(file, range), error.message(), is_secret));
     }
     let mut conversion = Conversion { text, file, environment, diagnostics };
     let range = document.span();
@@ -33,7 +35,12 @@ pub(crate) fn parse_document(
 }
 
 /// The diagnostic for a syntax error, with a help text for the two most common ones.
-fn syntax_finding(text: &str, span: SourceSpan, message: &str) -> Diagnostic {
+fn syntax_finding(
+    text: &str,
+    span: SourceSpan,
+    message: &str,
+    is_secret: impl Fn(usize) -> bool,
+) -> Diagnostic {
     let mut sentence = message.to_owned();
     if let Some(first) = sentence.get_mut(..1) {
         first.make_ascii_lowercase();
@@ -42,7 +49,7 @@ fn syntax_finding(text: &str, span: SourceSpan, message: &str) -> Diagnostic {
     if message.contains("quoted")
         && let Some(word) = text.get(span.range()).filter(|word| !word.contains(['"', '\'', '\n']))
     {
-        return diagnostic.help(match is_secret_at(text, span.start) {
+        return diagnostic.help(match is_secret(span.start) {
             true => "write it in quotes".to_owned(),
             false => format!("write `\"{word}\"`"),
         });

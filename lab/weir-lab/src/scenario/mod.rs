@@ -47,7 +47,7 @@ pub struct Scenario {
     /// Requirements of the project that a scenario of the catalogue serves; one of your own needs none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,
-    /// Published comparisons that asked the same, by the numbers that BENCHMARKING.md gives them.
+    /// Published comparisons that asked the same, by the numbers that docs/lab.md gives them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<String>,
     /// The targets, in the order of the rounds.

@@ -1,4 +1,4 @@
-//! What requests to a route have to prove: users with passwords, tokens, the word of another server.
+//! Authentication of a route: users with passwords, tokens, external authorization.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ pub struct Access {
     pub basic: Option<BasicAuth>,
     /// A signed token.
     pub jwt: Option<JwtAuth>,
-    /// The word of another server.
+    /// External authorization: another server decides.
     pub forward: Option<ForwardAuth>,
 }
 

@@ -155,7 +155,7 @@ impl Default for XdsControlPlane {
     }
 }
 
-/// A node of xDS: who asks.
+/// A node of xDS: the name by which a control plane knows this Weir.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XdsNode {
     /// The name; `None`: that of the host.

@@ -7,29 +7,29 @@ use crate::key::{Map, Spanned, TextFormat, section, text_values};
 use crate::value::{HeaderName, HeaderTemplate, Size, ValueError};
 
 section! {
-    /// Asks a server of another upstream about each request, before it goes to its own: with a GET without a body, the headers of the client,
-    /// `X-Forwarded-Method`, `X-Forwarded-Uri` and what the listener says of the client (`forwarded`). An answer with 2xx lets the request
-    /// pass; the client gets any other one, with its headers and its body. Preflights of CORS pass without.
+    /// External authorization: each request is first checked by a server of another upstream, with a GET without a body, the headers of the
+    /// client, `X-Forwarded-Method`, `X-Forwarded-Uri` and the headers that describe the client (`forwarded` of the listener). A 2xx lets
+    /// the request pass; any other response goes to the client, with its headers and body. CORS preflights are not checked.
     #[derive(Debug, Clone)]
     pub(crate) struct ForwardAuthText at "listener.NAME.route.forward_auth" {
         /// The upstream that decides, with its balancing, queue, time limits and retries.
         upstream: Spanned<Box<str>> = required, like "nginx `auth_request`, Traefik `forwardAuth.address`";
-        /// The path of the question, with a query or without.
+        /// The path of the authorization request, with or without a query.
         path: AuthPath = "/", like "nginx `auth_request`, Traefik `forwardAuth.address`";
-        /// The `Host` of the question.
+        /// The `Host` of the authorization request.
         forward_host: ForwardHost = "keep";
-        /// The headers of the client that the question has. Without it, all but those about the body, conditions and ranges.
+        /// The headers of the client that are sent with the authorization request. Without it, all except those about the body, conditions
+        /// and ranges.
         request_headers: Vec<HeaderName> = optional, like "Traefik `forwardAuth.authRequestHeaders`";
-        /// Further headers of the question, by values of the request. What the client sends by these names is not in the question.
+        /// Headers set on the authorization request, with placeholders. Headers of these names from the client are not sent with it.
         headers: Map<HeaderTemplate> = {}, like "nginx `proxy_set_header` in the location of `auth_request`";
-        /// Headers of an answer with 2xx that the request gets. What the client sends by these names is dropped in any case.
+        /// Headers of a 2xx response that are copied to the request. Headers of these names from the client are always removed.
         response_headers: Vec<HeaderName> = [], like "nginx `auth_request_set`, Traefik `forwardAuth.authResponseHeaders`";
-        /// The body of an answer at most; a longer one is a failure.
+        /// The maximum size of the response body; a larger one is a failure.
         body_size: Size = "64KiB", in 0..=16_777_216;
-        /// How long the answer may take in all, attempts and the wait in the queue included. Off: as long as the time limits of the upstream
-        /// allow.
+        /// Time limit of the authorization, attempts and queue included. Off: the time limits of the upstream apply.
         timeout: Option<Duration> = "off", in 1..=3_600_000, like "Envoy `ext_authz.http_service.server_uri.timeout`";
-        /// Whether requests pass when there is no answer, or one with 5xx. They have none of `response_headers` then.
+        /// Whether requests pass when authorization fails with 5xx or without a response. They then get none of `response_headers`.
         fail_open: bool = false, like "Envoy `failure_mode_allow`";
     }
 }

@@ -6,48 +6,49 @@ use crate::key::{OneOrMany, Spanned, TextFormat, section, text_values};
 use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template};
 
 section! {
-    /// How many requests each key may make: in a time (`rate`), at once (`concurrent`); how fast it gets responses (`bandwidth`); or all of these. It holds where `limited_by` of a listener, a
-    /// route or an upstream names it; what is counted under one name is counted together, by all workers, and goes on after a reload.
+    /// Limits per key: requests per time (`rate`), concurrent requests (`concurrent`), bandwidth of responses (`bandwidth`), or several of
+    /// these. A limit applies where `limited_by` of a listener, a route or an upstream names it. All places that name it, and all workers,
+    /// share its counts; a reload keeps them.
     #[derive(Debug, Clone)]
     pub(crate) struct LimitText at "limit.NAME" {
-        /// What has a limit of its own: each text that this comes to, with [placeholders](#placeholders). Text without placeholders is one
-        /// limit for all requests together. A request for which no placeholder has a value is not limited. With `{user}` or `{jwt.NAME}`, it
-        /// is asked once the route has authenticated the client. Each line of a header that came in several counts.
+        /// Key; each distinct value has its own limit. Text with [placeholders](#placeholders); without any, one limit for all requests
+        /// together. A request in which no placeholder has a value is not limited. A key with `{user}` or `{jwt.NAME}` is evaluated after
+        /// authentication. If a header has several lines, each line counts as a value.
         key: Spanned<Template> = "{client_address}", like "nginx `limit_req_zone`, HAProxy `http-request track-sc0`, Envoy `descriptors`, Traefik `sourceCriterion`";
         /// The networks that count as one client in `{client_address}`.
         prefix: LimitPrefixes = {}, like "HAProxy `ipmask`, Traefik `ipStrategy.ipv6Subnet`";
         /// Requests per time.
         rate: Spanned<RequestFrequency> = optional, like "nginx `rate=`, HAProxy `http_req_rate`, Envoy `token_bucket`, Traefik `average`";
-        /// Requests that a key may make at once after a pause. Without it, the number in `rate`.
+        /// Size of the burst: requests that a key may make at once after a pause. Without it, the number in `rate`.
         burst: u32 = optional, in 1..=1_000_000_000, like "nginx `burst=`, Envoy `max_tokens`, Traefik `burst`";
-        /// The longest time that a request of a burst waits for its turn, so that servers get requests evenly, at the pace of `rate`; one that
-        /// would wait longer is refused. Off: requests of a burst go on at once.
+        /// How long a request of a burst may be delayed to keep the pace of `rate`; one that would wait longer is rejected. Off: requests
+        /// of a burst are not delayed.
         delay: Option<Duration> = "off", in 1..=600_000, like "nginx `limit_req` without `nodelay`";
-        /// How long a key is refused everything once it was over `rate`. Off: until `rate` allows a request again.
+        /// How long all requests of a key are rejected after it has exceeded `rate`. Off: until `rate` allows a request again.
         block: Option<Duration> = "off", in 1..=86_400_000, like "HAProxy `stick-table expire`";
-        /// Only requests whose response has one of these statuses count towards `rate`: a key that is over it is refused everything. One, a
-        /// range, or a list of both.
+        /// Count only requests whose response has one of these statuses towards `rate`: one status, a range, or a list of both. All
+        /// requests of a key that exceeds `rate` are rejected.
         count_status: OneOrMany<StatusRange> = optional, like "HAProxy `http_err_rate`, `http_fail_rate`";
-        /// Requests of a key at once, tunnels included.
+        /// Concurrent requests of a key, tunnels included.
         concurrent: u32 = optional, in 1..=10_000_000, like "Traefik `inFlightReq`";
-        /// Bytes per second of the bodies of all responses of a key together. Connections and streams of one key share it evenly.
+        /// Bytes per second of response bodies, for all connections and streams of a key together. They share it evenly.
         bandwidth: ByteRate = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate`, HAProxy `filter bwlim-out`, Envoy `bandwidth_limit`";
-        /// Bytes that a key gets at once after a pause. Without it, an eighth of a second of `bandwidth`.
+        /// Size of the burst in bytes, available to a key after a pause. Without it, an eighth of a second of `bandwidth`.
         bandwidth_burst: Spanned<Size> = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate_after`";
         /// The store in which several nodes share this limit, by its name: all of them together admit what `rate` says, instead of each. Not with `concurrent` and
         /// `bandwidth`.
         shared: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
-        /// The status of refusals.
+        /// The status of rejected requests.
         status: u16 = 429, in 400..=599, like "nginx `limit_req_status`, HAProxy `deny_status`";
         /// Whether refusals by `rate` have the fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), beside
         /// `Retry-After`.
         fields: bool = true, like "Envoy `enable_x_ratelimit_headers`";
-        /// Whether all other responses under the limit have these fields, too: with what is left of `rate`. Those of the server itself pass
-        /// beside them.
+        /// Whether responses of accepted requests have these fields as well, with the remaining quota. Fields of the same names that the
+        /// server has sent are kept.
         fields_in_responses: bool = false, like "Envoy `enable_x_ratelimit_headers`";
-        /// Whether requests are only counted, and none is refused or delayed: to try a limit.
+        /// Dry run: requests are counted, but none is rejected or delayed.
         dry_run: bool = false, like "nginx `limit_req_dry_run`, Envoy `filter_enforced`";
-        /// The keys that the table has room for, 55 bytes each. When more come, the key that has used least of its rate is forgotten.
+        /// The maximum number of keys in the table, at 55 bytes each. Above it, the key that has used the least of its rate is evicted.
         keys_max: usize = 100_000, in 1..=4_000_000, like "nginx `zone=`, HAProxy `stick-table size`";
     }
 }

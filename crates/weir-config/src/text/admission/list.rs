@@ -14,19 +14,19 @@ section! {
     pub(crate) struct ListText at "list.NAME" {
         /// What becomes of requests that are in it.
         action: ListAction = required, like "nginx `allow`, `deny`; HAProxy `http-request deny`, `http-request tarpit`";
-        /// What is looked up: the address of the client, in networks; or another text with [placeholders](#placeholders), compared whole. With
-        /// `{user}` or `{jwt.NAME}`, once the route has authenticated the client. Where a header came in several lines, one of them in the
-        /// list is enough, for `allow` all of them.
+        /// Key to look up: the client address, matched against networks; or other text with [placeholders](#placeholders), which must equal
+        /// an entry. A key with `{user}` or `{jwt.NAME}` is evaluated after authentication. If a header has several lines, one match is
+        /// enough; with `allow`, all lines must match.
         key: Spanned<Template> = "{client_address}", like "nginx `geo`, `map`; HAProxy `acl`";
-        /// The entries: networks and addresses, or texts. Behind an entry and a space may stand a text for `{tag}`; without one, it is the
+        /// The entries: networks and addresses, or texts. An entry may be followed by a space and a value for `{tag}`; the default is the
         /// name of the list.
         entries: Vec<Spanned<Box<str>>> = [];
         /// Files with further entries, one a line, as in `entries`; what follows `#` is left out. Read again when the config is, and with
         /// `process.reload = "on-change"` whenever they change.
         file: OneOrMany<Spanned<Box<str>>> = optional, like "HAProxy `acl -f`, `map_ip`";
-        /// The status of refusals.
+        /// The status of rejected requests.
         status: u16 = 403, in 400..=599, like "HAProxy `deny_status`";
-        /// How long `tarpit` puts the refusal off. At most 1000 requests wait for it at once; more are refused without delay.
+        /// How long `tarpit` delays the rejection. At most 1000 requests are delayed at a time; further ones are rejected at once.
         delay: Duration = "10s", in 1..=600_000, like "HAProxy `timeout tarpit`";
     }
 }

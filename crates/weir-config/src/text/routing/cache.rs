@@ -13,11 +13,11 @@ section! {
     /// and it goes on over reloads.
     #[derive(Debug, Clone)]
     pub(crate) struct CacheText at "cache.NAME" {
-        /// The memory for responses, with all that belongs to them. When it is full, those that are asked for least make room.
+        /// Memory for responses, metadata included. When it is full, the least requested responses are evicted.
         memory: Spanned<Size> = "128MiB", in 1_048_576..=1_099_511_627_776, like "nginx `keys_zone=`, HAProxy `total-max-size`, Varnish `-s malloc,`";
-        /// The largest response that is stored; one that turns out to be larger passes.
+        /// The largest response that is stored. A larger one is relayed but not stored.
         response_max: Spanned<Size> = "8MiB", in 1_024..=1_099_511_627_776, like "nginx `proxy_cache_max_file`, HAProxy `max-object-size`";
-        /// Files for responses that are longer in use than memory has room for. They survive a restart.
+        /// Store on disk, for responses that no longer fit in memory. It survives a restart.
         disk: SpannedTable<CacheDiskText> = optional, like "nginx `proxy_cache_path`";
     }
 }
@@ -41,35 +41,38 @@ section! {
     pub(crate) struct RouteCacheText at "listener.NAME.route.cache" {
         /// The cache, by its name in `[cache.NAME]`.
         name: Spanned<Box<str>> = required, like "nginx `proxy_cache`, HAProxy `cache-use`";
-        /// What is one response, with [placeholders](#placeholders). `Vary` counts besides. `{authority}` and `{host}` are in lower case here, and
+        /// Cache key, with [placeholders](#placeholders), in addition to `Vary`. In it, `{authority}` and `{host}` are in lower case and
         /// without the default port of the scheme.
         key: Spanned<Template> = "{scheme}://{authority}{path}{query}", like "nginx `proxy_cache_key`, Varnish `vcl_hash`";
-        /// A name under which routes have their responses in common: those with the same `share` of the same cache, on any listener. Without it a route
-        /// uses only what was stored for requests that its listener, its rules (`header`, `source`, `query`, `method`) and its upstream have chosen:
-        /// no client gets a response past the rules of another route. With it, what one of the routes has stored is for the clients of all of them.
+        /// Name of a partition of the cache that routes share, on any listener. Without it, a route uses only responses stored for requests
+        /// that its own listener, rules (`header`, `source`, `query`, `method`) and upstream have selected, so no client gets a response
+        /// that bypasses the rules of another route. With it, clients of all routes with the same `share` get each other's stored
+        /// responses.
         share: Spanned<Box<str>> = optional;
-        /// How long responses are fresh that do not say it themselves. Without an entry for their status, those with `Last-Modified` are fresh
-        /// for a tenth of their age, at most a day (RFC 9111 section 4.2.2), and others are not stored, unless the server can confirm them each
-        /// time (`ETag`).
-        /// `no-cache` counts all the same: such a response is confirmed by the server each time, or not stored when it has no validator.
+        /// Freshness lifetime of responses without one of their own. Without an entry for their status, responses with `Last-Modified` are
+        /// fresh for a tenth of their age, at most a day (RFC 9111 section 4.2.2); others are stored only if they can be revalidated
+        /// (`ETag`). `no-cache` is still obeyed: such a response is revalidated each time, or not stored when it has no validator.
         ttl: OneOrMany<SpannedTable<CacheTtlText>> = optional, like "nginx `proxy_cache_valid`, HAProxy `max-age`, Varnish `default_ttl`";
-        /// Whether `ttl` counts in place of what responses say: `Cache-Control`, `Expires` and `Pragma` are ignored, `private` and `no-store`
-        /// included, and only statuses that `ttl` names are stored. `Set-Cookie` and `Vary` count all the same.
+        /// Whether `ttl` overrides the headers of responses: `Cache-Control`, `Expires` and `Pragma` are ignored, `private` and `no-store`
+        /// included, and only statuses that `ttl` names are stored. `Set-Cookie` and `Vary` are still obeyed.
         override_ttl: bool = false, like "nginx `proxy_ignore_headers Cache-Control Expires`";
-        /// How long a response is still used after it has become stale while a new one is fetched in the background (RFC 5861), unless it says
-        /// so itself. Responses that are not fresh at first (`max-age=0`, or nothing that says how long) are not used so. Off: not at all.
+        /// How long a stale response is served while it is revalidated in the background (RFC 5861), unless the response sets its own time.
+        /// Responses that were never fresh (`max-age=0`, or no freshness lifetime) are not served stale. Off: never.
         stale_while_revalidate: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_background_update`, Varnish `grace`";
-        /// How long a stale response is used in place of a failure of the server: 500, 502, 503, 504, or none at all (RFC 5861). `off`: only if the
-        /// response itself allows it. Responses of which nothing says how long they are fresh are not used so.
+        /// How long a stale response is served when the server fails: 500, 502, 503, 504, or no response (RFC 5861). `off`: only if the
+        /// response itself allows it. Responses without a freshness lifetime are not served stale.
         stale_if_error: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_use_stale`";
-        /// How long requests for the same response wait while one of them fetches it; then they fetch it themselves. `off`: each fetches.
+        /// How long concurrent requests for the same response wait while one of them fetches it (request collapsing); then they go to the
+        /// server themselves. `off`: no collapsing.
         wait: Option<Duration> = "5s", in 1..=3_600_000, like "nginx `proxy_cache_lock_timeout`";
-        /// Requests for which one of these texts comes to something other than nothing and `0` go to the server, and their responses are not
-        /// stored: `{cookie.session}`, `{header.x-preview}`.
+        /// Bypass the cache if any of these has a value that is non-empty and not `0`, such as `{cookie.session}` or `{header.x-preview}`:
+        /// the request goes to the server and the response is not stored.
         bypass: Vec<Spanned<Template>> = [], like "nginx `proxy_cache_bypass` and `proxy_no_cache`";
-        /// Whether responses with `Set-Cookie` are stored, without it: only the client whose request has fetched the response gets the cookie.
+        /// Whether responses with `Set-Cookie` are stored, without that header. Only the client whose request fetched the response gets the
+        /// cookie.
         ignore_set_cookie: bool = false, like "nginx `proxy_ignore_headers Set-Cookie`";
-        /// Whether `Cache-Control` of clients counts (`no-cache`, `max-age` and others): any client can have requests go to the server then.
+        /// Whether `Cache-Control` of requests is obeyed (`no-cache`, `max-age` and others). Any client can then force requests to the
+        /// server.
         obey_clients: bool = false;
     }
 }

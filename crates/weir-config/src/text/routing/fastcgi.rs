@@ -4,9 +4,9 @@ use crate::key::{Map, Spanned, TextFormat, section, text_values};
 use crate::value::{HeaderTemplate, ValueError};
 
 section! {
-    /// What an upstream with `protocol = "fastcgi"` is told about a request. Which script a request names is decided by its path, or by
-    /// `try_files` of `files` beside it; a script is run and never sent as a file. Servers get the parameters of CGI (RFC 3875), those that
-    /// PHP programs expect besides, and the fields of the request as `HTTP_NAME`.
+    /// FastCGI parameters of requests to an upstream with `protocol = "fastcgi"`. The script is determined by the path of the request, or
+    /// by `try_files` of `files` beside it; a script is run and never sent as a file. Servers get the parameters of CGI (RFC 3875), those
+    /// that PHP programs expect in addition, and the fields of the request as `HTTP_NAME`.
     #[derive(Debug, Clone)]
     pub(crate) struct FastcgiText at "listener.NAME.route.fastcgi" {
         /// The folder of the scripts as the servers see it: `DOCUMENT_ROOT`. Without it, `root` of `files`.

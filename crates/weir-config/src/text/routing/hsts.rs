@@ -8,7 +8,7 @@ section! {
     /// `Strict-Transport-Security`, on every response over TLS.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct HstsText at "hsts" {
-        /// For how long browsers remember it. Begin with minutes: what is remembered cannot be taken back.
+        /// `max-age`: for how long browsers remember it. Begin with minutes, since it cannot be revoked.
         max_age: Duration = "365d", in 0..=315_360_000_000;
         /// Whether it holds for all hosts below this one as well.
         subdomains: bool = false;

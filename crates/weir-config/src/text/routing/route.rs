@@ -77,10 +77,9 @@ section! {
         replace_prefix: PathPrefix = optional, like "nginx `proxy_pass` with a path, HAProxy `http-request replace-path`";
         /// Replaces the first match in the path.
         replace_regex: SpannedTable<RegexReplacement> = optional, like "nginx `rewrite`, HAProxy `http-request replace-path`";
-        /// Lists of clients and other keys that requests are looked up in, by their names in `[list.NAME]`: one or a list. Those of the
-        /// listener hold as well.
+        /// Access lists of the route: one name of `[list.NAME]` or several. Those of the listener apply as well.
         lists: OneOrMany<Spanned<Box<str>>> = optional;
-        /// Limits on its requests, by their names in `[limit.NAME]`: one or a list. Those of the listener hold as well.
+        /// Limits on requests of the route: one name of `[limit.NAME]` or several. Those of the listener apply as well.
         limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, Envoy `rate_limits`";
         /// Changes to the headers of the request to the server.
         request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
@@ -90,7 +89,7 @@ section! {
         hsts: SpannedTable<HstsText> = optional, like "nginx `add_header Strict-Transport-Security`, Traefik `stsSeconds`";
         /// What scripts of other origins may do in a browser.
         cors: SpannedTable<CorsText> = optional;
-        /// Users with passwords: who else asks is answered 401.
+        /// HTTP Basic authentication. Requests without valid credentials are answered 401.
         basic: SpannedTable<BasicText> = optional, like "nginx `auth_basic`, HAProxy `http-request auth`, Traefik `basicAuth`";
         /// A signed token: requests without one are answered 401.
         jwt: SpannedTable<JwtText> = optional, like "nginx `auth_jwt`, HAProxy `jwt_verify`, Envoy `jwt_authn`";
@@ -106,9 +105,9 @@ section! {
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// Copies of requests for another upstream, whose responses no client gets.
         mirror: OneOrMany<SpannedTable<MirrorText>> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
-        /// Takes the whole body of a request in before it goes to a server, so that a slow client holds none up.
+        /// Request buffering: the whole body is received before a server is chosen, so slow clients do not occupy servers.
         buffer_requests: SpannedTable<RequestBuffering> = optional, like "nginx `proxy_request_buffering`, HAProxy `option http-buffer-request`, Traefik `buffering`";
-        /// Takes the response of a server in as fast as it comes, so that a slow client holds no server.
+        /// Response buffering: the response is received as fast as the server sends it, so slow clients do not occupy servers.
         buffer_responses: SpannedTable<ResponseBuffering> = optional, like "nginx `proxy_buffering`";
         /// The priority in the queue of the upstream when its servers are all full.
         queue_priority: QueuePriority = "normal", like "HAProxy `http-request set-priority-class`";

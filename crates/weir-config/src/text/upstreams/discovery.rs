@@ -46,8 +46,8 @@ section! {
     /// What the sources of servers share. Upstreams name their source in `discovery`.
     #[derive(Debug, Clone)]
     pub(crate) struct DiscoveryText at "discovery" {
-        /// How long a source must name no server at all before the upstream loses its servers: an empty answer is far more often a fault of the
-        /// source, such as a registry that starts anew, than the wish to serve nothing.
+        /// How long a source must return an empty list before the upstream loses its servers. An empty answer is more often a fault of the
+        /// source, such as a registry that is restarting, than an intended change.
         empty_grace: Duration = "30s", in 0..=86_400_000;
         /// A file in which the last known servers are kept, and the last known addresses of the names in `servers`, so that a start does not depend on a
         /// source or on DNS that is away. Weir writes it; its folder must exist. Without it, they are kept in memory only.

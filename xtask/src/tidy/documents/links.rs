@@ -1,4 +1,4 @@
-//! Checks on Markdown: links inside the repository resolve, decision records are complete.
+//! Checks on Markdown: links inside the repository resolve.
 //!
 //! Links to other hosts are not followed: whether they answer says nothing about a change.
 
@@ -8,31 +8,16 @@ use std::sync::LazyLock;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
 
-use super::finding::Finding;
-use super::rule::HouseRule;
-use super::tree::{SourceTree, TextFile};
-
-const DECISIONS: &str = "docs/decisions/";
-
-static DATE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\b20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b").expect("the pattern is constant")
-});
+use crate::tidy::finding::Finding;
+use crate::tidy::rule::HouseRule;
+use crate::tidy::tree::{SourceTree, TextFile};
 
 /// An anchor set by hand, where a heading's own would change too often or not be unique.
 static EXPLICIT_ANCHOR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"\b(?:id|name)="([^"]+)""#).expect("the pattern is constant"));
 
 pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
-    // Markdown among sources is a piece of some other document, and its links are meant from there.
-    let is_document = |file: &&TextFile| file.path.ends_with(".md") && !file.path.contains("/src/");
-    let documents = tree.files().iter().filter(is_document);
-    documents
-        .flat_map(|document| {
-            let mut findings = links(tree, document);
-            findings.extend(decision(document));
-            findings
-        })
-        .collect()
+    super::all(tree).flat_map(|document| links(tree, document)).collect()
 }
 
 fn links(tree: &SourceTree, document: &TextFile) -> Vec<Finding> {
@@ -46,10 +31,15 @@ fn links(tree: &SourceTree, document: &TextFile) -> Vec<Finding> {
     let broken = targets.filter_map(|(target, at)| Some((broken(tree, document, &target)?, at)));
     broken
         .map(|(why, at)| {
-            let line = document.text[..at].matches('\n').count() + 1;
+            let line = line_of(&document.text, at);
             Finding::new(HouseRule::Link, &document.path, line, "", why)
         })
         .collect()
+}
+
+/// The line, from 1, of a place in a text.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
 }
 
 /// Why a link does not resolve.
@@ -120,23 +110,8 @@ fn anchor(heading: &str) -> String {
 }
 
 /// The extensions of Markdown that GitHub renders and that can contain links.
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES
-}
-
-fn decision(document: &TextFile) -> Vec<Finding> {
-    if !document.path.starts_with(DECISIONS) || document.path.ends_with("/README.md") {
-        return Vec::new();
-    }
-    let found = |message| Finding::new(HouseRule::Decision, &document.path, 1, "", message);
-    let mut findings = Vec::new();
-    if !document.text.starts_with("# ") {
-        findings.push(found("a decision opens with a heading: what was decided"));
-    }
-    if !document.text.lines().take(10).any(|line| DATE.is_match(line)) {
-        findings.push(found("a decision has its date (year-month-day) in its first ten lines"));
-    }
-    findings
 }
 
 #[cfg(test)]
@@ -181,15 +156,5 @@ mod tests {
             []
         );
         assert_eq!(with("[b](#here)\n\n<a href=\"here\"></a>\n"), [(HouseRule::Link, 1)]);
-    }
-
-    #[test]
-    fn decisions_have_heading_and_date() {
-        let with = |text| found(&[("docs/decisions/0001-x.md", text)]);
-        assert_eq!(with("# One worker per core\n\n2025-03-04, measured.\n"), []);
-        assert_eq!(with("# One worker per core\n"), [(HouseRule::Decision, 1)]);
-        assert_eq!(with("2025-03-04\n"), [(HouseRule::Decision, 1)]);
-        assert_eq!(with("# One worker per core\n\n2025-13-04\n"), [(HouseRule::Decision, 1)]);
-        assert_eq!(found(&[("docs/decisions/README.md", "All of them.\n"), ("docs/x.md", "")]), []);
     }
 }
