@@ -1,4 +1,4 @@
-//! What holds of every configuration, whoever has made it: a file, objects of Kubernetes, a store of routes.
+//! What holds of every configuration, from whatever source: a file, objects of Kubernetes, a store of routes.
 //!
 //! The check of a file finds more, and says where; this looks at the values alone. It is asked before a configuration is taken into use, so that the data
 //! path can rely on it.
@@ -38,7 +38,7 @@ impl Config {
     /// # Errors
     /// What does not hold.
     pub fn validate(&self) -> Result<(), Vec<ConfigFault>> {
-        let mut found = Faults { faults: Vec::new(), upstreams: self.upstreams.len() };
+        let mut found = FoundFaults { faults: Vec::new(), upstreams: self.upstreams.len() };
         found.unique("list", self.lists.iter().map(|list| &*list.name));
         found.unique("limit", self.limits.iter().map(|limit| &*limit.name));
         found.unique("cache", self.caches.iter().map(|cache| &*cache.name));
@@ -53,13 +53,13 @@ impl Config {
 }
 
 /// What was found.
-struct Faults {
+struct FoundFaults {
     faults: Vec<ConfigFault>,
     /// How many upstreams there are.
     upstreams: usize,
 }
 
-impl Faults {
+impl FoundFaults {
     fn add(&mut self, place: &str, message: impl Into<String>) {
         self.faults.push(ConfigFault { place: place.to_owned(), message: message.into() });
     }
@@ -148,7 +148,7 @@ impl Faults {
         }
     }
 
-    /// A rule by a value that no route with it proves would let everyone pass, or nobody.
+    /// A rule by a value that no route with it proves would let every client pass, or none.
     fn rules(&mut self, listeners: &[Arc<Listener>]) {
         let mut unknown = BTreeMap::new();
         let mut known = HashSet::new();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_by_a_user_that_nobody_proves() {
+    fn a_limit_by_a_user_that_no_route_knows() {
         let found = faults(|config| {
             let limit = Arc::clone(&config.limits[0]);
             let settings = Arc::make_mut(&mut route(config, 0, 0).settings);
