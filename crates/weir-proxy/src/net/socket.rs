@@ -389,20 +389,16 @@ impl Socket {
     /// Costs no system call unless the event loop reports something. `thorough` asks the kernel in any case, which
     /// also sees what arrived since the event loop last looked.
     pub(crate) fn is_quiet(&mut self, thorough: bool) -> bool {
-        let mut cx = Context::from_waker(std::task::Waker::noop());
         let Ok(fd) = self.watched() else { return false };
-        let guard = match fd.poll_read_ready(&mut cx) {
-            Poll::Pending if !thorough => return true,
-            Poll::Pending => None,
-            Poll::Ready(Ok(guard)) => Some(guard),
-            Poll::Ready(Err(_)) => return false,
-        };
-        match peek(fd) {
-            Err(rustix::io::Errno::AGAIN) => {
-                if let Some(mut guard) = guard {
-                    guard.clear_ready();
-                }
-                true
+        // Without a waker, since nothing waits here: what the event loop has reported is only looked at.
+        let mut is_reported = false;
+        let peeked = fd.try_io(Interest::READABLE, |fd| {
+            is_reported = true;
+            peek(fd).map_err(io::Error::from)
+        });
+        match peeked {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                is_reported || !thorough || peek(fd) == Err(rustix::io::Errno::AGAIN)
             }
             _ => false,
         }
@@ -463,7 +459,7 @@ impl Socket {
 }
 
 /// Looks at the next byte without taking it; `Ok(0)` is the end of the stream.
-fn peek(fd: &AsyncFd<OwnedFd>) -> rustix::io::Result<usize> {
+fn peek(fd: impl AsFd) -> rustix::io::Result<usize> {
     let mut byte = [0_u8; 1];
     rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(len, _)| len)
 }
