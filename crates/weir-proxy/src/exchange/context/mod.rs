@@ -16,4 +16,5 @@ pub(in crate::exchange) mod limit_state;
 pub(in crate::exchange) mod mirror_state;
 pub(in crate::exchange) mod cgi_script;
 pub(in crate::exchange) mod header_changes;
+pub(in crate::exchange) mod forwarded_lines;
 pub(crate) mod waits;
