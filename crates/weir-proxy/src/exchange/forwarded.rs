@@ -117,11 +117,10 @@ pub(crate) fn prepare(client: &Client, exchange: &mut Exchange, listener: &Liste
 #[inline]
 fn uses_lines(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> bool {
     let forwarded = &listener.config.forwarded;
-    forwarded.x_forwarded
-        && !forwarded.rfc7239
-        && !listener.trusts(client.peer)
-        && !exchange.request.authority().is_empty()
-        && !(forwarded.via && exchange.request.fields().contains(FieldName::Via))
+    let are_usual = forwarded.x_forwarded && !forwarded.rfc7239 && !listener.trusts(client.peer);
+    let request = &exchange.request;
+    let adds_to_via = forwarded.via && request.fields().contains(FieldName::Via);
+    are_usual && !adds_to_via && !request.authority().is_empty()
 }
 
 /// Writes the lines around the host of a request, and returns where that belongs: the fields of [`write_by_field`] in their order.
