@@ -17,6 +17,11 @@ impl FieldLines {
 
 impl FieldWriter for FieldLines {
     #[inline]
+    fn as_lines(&mut self) -> Option<&mut Vec<u8>> {
+        Some(&mut self.0)
+    }
+
+    #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
         write::field(&mut self.0, name, value);
     }
@@ -69,7 +74,7 @@ mod tests {
         lines.field_unless_empty(b"D", |_| {});
         lines.field_unless_empty(b"E", |out| out.push(b'5'));
         lines.decimal_field(b"F", 60);
-        lines.lines(b"G: 7\r\n");
+        lines.as_lines().expect("they have that form").extend_from_slice(b"G: 7\r\n");
         assert_eq!(lines.0, b"A: 1\r\nB: 2\r\nC: \r\nE: 5\r\nF: 60\r\nG: 7\r\n");
     }
 }

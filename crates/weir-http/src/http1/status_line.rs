@@ -17,6 +17,9 @@ pub(super) struct ParsedStatusLine {
 /// Where the reason phrase starts in a status line: behind version, status and a space each.
 pub(super) const REASON: usize = Version::LEN + " 200 ".len();
 
+/// The usual line, as most servers write it.
+const USUAL: &[u8; 17] = b"HTTP/1.1 200 OK\r\n";
+
 impl ParsedStatusLine {
     /// Reads the status line at the start of `bytes`. Gives it with the start of the next line, or `None` when bytes
     /// are missing.
@@ -25,6 +28,12 @@ impl ParsedStatusLine {
     /// mistaken for it.
     #[inline]
     pub(super) fn read(bytes: &[u8], high_status: bool) -> Result<Option<(ParsedStatusLine, usize)>, Rule> {
+        // What nearly every response begins with.
+        if bytes.starts_with(USUAL) {
+            let reason = TextSpan::new(REASON, USUAL.len() - b"\r\n".len());
+            let line = ParsedStatusLine { version: Version::Http11, status: 200, reason };
+            return Ok(Some((line, USUAL.len())));
+        }
         if bytes.iter().zip(b"HTTP/").any(|(byte, expected)| byte != expected) {
             return Err(Rule::BadStatusLine);
         }

@@ -17,6 +17,12 @@ pub struct FieldRun<'a> {
 
 /// Takes the fields of one head, in their order.
 pub trait FieldWriter {
+    /// The text to which fields may be added as lines of HTTP/1, each with its line end, where that is the form of this head.
+    #[inline]
+    fn as_lines(&mut self) -> Option<&mut Vec<u8>> {
+        None
+    }
+
     /// Adds a field.
     fn field(&mut self, name: &[u8], value: &[u8]);
 

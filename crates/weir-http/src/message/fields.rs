@@ -54,6 +54,14 @@ impl Fields {
         &self.list
     }
 
+    /// Whether a field occurs whose name Weir does not know, in constant time: only such a name can contain an underscore.
+    #[inline]
+    pub fn has_unknown_names(&self) -> bool {
+        const UNKNOWN: u64 =
+            FieldName::Underscored.bit() | FieldName::XForwardedOther.bit() | FieldName::Other.bit();
+        self.present & UNKNOWN != 0
+    }
+
     /// Whether a field of this name occurs, in constant time.
     #[inline]
     pub fn contains(&self, name: FieldName) -> bool {
@@ -163,6 +171,7 @@ mod tests {
             |field: &crate::Field| std::str::from_utf8(field.value.of(text)).expect("the text is ASCII");
         assert_eq!(fields.len(), 6);
         assert!(fields.contains(FieldName::Via) && fields.contains(FieldName::Other));
+        assert!(fields.has_unknown_names());
         assert!(!fields.contains(FieldName::Cookie) && fields.first(FieldName::Cookie).is_none());
         assert_eq!(fields.first(FieldName::Via).map(value), Some("2"));
         assert_eq!(fields.all(FieldName::Via).map(value).collect::<Vec<_>>(), ["2", "4"]);

@@ -13,6 +13,7 @@ use weir_http::{
 use super::context::client::Client;
 use super::context::client_end::ClientEnd;
 use super::context::exchange::Exchange;
+use super::context::forwarded_lines::ForwardedLinesKey;
 use super::context::header_changes::leave;
 use super::context::record::REQUEST_ID_LEN;
 use crate::state::snapshot::ListenerPlan;
@@ -78,6 +79,82 @@ pub(crate) fn write(
     listener: &ListenerPlan,
     changes: &HeaderChanges,
 ) {
+    if changes.is_empty()
+        && uses_lines(client, exchange, listener)
+        && let Some(lines) = &exchange.forwarded_lines
+        && let Some(out) = out.as_lines()
+    {
+        let (before_host, behind_host) = lines.parts();
+        out.extend_from_slice(before_host);
+        out.extend_from_slice(exchange.request.authority().of(&exchange.request_text));
+        out.extend_from_slice(behind_host);
+    } else {
+        write_by_field(out, client, exchange, listener, changes);
+    }
+    write_request_id(out, exchange, listener, changes);
+}
+
+/// Makes the lines that [`write`] adds as they are, where the last ones are not those of this request.
+#[inline]
+pub(crate) fn prepare(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan, generation: u64) {
+    if !uses_lines(client, exchange, listener) {
+        return;
+    }
+    let version = exchange.request.version();
+    let key = ForwardedLinesKey {
+        generation,
+        listener: exchange.record.listener(),
+        client: client.peer.ip(),
+        port: client.local_port,
+        is_tls: client.is_tls,
+        version,
+    };
+    let lines = exchange.forwarded_lines.get_or_insert_default();
+    lines.prepare(key, |text| write_lines(text, client, listener, version));
+}
+
+/// Whether the fields are those that most listeners write, of which only the host is a matter of the request.
+#[inline]
+fn uses_lines(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> bool {
+    let forwarded = &listener.config.forwarded;
+    let are_usual = forwarded.x_forwarded && !forwarded.rfc7239 && !listener.trusts(client.peer);
+    let request = &exchange.request;
+    let adds_to_via = forwarded.via && request.fields().contains(FieldName::Via);
+    are_usual && !adds_to_via && !request.authority().is_empty()
+}
+
+/// Writes the lines around the host of a request, and returns where that belongs: the fields of [`write_by_field`] in their order.
+#[cold]
+fn write_lines(text: &mut Vec<u8>, client: &Client, listener: &ListenerPlan, version: Version) -> usize {
+    text.extend_from_slice(b"X-Forwarded-For: ");
+    write_peer(text, client);
+    text.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+    text.extend_from_slice(scheme(client));
+    text.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+    let host_at = text.len();
+    text.extend_from_slice(b"\r\n");
+    if let Some(port) = client.local_port {
+        text.extend_from_slice(b"X-Forwarded-Port: ");
+        digits::decimal(text, u64::from(port));
+        text.extend_from_slice(b"\r\n");
+    }
+    if listener.config.forwarded.via {
+        text.extend_from_slice(b"Via: ");
+        write_via(text, listener, version);
+        text.extend_from_slice(b"\r\n");
+    }
+    host_at
+}
+
+/// Adds the fields but the request id one by one: some are not Weir's alone, or the head is none of HTTP/1.
+#[inline(never)]
+fn write_by_field(
+    out: &mut impl FieldWriter,
+    client: &Client,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    changes: &HeaderChanges,
+) {
     let trusted = listener.trusts(client.peer);
     if listener.config.forwarded.x_forwarded {
         write_x_forwarded(out, client, exchange, trusted, changes);
@@ -87,15 +164,19 @@ pub(crate) fn write(
     }
     if listener.config.forwarded.via && leave(changes, b"Via") {
         write_list(out, exchange, FieldName::Via, b"Via", |out| {
-            out.extend_from_slice(match exchange.request.version() {
-                Version::Http10 => b"1.0 ",
-                Version::Http11 => b"1.1 ",
-                Version::Http2 => b"2.0 ",
-            });
-            out.extend_from_slice(listener.via_name.as_bytes());
+            write_via(out, listener, exchange.request.version());
         });
     }
-    write_request_id(out, exchange, listener, changes);
+}
+
+/// Writes the element of `Via` about a message that came in this version.
+fn write_via(out: &mut Vec<u8>, listener: &ListenerPlan, version: Version) {
+    out.extend_from_slice(match version {
+        Version::Http10 => b"1.0 ",
+        Version::Http11 => b"1.1 ",
+        Version::Http2 => b"2.0 ",
+    });
+    out.extend_from_slice(listener.via_name.as_bytes());
 }
 
 /// Adds the request id alone.
@@ -142,7 +223,7 @@ fn write_x_forwarded(
         true => Arrival::claimed(exchange),
     };
     if arrival.proto.is_none() && leave(changes, b"X-Forwarded-Proto") {
-        out.field(b"X-Forwarded-Proto", if client.is_tls { b"https" } else { b"http" });
+        out.field(b"X-Forwarded-Proto", scheme(client));
     }
     let host = exchange.request.authority().of(&exchange.request_text);
     if !host.is_empty() && arrival.host.is_none() && leave(changes, b"X-Forwarded-Host") {

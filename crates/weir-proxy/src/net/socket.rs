@@ -28,6 +28,8 @@ pub(crate) struct Socket {
     watches_writes: bool,
     /// Whether the event loop had reported the end of the stream at the last read.
     is_ending: bool,
+    /// What [`Socket::poll_readable`] has found, for the read that follows it: whether the end of the stream was reported, too.
+    found_readable: Option<bool>,
 }
 
 /// The error of a socket that the event loop refused.
@@ -81,7 +83,7 @@ pub(crate) enum PeerState {
 impl Socket {
     /// Takes a connected, non-blocking descriptor; registered with the event loop at the first wait.
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { watch: Watch::NotYet(fd), watches_writes: false, is_ending: false }
+        Self { watch: Watch::NotYet(fd), watches_writes: false, is_ending: false, found_readable: None }
     }
 
     /// Takes a descriptor that is still connecting: room to write will say that it has connected.
@@ -90,7 +92,7 @@ impl Socket {
     /// Those of `epoll_ctl(2)`.
     pub(crate) fn connecting(fd: OwnedFd) -> io::Result<Self> {
         let fd = sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { watch: Watch::Watched(fd), watches_writes: true, is_ending: false })
+        Ok(Self { watch: Watch::Watched(fd), watches_writes: true, is_ending: false, found_readable: None })
     }
 
     /// Bounds what the kernel holds of it that was not sent yet. There is no such bound where the socket is not one of TCP.
@@ -180,6 +182,33 @@ impl Socket {
         cx: &mut Context<'_>,
         take: impl FnOnce() -> &'a mut [u8],
     ) -> Poll<io::Result<usize>> {
+        let Some(is_ending) = self.found_readable.take() else { return self.poll_read_reported(cx, take) };
+        let (fd, space) = (self.watched()?, take());
+        let mut read = None;
+        let outcome = fd.try_io(Interest::READABLE, |fd| {
+            let received =
+                rustix::io::retry_on_intr(|| rustix::net::recv(fd, &mut *space, RecvFlags::empty()));
+            let len = received?.0;
+            read = Some(len);
+            // Drained by a short read: the event loop is to report what comes next, as after a read that finds nothing.
+            if 0 < len && len < space.len() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        match (read, outcome) {
+            (Some(len), _) => {
+                self.is_ending = is_ending;
+                Poll::Ready(Ok(len))
+            }
+            (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => Poll::Ready(Err(error)),
+            (None, _) => self.poll_read_reported(cx, move || space),
+        }
+    }
+
+    /// The same once the event loop says that there is something.
+    fn poll_read_reported<'a>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce() -> &'a mut [u8],
+    ) -> Poll<io::Result<usize>> {
         let fd = self.watched()?;
         let mut ready = ready!(fd.poll_read_ready(cx))?;
         let space = take();
@@ -216,7 +245,9 @@ impl Socket {
 
     /// Waits until a read would find something; holds no buffer meanwhile.
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.watched()?.poll_read_ready(cx).map_ok(|_guard| ())
+        let is_ending = ready!(self.watched()?.poll_read_ready(cx))?.ready().is_read_closed();
+        self.found_readable = Some(is_ending);
+        Poll::Ready(Ok(()))
     }
 
     /// Writes as much of `bytes` as the kernel takes now.
@@ -389,20 +420,16 @@ impl Socket {
     /// Costs no system call unless the event loop reports something. `thorough` asks the kernel in any case, which
     /// also sees what arrived since the event loop last looked.
     pub(crate) fn is_quiet(&mut self, thorough: bool) -> bool {
-        let mut cx = Context::from_waker(std::task::Waker::noop());
         let Ok(fd) = self.watched() else { return false };
-        let guard = match fd.poll_read_ready(&mut cx) {
-            Poll::Pending if !thorough => return true,
-            Poll::Pending => None,
-            Poll::Ready(Ok(guard)) => Some(guard),
-            Poll::Ready(Err(_)) => return false,
-        };
-        match peek(fd) {
-            Err(rustix::io::Errno::AGAIN) => {
-                if let Some(mut guard) = guard {
-                    guard.clear_ready();
-                }
-                true
+        // Without a waker, since nothing waits here: what the event loop has reported is only looked at.
+        let mut is_reported = false;
+        let peeked = fd.try_io(Interest::READABLE, |fd| {
+            is_reported = true;
+            peek(fd).map_err(io::Error::from)
+        });
+        match peeked {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                is_reported || !thorough || peek(fd) == Err(rustix::io::Errno::AGAIN)
             }
             _ => false,
         }
@@ -463,7 +490,7 @@ impl Socket {
 }
 
 /// Looks at the next byte without taking it; `Ok(0)` is the end of the stream.
-fn peek(fd: &AsyncFd<OwnedFd>) -> rustix::io::Result<usize> {
+fn peek(fd: impl AsFd) -> rustix::io::Result<usize> {
     let mut byte = [0_u8; 1];
     rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(len, _)| len)
 }

@@ -148,28 +148,15 @@ impl Relay {
         source: &mut impl Source,
         sink: &mut impl Sink,
     ) -> Poll<Result<(), RelayError>> {
-        let Some(mut running) = self.filter.take() else { return self.poll_paced(cx, source, sink) };
-        let mut filtered = Filtered { source, running: &mut running };
-        let polled = match self.pace {
-            None => self.poll_bytes(cx, &mut filtered, sink),
-            Some(_) => self.poll_paced(cx, &mut filtered, sink),
-        };
-        self.filter = Some(running);
-        polled
-    }
-
-    fn poll_paced(
-        &mut self,
-        cx: &mut Context<'_>,
-        source: &mut impl Source,
-        sink: &mut impl Sink,
-    ) -> Poll<Result<(), RelayError>> {
-        let Some(mut pace) = self.pace.take() else { return self.poll_bytes(cx, source, sink) };
-        let polled = self.poll_bytes(cx, &mut Paced { source, pace: &mut pace }, sink);
-        if polled.is_pending() && self.waiting == WaitingFor::Source && pace.turn().is_some() {
+        let (mut running, mut pace) = (self.filter.take(), self.pace.take());
+        let mut filtered = Filtered { source, running: running.as_deref_mut() };
+        let polled =
+            self.poll_bytes(cx, &mut Paced { source: &mut filtered, pace: pace.as_deref_mut() }, sink);
+        let has_turn = pace.as_ref().is_some_and(|pace| pace.turn().is_some());
+        if polled.is_pending() && self.waiting == WaitingFor::Source && has_turn {
             self.waiting = WaitingFor::Turn;
         }
-        self.pace = Some(pace);
+        (self.filter, self.pace) = (running, pace);
         polled
     }
 
@@ -192,7 +179,9 @@ impl Relay {
                     quantum.take(source.data().len());
                     let copied = sink.accept(source.data());
                     self.take(source, copied);
-                    continue;
+                    if !source.is_finished() || !sink.has_room() {
+                        continue;
+                    }
                 }
                 if source.is_finished() {
                     sink.finish(source);
@@ -202,11 +191,14 @@ impl Relay {
             if sink.is_waiting() {
                 self.waiting = WaitingFor::Sink;
                 match sink.poll_write(cx, source.data()) {
+                    Poll::Ready(Ok(0)) => {}
                     Poll::Ready(Ok(taken)) => self.take(source, taken),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => return Poll::Pending,
                 }
-                continue;
+                if !self.ended || sink.is_waiting() {
+                    continue;
+                }
             }
             if self.ended {
                 self.pipe.give_back();

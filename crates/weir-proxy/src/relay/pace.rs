@@ -75,10 +75,10 @@ impl Drop for BodyPace {
     }
 }
 
-/// A source behind a pace.
+/// A source behind a pace, if there is one.
 pub(crate) struct Paced<'a, S> {
     pub(crate) source: &'a mut S,
-    pub(crate) pace: &'a mut BodyPace,
+    pub(crate) pace: Option<&'a mut BodyPace>,
 }
 
 impl<S: Source> Paced<'_, S> {
@@ -89,22 +89,41 @@ impl<S: Source> Paced<'_, S> {
             len => len,
         }
     }
+
+    /// Bytes that may be sent now.
+    fn granted(&self) -> usize {
+        self.pace.as_ref().map_or(usize::MAX, |pace| pace.granted)
+    }
+
+    fn refill(&mut self) {
+        let ready = self.ready();
+        if let Some(pace) = &mut self.pace {
+            pace.refill(ready);
+        }
+    }
+
+    /// Counts bytes that were sent.
+    fn count(&mut self, len: usize) {
+        if let Some(pace) = &mut self.pace {
+            pace.granted = pace.granted.saturating_sub(len);
+        }
+    }
 }
 
 impl<S: Source> Source for Paced<'_, S> {
     fn data(&self) -> &[u8] {
         let data = self.source.data();
-        &data[..data.len().min(self.pace.granted)]
+        &data[..data.len().min(self.granted())]
     }
 
     fn take(&mut self, len: usize) {
         self.source.take(len);
-        self.pace.granted = self.pace.granted.saturating_sub(len);
+        self.count(len);
     }
 
     fn decode(&mut self) -> Result<usize, RelayError> {
         let framing = self.source.decode()?;
-        self.pace.refill(self.ready());
+        self.refill();
         Ok(framing)
     }
 
@@ -113,8 +132,11 @@ impl<S: Source> Source for Paced<'_, S> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
-        self.pace.refill(self.ready());
-        if self.pace.granted == 0 && self.ready() > 0 {
+        if self.pace.is_none() {
+            return self.source.poll_read(cx);
+        }
+        self.refill();
+        if self.granted() == 0 && self.ready() > 0 {
             // The exchange looks at the time of the turn.
             return Poll::Pending;
         }
@@ -133,8 +155,8 @@ impl<S: Source> Source for Paced<'_, S> {
     }
 
     fn file(&self) -> Option<FileSlice<'_>> {
-        let slice = self.source.file().filter(|_| self.pace.granted > 0)?;
-        Some(FileSlice { len: slice.len.min(self.pace.granted), ..slice })
+        let slice = self.source.file().filter(|_| self.granted() > 0)?;
+        Some(FileSlice { len: slice.len.min(self.granted()), ..slice })
     }
 
     fn poll_resident(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
@@ -143,6 +165,6 @@ impl<S: Source> Source for Paced<'_, S> {
 
     fn skip(&mut self, len: usize) {
         self.source.skip(len);
-        self.pace.granted = self.pace.granted.saturating_sub(len);
+        self.count(len);
     }
 }

@@ -346,13 +346,12 @@ impl WorkerConfig {
     ///
     /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.
     pub(crate) fn take_pooled(
-        &self,
-        upstream: usize,
+        plan: &UpstreamPlan,
+        local: &LocalServer,
         server: usize,
         now: Instant,
         thorough: bool,
     ) -> Option<Box<ServerConnection>> {
-        let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
         let stays = |taken: &ServerConnection| !plan.is_outdated(server, taken.opened_at);
         if let Some(shared) = &plan.shared_pool[server] {
             return std::iter::from_fn(|| shared.take(now, &local.shard)).find(|taken| stays(taken));
@@ -366,13 +365,13 @@ impl WorkerConfig {
     /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
     pub(crate) fn return_to_pool(
         &self,
-        upstream: usize,
+        (plan, upstream): (&UpstreamPlan, usize),
         server: usize,
         connection: Box<ServerConnection>,
         now: Instant,
         announced: Option<Duration>,
     ) {
-        let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
+        let local = self.server(upstream, server);
         if plan.is_outdated(server, connection.opened_at) || local.is_closed.get() {
             return;
         }

@@ -33,6 +33,7 @@ use crate::relay::http1::{Incoming, Outgoing, Reader, TransferCoding, Writer};
 use crate::state::routes::stripped_fields::StrippedFields;
 use crate::state::servers::pool::ServerConnection;
 use crate::state::worker::Worker;
+use crate::state::worker_config::WorkerConfig;
 
 /// Memory that each buffer of a stream keeps for the next; more goes back to the allocator.
 const MEMORY_KEPT_MAX: usize = 8 * 1024;
@@ -142,12 +143,12 @@ impl Servers for Http1Servers {
         now: Instant,
         careful: bool,
     ) -> Option<Http1ServerStream> {
-        let plan = to.plan();
-        let own = pinned.take(to.local(), now, careful);
+        let (plan, local) = (to.plan, to.local());
+        let own = pinned.take(local, now, careful);
         let own = own.filter(|own| !plan.is_outdated(to.server, own.opened_at));
         let kept = match own {
             None if plan.config.proxy_protocol.is_none() => {
-                to.config.take_pooled(to.upstream, to.server, now, careful)
+                WorkerConfig::take_pooled(plan, local, to.server, now, careful)
             }
             own => own,
         };
@@ -155,7 +156,7 @@ impl Servers for Http1Servers {
     }
 
     fn forget_kept(&mut self, to: Destination<'_>, pinned: &mut PinnedConnections) {
-        to.plan().shared_pool[to.server].iter().for_each(|shared| shared.clear());
+        to.plan.shared_pool[to.server].iter().for_each(|shared| shared.clear());
         pinned.clear(to.local());
     }
 
@@ -166,8 +167,8 @@ impl Servers for Http1Servers {
         behind: Behind,
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Connection, Failure>> {
-        let endpoints = to.plan().live[to.server].endpoints.load_full();
-        let handshake_config = to.plan().tls.as_ref().map(|config| config.for_http1_traffic(to.server));
+        let endpoints = to.plan.live[to.server].endpoints.load_full();
+        let handshake_config = to.plan.tls.as_ref().map(|config| config.for_http1_traffic(to.server));
         let first = worker.random() as usize;
         async move {
             let setup = ConnectionSetup {
@@ -201,9 +202,9 @@ impl Servers for Http1Servers {
         if !keeps_alive || !was_sent {
             return;
         }
-        let (plan, is_private) = (to.plan(), server.is_private);
+        let (plan, is_private) = (to.plan, server.is_private);
         if plan.config.proxy_protocol.is_none() && !is_private {
-            to.config.return_to_pool(to.upstream, to.server, server, now, announced);
+            to.config.return_to_pool((to.plan, to.upstream), to.server, server, now, announced);
         } else if !is_private && permit_queue::is_awaited() {
             // Its descriptor is awaited.
         } else if plan.shared_pool[to.server].is_none() || is_private {

@@ -84,14 +84,14 @@ impl Servers for PooledServers {
         now: Instant,
         careful: bool,
     ) -> Option<PooledStream> {
-        if to.plan().shares_connections() {
+        if to.plan.shares_connections() {
             if let Some(stream) = self.http2.take(to) {
                 return Some(stream.into());
             }
             if !self.http2.uses_http1(to, now) {
                 return None;
             }
-        } else if to.plan().speaks_fastcgi() {
+        } else if to.plan.speaks_fastcgi() {
             return self.fastcgi.take_kept(to, pinned, now, careful).map(PooledStream::from);
         }
         self.http1.take_kept(to, pinned, now, careful).map(PooledStream::Http1)
@@ -99,7 +99,7 @@ impl Servers for PooledServers {
 
     fn forget_kept(&mut self, to: Destination<'_>, pinned: &mut PinnedConnections) {
         // A shared connection that has ended is forgotten already, and says nothing about the others.
-        if !to.plan().shares_connections() || self.http2.uses_http1(to, clock::now()) {
+        if !to.plan.shares_connections() || self.http2.uses_http1(to, clock::now()) {
             self.http1.forget_kept(to, pinned);
         }
     }
@@ -111,11 +111,11 @@ impl Servers for PooledServers {
         behind: Behind,
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<PooledOpened, Failure>> {
-        let is_shared = to.plan().shares_connections();
+        let is_shared = to.plan.shares_connections();
         let is_shared = is_shared && !self.http2.uses_http1(to, clock::now());
         let shared = is_shared.then(|| self.http2.open(to, &worker));
         let alone = self.http1.open(to, header, behind, worker);
-        let is_fastcgi = to.plan().speaks_fastcgi();
+        let is_fastcgi = to.plan.speaks_fastcgi();
         async move {
             if let Some(shared) = shared {
                 match shared.await? {
@@ -133,7 +133,7 @@ impl Servers for PooledServers {
     }
 
     fn lateness(&self, to: Destination<'_>) -> Failure {
-        let is_shared = to.plan().shares_connections() && !self.http2.uses_http1(to, clock::now());
+        let is_shared = to.plan.shares_connections() && !self.http2.uses_http1(to, clock::now());
         if is_shared { self.http2.lateness(to) } else { self.http1.lateness(to) }
     }
 

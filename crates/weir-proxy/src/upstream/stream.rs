@@ -32,14 +32,12 @@ use crate::state::worker_config::{LocalServer, WorkerConfig};
 pub(crate) struct Destination<'a> {
     pub(crate) config: &'a Rc<WorkerConfig>,
     pub(crate) upstream: usize,
+    /// That upstream, found once for all that ask.
+    pub(crate) plan: &'a UpstreamPlan,
     pub(crate) server: usize,
 }
 
 impl<'a> Destination<'a> {
-    pub(crate) fn plan(self) -> &'a UpstreamPlan {
-        &self.config.snapshot.upstreams[self.upstream]
-    }
-
     /// The worker's side of the server.
     pub(crate) fn local(self) -> &'a Rc<LocalServer> {
         self.config.server(self.upstream, self.server)

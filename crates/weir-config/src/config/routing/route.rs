@@ -319,6 +319,7 @@ impl HeaderChanges {
     }
 
     /// Whether there is nothing to change.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
     }

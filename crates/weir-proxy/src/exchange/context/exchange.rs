@@ -12,6 +12,7 @@ use super::cache_use::CacheUse;
 use super::cgi_script::Script;
 use super::exchange_limits::ExchangeLimits;
 use super::exchange_mirror::ExchangeMirror;
+use super::forwarded_lines::ForwardedLines;
 use super::grpc_call::GrpcCall;
 use super::header_changes::RenderedHeaders;
 use super::record::Record;
@@ -53,6 +54,8 @@ pub(crate) struct Exchange {
     pub(crate) affinity: RequestAffinity,
     /// Values of headers that the route sets and adds, for the head that is written next.
     pub(crate) rendered_headers: RenderedHeaders,
+    /// The lines about the client that servers get, kept for the next request; `None` before the first.
+    pub(in crate::exchange) forwarded_lines: Option<Box<ForwardedLines>>,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
     /// What limits by key have to do with it.
@@ -99,6 +102,7 @@ impl Exchange {
             answered: false,
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
+            forwarded_lines: None,
             retry_after: None,
             limited: ExchangeLimits::default(),
             cached: None,

@@ -70,6 +70,9 @@ pub(crate) fn write_changes(
     rendered: &RenderedHeaders,
     passes: impl Fn(&[u8]) -> bool,
 ) {
+    if changes.is_empty() {
+        return;
+    }
     let mut rendered = rendered.all();
     for (name, template) in changes.set.iter().chain(&changes.add) {
         let value = match template.literal() {

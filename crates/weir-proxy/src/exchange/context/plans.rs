@@ -35,7 +35,16 @@ impl<'a> Plans<'a> {
     }
 
     /// The same by another config, in which the upstream has the place `upstream`.
+    #[inline(always)]
     pub(crate) fn on(self, config: &'a Rc<WorkerConfig>, upstream: usize) -> Self {
+        if Rc::ptr_eq(config, self.config) && upstream == self.upstream_index {
+            return self;
+        }
+        self.on_another(config, upstream)
+    }
+
+    #[cold]
+    fn on_another(self, config: &'a Rc<WorkerConfig>, upstream: usize) -> Self {
         Self { config, upstream: &config.snapshot.upstreams[upstream], upstream_index: upstream, ..self }
     }
 
@@ -68,6 +77,7 @@ impl<'a> Plans<'a> {
     /// A server of the upstream.
     #[inline]
     pub(crate) fn to(self, server: ServerId) -> Destination<'a> {
-        Destination { config: self.config, upstream: self.upstream_index, server: server.index() }
+        let Self { config, upstream: plan, upstream_index: upstream, .. } = self;
+        Destination { config, upstream, plan, server: server.index() }
     }
 }

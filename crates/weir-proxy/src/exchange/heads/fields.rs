@@ -232,8 +232,10 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
         drop = drop.with(authorization::withheld(access));
     }
     let others = request.connection().others();
-    // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is examined.
-    let underscores = !listener.config.lenient.underscore_names && memchr::memchr(b'_', text).is_some();
+    // Many heads have an underscore somewhere, in a cookie or in the target: only then each name is examined.
+    let underscores = request.fields().has_unknown_names()
+        && !listener.config.lenient.underscore_names
+        && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
     // The same as in trailers.
     let (stripped, by_route) = (listener.stripped(client.peer), route.stripped.as_deref());

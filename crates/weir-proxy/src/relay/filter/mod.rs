@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use weir_http::{FieldWriter, Rule};
 
-use super::ends::{RelayError, Source};
+use super::ends::{FileSlice, RelayError, Source};
 use coding::{ChangedTrailers, CodingFilter};
 use digest::RunningDigest;
 use grpc_web::{GrpcWebRequest, GrpcWebResponse};
@@ -115,23 +115,32 @@ impl RunningFilter {
     }
 }
 
-/// A source behind a filter. Its trailers are a matter of the filter.
+/// A source behind a filter, if there is one. Its trailers are a matter of the filter.
+///
+/// One type for both, since the loops of a relay are compiled for each pair of a source and a sink.
 pub(crate) struct Filtered<'a, S> {
     pub(crate) source: &'a mut S,
-    pub(crate) running: &'a mut RunningFilter,
+    pub(crate) running: Option<&'a mut RunningFilter>,
 }
 
 impl<S: Source> Source for Filtered<'_, S> {
     fn data(&self) -> &[u8] {
-        &self.running.made[self.running.taken..]
+        match &self.running {
+            None => self.source.data(),
+            Some(running) => &running.made[running.taken..],
+        }
     }
 
     fn take(&mut self, len: usize) {
-        self.running.taken += len;
+        match &mut self.running {
+            None => self.source.take(len),
+            Some(running) => running.taken += len,
+        }
     }
 
     fn decode(&mut self) -> Result<usize, RelayError> {
-        let RunningFilter { filter, made, taken, consumed, has_ended, fault } = &mut *self.running;
+        let Some(running) = &mut self.running else { return self.source.decode() };
+        let RunningFilter { filter, made, taken, consumed, has_ended, fault } = &mut **running;
         if *taken < made.len() || *has_ended || fault.is_some() {
             return Ok(0);
         }
@@ -167,29 +176,50 @@ impl<S: Source> Source for Filtered<'_, S> {
     }
 
     fn is_finished(&self) -> bool {
-        self.running.has_ended && self.data().is_empty()
+        match &self.running {
+            None => self.source.is_finished(),
+            Some(running) => running.has_ended && self.data().is_empty(),
+        }
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
-        if let Some(rule) = self.running.fault {
+        let Some(running) = &mut self.running else { return self.source.poll_read(cx) };
+        if let Some(rule) = running.fault {
             return Poll::Ready(Err(RelayError::Broken(rule)));
         }
-        match &mut self.running.filter {
+        match &mut running.filter {
             BodyFilter::Coding(coding) => coding.poll_read(cx, self.source),
             _ => self.source.poll_read(cx),
         }
     }
 
     fn has_trailers(&self) -> bool {
-        let passes = matches!(self.running.filter, BodyFilter::Coding(_) | BodyFilter::Digest(_));
+        let passes = self
+            .running
+            .as_ref()
+            .is_none_or(|running| matches!(running.filter, BodyFilter::Coding(_) | BodyFilter::Digest(_)));
         passes && self.source.has_trailers()
     }
 
     fn write_trailers(&self, out: &mut impl FieldWriter) {
-        match self.running.filter {
-            BodyFilter::Digest(_) => self.source.write_trailers(out),
-            BodyFilter::Coding(_) => self.source.write_trailers(&mut ChangedTrailers(out)),
-            _ => {}
+        match self.running.as_ref().map(|running| &running.filter) {
+            None | Some(BodyFilter::Digest(_)) => self.source.write_trailers(out),
+            Some(BodyFilter::Coding(_)) => self.source.write_trailers(&mut ChangedTrailers(out)),
+            Some(_) => {}
+        }
+    }
+
+    fn file(&self) -> Option<FileSlice<'_>> {
+        if self.running.is_none() { self.source.file() } else { None }
+    }
+
+    fn poll_resident(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        if self.running.is_none() { self.source.poll_resident(cx) } else { Poll::Ready(Ok(())) }
+    }
+
+    fn skip(&mut self, len: usize) {
+        if self.running.is_none() {
+            self.source.skip(len);
         }
     }
 }

@@ -311,7 +311,7 @@ fn trailers_pass_but_for_what_held_for_another_body() {
         unreachable!("it is a codec")
     };
     let mut running = RunningFilter::new(BodyFilter::Coding(filter));
-    let filtered = Filtered { source: &mut source, running: &mut running };
+    let filtered = Filtered { source: &mut source, running: Some(&mut running) };
     let mut lines = weir_http::http1::FieldLines(Vec::new());
     assert!(filtered.has_trailers());
     filtered.write_trailers(&mut lines);
@@ -328,7 +328,7 @@ fn a_step_makes_no_more_than_a_piece_of_what_grows() {
         let mut running = RunningFilter::new(coding(kind, None, FlushMode::Late, None));
         let mut source = Pieces::new([]);
         source.here = made;
-        let mut filtered = Filtered { source: &mut source, running: &mut running };
+        let mut filtered = Filtered { source: &mut source, running: Some(&mut running) };
         let mut total = 0;
         while !filtered.is_finished() {
             filtered.decode().unwrap();
@@ -349,12 +349,12 @@ fn a_piece_of_a_stream_of_events_can_be_decoded_as_soon_as_it_is_here() {
         for event in ["data: 1\n\n", "data: 2\n\n", "data: 2\n\n"] {
             let mut source = Pieces::new([b"more to come".to_vec()]);
             source.here = event.as_bytes().to_vec();
-            let mut filtered = Filtered { source: &mut source, running: &mut encoder };
+            let mut filtered = Filtered { source: &mut source, running: Some(&mut encoder) };
             filtered.decode().unwrap();
             let mut received = Pieces::new([b"more to come".to_vec()]);
             received.here = filtered.data().to_vec();
             filtered.take(received.here.len());
-            let mut decoded = Filtered { source: &mut received, running: &mut decoder };
+            let mut decoded = Filtered { source: &mut received, running: Some(&mut decoder) };
             decoded.decode().unwrap();
             assert_eq!(decoded.data(), event.as_bytes(), "{kind:?}");
             decoded.take(event.len());

@@ -23,6 +23,7 @@ use crate::relay::fastcgi::{FoundRecord, OutputLeft, RecordInput, RecordOutput, 
 use crate::state::servers::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
+use crate::state::worker_config::WorkerConfig;
 use crate::upstream::handshake::{self, ConnectionSetup};
 use crate::upstream::pinned::PinnedConnections;
 use crate::upstream::proxy_header::Header;
@@ -129,12 +130,12 @@ impl Servers for FastcgiServers {
         now: Instant,
         careful: bool,
     ) -> Option<FastcgiServerStream> {
-        let kept = to.config.take_pooled(to.upstream, to.server, now, careful)?;
+        let kept = WorkerConfig::take_pooled(to.plan, to.local(), to.server, now, careful)?;
         Some(self.stream(kept, to))
     }
 
     fn forget_kept(&mut self, to: Destination<'_>, _pinned: &mut PinnedConnections) {
-        to.plan().shared_pool[to.server].iter().for_each(|shared| shared.clear());
+        to.plan.shared_pool[to.server].iter().for_each(|shared| shared.clear());
     }
 
     fn open(
@@ -144,8 +145,8 @@ impl Servers for FastcgiServers {
         behind: Behind,
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Connection, Failure>> {
-        let endpoints = to.plan().live[to.server].endpoints.load_full();
-        let handshake_config = to.plan().tls.as_ref().map(|config| config.for_traffic(to.server));
+        let endpoints = to.plan.live[to.server].endpoints.load_full();
+        let handshake_config = to.plan.tls.as_ref().map(|config| config.for_traffic(to.server));
         let first = worker.random() as usize;
         async move {
             let setup = ConnectionSetup {
@@ -180,7 +181,7 @@ impl Servers for FastcgiServers {
         let is_over = state.keeps_connection && state.input.is_over(&stream.server.connection);
         let server = self.recycle(stream);
         if is_over && was_sent {
-            to.config.return_to_pool(to.upstream, to.server, server, now, None);
+            to.config.return_to_pool((to.plan, to.upstream), to.server, server, now, None);
         }
     }
 

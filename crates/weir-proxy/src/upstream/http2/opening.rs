@@ -34,7 +34,7 @@ pub(super) enum Shaken {
 
 impl Opener {
     pub(super) fn new(to: Destination<'_>, worker: &Rc<Worker>) -> Self {
-        let Destination { config, upstream, server } = to;
+        let Destination { config, upstream, server, .. } = to;
         Self { worker: Rc::clone(worker), config: Rc::clone(config), upstream, server }
     }
 

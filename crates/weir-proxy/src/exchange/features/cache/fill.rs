@@ -111,7 +111,12 @@ fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: F
         let Fill { serving: RespondingServer { server, slot, send_failed, .. }, relay, sink, stored, cache } =
             fill;
         let (config, upstream) = slot.location();
-        let to = Destination { config: &config, upstream, server: slot.server.index() };
+        let to = Destination {
+            config: &config,
+            upstream,
+            plan: &config.snapshot.upstreams[upstream],
+            server: slot.server.index(),
+        };
         let shard = &to.local().shard;
         shard.bytes_in.add(relay.moved);
         match outcome {

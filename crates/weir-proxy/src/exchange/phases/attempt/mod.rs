@@ -25,6 +25,7 @@ use crate::exchange::context::outcome::{
 };
 use crate::exchange::context::plans::Plans;
 use crate::exchange::context::stream::{ClientStream, Status};
+use crate::exchange::forwarded;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::heads::{cgi, fields, grpc};
 use crate::net::clock::{self, Instant};
@@ -448,10 +449,12 @@ fn write_request(
     server: &mut impl ServerStream,
     client: &Client,
     stream: &impl ClientEnd,
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     plans: Plans<'_>,
     id: ServerId,
 ) {
+    forwarded::prepare(client, exchange, plans.listener, plans.config.snapshot.generation);
+    let exchange = &*exchange;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let upgrade = choose::upgrade_wanted(request, text, plans.route);
     let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
