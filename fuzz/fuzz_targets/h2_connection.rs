@@ -1,17 +1,19 @@
-//! Connections of HTTP/2 with a hostile peer: the same events and the same output however the bytes arrive, and bounds on both.
+//! Connections of HTTP/2 with a hostile peer: the same events and the same output however the bytes arrive, and bounds on both. What was written is
+//! exactly the requests or the responses that were meant, for `weir-wire`.
 
 #![no_main]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::growths;
 use weir_http::h2::{
     Block, BlockError, BlockUse, ConnectionCodec, ConnectionFault, ConnectionLimits, ErrorCode, Event,
-    HeadWriter, HpackDecoder, HpackEncoder, PREFACE, Role, Settings, StreamFault, read_request,
-    read_response, read_trailers, skip_block,
+    HeadWriter, HpackDecoder, HpackEncoder, PREFACE, RequestPseudoFields, Role, Settings, StreamFault,
+    read_request, read_response, read_trailers, skip_block,
 };
 use weir_http::{ChunkedLimits, FieldWriter, Fields, HeadLimits, RequestHead, ResponseHead, Rule};
+use weir_wire::http2::{self, FRAME_MAX, FrameSender, RecordedStream};
 
 const STREAMS_MAX: u32 = 4;
 
@@ -27,6 +29,13 @@ struct FuzzedConnection {
     /// What was seen, as text; bodies are counted until they end.
     seen: Vec<String>,
     bodies: BTreeMap<u32, usize>,
+    /// Streams on which a message was written, and the bytes of its body.
+    written: BTreeMap<u32, usize>,
+}
+
+/// The path of the request on a stream.
+fn path(stream: u32) -> String {
+    format!("/{stream}")
 }
 
 impl FuzzedConnection {
@@ -42,21 +51,34 @@ impl FuzzedConnection {
         let limits = ConnectionLimits { held_bytes_max, block_bytes_max: 1_000 };
         let mut out = Vec::new();
         let mut connection = ConnectionCodec::new(role, local, limits, &mut out);
+        let (mut encoder, mut written) = (HpackEncoder::default(), BTreeMap::new());
         if role == Role::Client {
             for _ in 0..STREAMS_MAX {
-                connection.open_stream();
+                let stream = connection.open_stream();
+                let (path, block) = (path(stream), connection.begin_block(stream, &mut out));
+                let pseudo = RequestPseudoFields {
+                    method: b"GET",
+                    scheme: b"http",
+                    authority: b"a.test",
+                    path: path.as_bytes(),
+                    protocol: None,
+                };
+                HeadWriter::request(&mut encoder, &mut out, &pseudo);
+                connection.end_block(block, true, &mut out);
+                written.insert(stream, 0);
             }
         }
         Self {
             role,
             connection,
             decoder: HpackDecoder::new(),
-            encoder: HpackEncoder::default(),
+            encoder,
             limits: HeadLimits { head_bytes_max: 1_000, fields_max: 10, ..HeadLimits::default() },
             text: Vec::new(),
             out,
             seen: Vec::new(),
             bodies: BTreeMap::new(),
+            written,
         }
     }
 
@@ -162,10 +184,32 @@ impl FuzzedConnection {
             let mut head = HeadWriter::response(&mut self.encoder, &mut self.out, 200);
             head.field(b"server", b"weir");
             self.connection.end_block(block, false, &mut self.out);
-            self.connection.send_data(stream, &[b'.'; 100], usize::MAX, &mut self.out);
+            let sent = self.connection.send_data(stream, &[b'.'; 100], usize::MAX, &mut self.out);
+            assert_eq!(self.written.insert(stream, sent), None, "a stream is answered twice");
             self.connection.send_end(stream, None, &mut self.out);
         }
         self.release(stream);
+    }
+
+    /// Fails unless the output is what was meant.
+    fn check_written(&self) {
+        let (sender, first) = match self.role {
+            Role::Server => (FrameSender::Server, (":status", "200".to_owned())),
+            Role::Client => (FrameSender::Client, (":method", "GET".to_owned())),
+        };
+        let reading = http2::read(&self.out, sender, &BTreeSet::new(), FRAME_MAX);
+        assert_eq!(reading.fault, None, "{}", self.out.escape_ascii());
+        let has_head = |(_, stream): &(&u32, &RecordedStream)| !stream.head.0.is_empty();
+        let heads: Vec<u32> = reading.streams.iter().filter(has_head).map(|(id, _)| *id).collect();
+        assert_eq!(heads, self.written.keys().copied().collect::<Vec<_>>());
+        for (id, len) in &self.written {
+            let stream = &reading.streams[id];
+            assert_eq!(stream.head.first(first.0), Some(&*first.1));
+            let path = (self.role == Role::Client).then(|| path(*id));
+            assert_eq!(stream.head.first(":path"), path.as_deref());
+            assert_eq!((&stream.body[..], stream.has_ended), (&vec![b'.'; *len][..], true), "stream {id}");
+            assert_eq!((&stream.trailers, stream.interim.len()), (&None, 0));
+        }
     }
 
     fn release(&mut self, stream: u32) {
@@ -192,8 +236,9 @@ fn run(kind: u8, input: &[u8], growth: &[usize]) -> Account {
         // A client opens them itself.
         assert!(end.connection.streams_open() <= STREAMS_MAX as usize);
     }
+    end.check_written();
     // Most is written for a request: a head, a hundred bytes, and the end.
-    assert!(end.out.len() <= 200 + 40 * input.len(), "{} bytes for {}", end.out.len(), input.len());
+    assert!(end.out.len() <= 400 + 40 * input.len(), "{} bytes for {}", end.out.len(), input.len());
     (end.seen, end.out, fault)
 }
 

@@ -1,6 +1,8 @@
-//! Requests of HTTP/2: one that passes is the same request when it goes on as HTTP/1, and when it goes on as HTTP/2.
+//! Requests of HTTP/2: one that passes is the same request when it goes on as HTTP/1, and when it goes on as HTTP/2, also for `weir-wire`.
 
 #![no_main]
+
+use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::assert_same_fields;
@@ -9,6 +11,9 @@ use weir_http::http1::{HeadProgress, ParsedRequest, write};
 use weir_http::{
     FieldName, FieldRun, FieldWriter, Fields, Framing, HeadLimits, RequestHead, TargetForm, Version,
 };
+use weir_wire::http1::{self, RecordedFraming, StartLine};
+use weir_wire::http2::{self, FrameSender};
+use weir_wire::latin1;
 
 /// The fields that HTTP/1 has for what HTTP/2 says without them: an upgrade, and that a body of unknown length is chunked.
 fn added_fields<'a>(head: &RequestHead, text: &'a [u8]) -> Vec<(&'static [u8], &'a [u8])> {
@@ -58,6 +63,44 @@ fn check_http1(head: &RequestHead, text: &[u8]) {
     assert_eq!(other.path.map(str::as_bytes), Some(head.target().of(text)));
     let added = added_fields(head, text).len();
     assert_same_fields(text, head.fields(), &other.headers[..other.headers.len() - added]);
+    check_http1_bytes(head, text, bytes);
+}
+
+/// Fails unless the bytes are that request for `weir-wire`, too.
+fn check_http1_bytes(head: &RequestHead, text: &[u8], mut bytes: Vec<u8>) {
+    if head.body() == Framing::Delimited && head.protocol().is_none() {
+        bytes.extend_from_slice(b"3\r\n...\r\n0\r\n\r\n");
+    }
+    let reading = http1::requests(&bytes);
+    assert_eq!((&reading.fault, reading.unfinished_head, reading.messages.len()), (&None, None, 1));
+    let message = &reading.messages[0];
+    assert_eq!(message.is_complete, !matches!(message.framing, RecordedFraming::Length(1..)));
+    let (method, target) = (latin1(head.method_span().of(text)), latin1(head.target().of(text)));
+    assert_eq!(message.start, StartLine::Request { method, target });
+    let meant = lines(head.fields(), text).into_iter().chain(added_fields(head, text));
+    let meant: Vec<_> = meant.map(|(name, value)| (latin1(name), latin1(value))).collect();
+    assert_eq!(message.fields.0, meant);
+}
+
+/// Fails unless the block, as a client sends it, is that request for `weir-wire`.
+fn check_http2_bytes(pseudo: &RequestPseudoFields<'_>, fields: &[(Vec<u8>, Vec<u8>)], block: &[u8], ends: bool) {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    let headers = http2::frame(HEADERS, END_HEADERS | u8::from(ends), 1, block);
+    let bytes = [http2::PREFACE, &http2::frame(SETTINGS, 0, 0, b""), &headers].concat();
+    let reading = http2::read(&bytes, FrameSender::Client, &BTreeSet::new(), usize::MAX);
+    assert_eq!((&reading.fault, reading.streams.len()), (&None, 1));
+    let stream = &reading.streams[&1];
+    assert_eq!((stream.has_ended, stream.reset), (ends, None));
+    let first = |name: &str| stream.head.first(name).map(str::to_owned).unwrap_or_default();
+    assert_eq!(first(":method"), latin1(pseudo.method));
+    assert_eq!(first(":path"), latin1(pseudo.path));
+    assert_eq!(first(":authority"), latin1(pseudo.authority));
+    assert_eq!(first(":protocol"), pseudo.protocol.map(latin1).unwrap_or_default());
+    let others = stream.head.0.iter().filter(|(name, _)| !name.starts_with(':') && name != "host");
+    let meant: Vec<_> = fields.iter().map(|(name, value)| (latin1(name), latin1(value))).collect();
+    assert_eq!(others.cloned().collect::<Vec<_>>(), meant);
 }
 
 fn lines<'a>(fields: &'a Fields, text: &'a [u8]) -> Vec<(&'a [u8], &'a [u8])> {
@@ -87,6 +130,7 @@ fn check_http2(head: &RequestHead, text: &[u8], limits: &HeadLimits, ends_stream
         others.map(|(name, value)| (name.to_vec(), value.to_vec())).collect::<Vec<_>>()
     };
     assert_eq!(without_host(again.fields(), &again_text), without_host(head.fields(), text));
+    check_http2_bytes(&pseudo, &without_host(head.fields(), text), &block, ends_stream);
     assert_eq!(again.authority().of(&again_text), head.authority().of(text));
     assert_eq!((again.method(), again.body()), (head.method(), head.body()));
     assert_eq!(again.target().of(&again_text), head.target().of(text));

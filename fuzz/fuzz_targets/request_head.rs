@@ -1,11 +1,14 @@
-//! Request heads: the same however they arrive, valid for `httparse` when valid for Weir, and strict after relaxing.
+//! Request heads: the same however they arrive, valid for `httparse` when valid for Weir, and strict after relaxing; written for a server, the same
+//! request for `weir-wire`.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::http1::{HeadProgress, ParsedRequest};
-use weir_http::{EncodedSlashRule, HeadLimits, Rule, write_normal_path};
+use weir_fuzz::{
+    assert_request, assert_same_fields, end_to_end, growths, in_known_versions, limits, passes, put_body,
+};
+use weir_http::http1::{HeadProgress, ParsedRequest, write};
+use weir_http::{EncodedSlashRule, HeadLimits, Rule, Version, write_normal_path};
 
 fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ParsedRequest, Result<HeadProgress, Rule>) {
     let mut head = ParsedRequest::new();
@@ -17,6 +20,22 @@ fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ParsedRequest,
         }
     }
     (head, progress)
+}
+
+/// Fails unless the request, written for a server, reads as the same.
+fn check_written(head: &ParsedRequest, text: &[u8]) {
+    let (method, target) = (head.method_span().of(text), head.target().of(text));
+    let mut out = Vec::new();
+    write::request_line(&mut out, method, target, Version::Http11);
+    write::field(&mut out, b"Host", head.authority().of(text));
+    for field in head.fields() {
+        let (name, value) = (field.name.of(text), field.value.of(text));
+        if passes(name) {
+            write::field(&mut out, name, value);
+        }
+    }
+    let is_whole = put_body(&mut out, head.body());
+    assert_request(&out, (method, target), &end_to_end(head.fields(), text), is_whole);
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -50,5 +69,6 @@ fuzz_target!(|input: &[u8]| {
         let mut again = Vec::new();
         write_normal_path(&mut again, head.normal_path(text), EncodedSlashRule::Keep);
         assert_eq!(again, head.normal_path(text), "a normal form is its own");
+        check_written(&head, text);
     }
 });

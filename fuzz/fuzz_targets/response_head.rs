@@ -1,11 +1,14 @@
-//! Response heads: the same however they arrive, valid for `httparse` when valid for Weir, and strict after relaxing.
+//! Response heads: the same however they arrive, valid for `httparse` when valid for Weir, and strict after relaxing; written for a client, the same
+//! response for `weir-wire`.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::http1::{HeadProgress, ParsedResponse, keep_alive_timeout};
-use weir_http::{HeadLimits, Lenient, Method, Rule};
+use weir_fuzz::{
+    assert_response, assert_same_fields, end_to_end, growths, in_known_versions, limits, passes, put_body,
+};
+use weir_http::http1::{HeadProgress, ParsedResponse, keep_alive_timeout, write};
+use weir_http::{HeadLimits, Lenient, Method, Rule, Version};
 
 fn parse(
     input: &[u8],
@@ -21,6 +24,20 @@ fn parse(
         }
     }
     (head, progress)
+}
+
+/// Fails unless the response, written for a client, reads as the same.
+fn check_written(head: &ParsedResponse, text: &[u8]) {
+    let mut out = Vec::new();
+    write::status_line(&mut out, Version::Http11, head.status(), head.reason().of(text));
+    for field in head.fields() {
+        let (name, value) = (field.name.of(text), field.value.of(text));
+        if passes(name) {
+            write::field(&mut out, name, value);
+        }
+    }
+    let is_whole = put_body(&mut out, head.framing(Method::Get));
+    assert_response(&out, head.status(), &end_to_end(head.fields(), text), is_whole);
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -50,6 +67,7 @@ fuzz_target!(|input: &[u8]| {
         let (strict, progress) = parse(text, &[text.len()], &generous);
         assert_eq!(progress, Ok(HeadProgress::Complete { len: text.len() }));
         assert_eq!(strict.framing(Method::Get), head.framing(Method::Get));
+        check_written(&head, text);
         _ = keep_alive_timeout(head.fields(), text);
     }
 });

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::in_known_versions;
 use weir_fuzz::session::{
-    AnsweredMethod, ReadReply, ReadRequest, ReadRequests, RequestRecorder, Rig, exchange, read_replies,
-    read_requests,
+    AnsweredMethod, ReadReply, ReadRequest, ReadRequests, RequestRecorder, Rig, assert_exact_replies,
+    exchange, read_replies, read_requests,
 };
 
 /// After this many inputs, a good request must be served as if nothing had happened.
@@ -57,6 +57,7 @@ fuzz_target!(|input: &[u8]| {
     STAGE.with(|stage| {
         let (direct, behind, received) = stage.pass(&in_known_versions(input));
         let replies = read_replies(&received, |index| asked(&direct, index)).finals;
+        assert_exact(&direct, &behind, &received, &replies);
         judge(&direct, &behind, &replies);
         stage.inputs.set(stage.inputs.get() + 1);
         if stage.inputs.get().is_multiple_of(INPUTS_BETWEEN_CHECKS) {
@@ -82,9 +83,17 @@ impl RecordingServer {
         let replies = read_replies(&received, |index| asked(&direct, index)).finals;
         assert_eq!(behind.requests.len(), 1);
         assert_eq!((replies.len(), replies[0].status, &replies[0].body[..]), (1, 200, &b"hello"[..]));
+        assert_exact(&direct, &behind, &received, &replies);
         judge(&direct, &behind, &replies);
         self.rig.assert_no_leak();
     }
+}
+
+/// Fails unless Weir has written exactly what was read, to the client and to the server.
+fn assert_exact(direct: &ReadRequests, behind: &ReadRequests, received: &[u8], replies: &[ReadReply]) {
+    let methods: Vec<&str> = direct.requests.iter().map(|request| &*request.method).collect();
+    assert_exact_replies(received, &methods, replies);
+    behind.assert_exact();
 }
 
 fn asked(direct: &ReadRequests, index: usize) -> Option<AnsweredMethod> {

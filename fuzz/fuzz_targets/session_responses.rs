@@ -9,7 +9,7 @@ use std::rc::Rc;
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::in_known_versions;
 use weir_fuzz::session::{
-    AnsweredMethod, HyperResponse, ReadReplies, ReadReply, Rig, exchange, play, read_replies, read_response,
+    AnsweredMethod, HyperResponse, ReadReplies, ReadReply, Rig, exchange, play, assert_exact_replies, read_replies, read_response,
 };
 
 /// Every so many inputs, a good response must be relayed as if nothing had happened.
@@ -99,6 +99,8 @@ impl HostileServer {
             let ReadReplies { finals, interims_left } =
                 read_replies(&received, |index| left.get(index).map(asked));
             let answered = finals.len() + usize::from(interims_left > 0);
+            let methods: Vec<&str> = left.iter().map(|question| question.method).collect();
+            assert_exact_replies(&received, &methods, &finals);
             assert!(answered > 0, "no answer to {text:?}");
             assert!(answered <= left.len(), "more responses than requests: {finals:?}");
             for (question, reply) in left.iter().zip(&finals) {

@@ -4,8 +4,10 @@
 
 pub mod session;
 mod pieces;
+mod written;
 
 pub use pieces::growths;
+pub use written::{FieldLine, assert_request, assert_response, end_to_end, passes, put_body};
 use weir_http::{Fields, HeadLimits, Lenient};
 
 /// `input` with HTTP/1.1 for HTTP/1.2 and later, which mean the same (RFC 9110 section 2.5): `hyper` and `httparse` know neither.

@@ -12,7 +12,7 @@ mod request;
 mod memory;
 
 pub use client::exchange;
-pub use replies::{AnsweredMethod, ReadReplies, ReadReply, read_replies};
+pub use replies::{AnsweredMethod, ReadReplies, ReadReply, assert_exact_replies, read_replies};
 pub use request::{ReadRequest, ReadRequests, RequestRecorder, read_requests};
 pub use response::{HyperResponse, play, read_response};
 pub use rig::Rig;

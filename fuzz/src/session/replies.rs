@@ -4,6 +4,7 @@
 //! any byte that belongs to no response, fails the input.
 
 use bytes::{Bytes, BytesMut};
+use weir_wire::http1::{self, Message, SenderEnding};
 
 use super::request::SEEN;
 
@@ -90,6 +91,25 @@ pub fn read_replies(mut bytes: &[u8], asked: impl Fn(usize) -> Option<AnsweredMe
         replies.finals.push(reply);
     }
     replies
+}
+
+/// Fails unless `bytes` are exactly these responses to requests with `methods`, for `weir-wire`. Of further requests, whose methods are unknown, it
+/// takes what any method but HEAD and CONNECT allows.
+///
+/// # Panics
+/// When they are not.
+pub fn assert_exact_replies(bytes: &[u8], methods: &[&str], replies: &[ReadReply]) {
+    let unknown = replies.len().saturating_sub(methods.len());
+    let methods: Vec<&str> = methods.iter().copied().chain((0..=unknown).map(|_| "GET")).collect();
+    let reading = http1::responses(bytes, &methods, SenderEnding::Closed);
+    let shown = bytes.escape_ascii();
+    assert_eq!((reading.fault, reading.unfinished_head), (None, None), "{shown}");
+    let finals: Vec<&Message> = reading.messages.iter().filter(|message| !message.is_interim()).collect();
+    assert_eq!(finals.len(), replies.len(), "{shown}");
+    for (message, reply) in finals.iter().zip(replies) {
+        assert_eq!((message.status(), &message.body[..]), (reply.status, &reply.body[..]), "{shown}");
+        assert_eq!(message.is_complete, reply.whole, "{shown}");
+    }
 }
 
 fn read_head(bytes: &[u8]) -> (ReadReply, &[u8]) {

@@ -86,6 +86,9 @@ async fn play_once(mut stream: UnixStream, script: &RefCell<Vec<u8>>) {
         // Weir opened the connection for a request that it then gave up.
         let Ok(1..) = stream.read_buf(&mut received).await else { return };
     }
+    let reading = weir_wire::http1::requests(&received);
+    let is_one = reading.fault.is_none() && reading.messages.len() == 1 && reading.messages[0].is_complete;
+    assert!(is_one, "not one request: {reading:?}");
     let bytes = script.borrow().clone();
     for piece in pieces(&bytes) {
         if stream.write_all(piece).await.is_err() {
