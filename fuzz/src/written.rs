@@ -12,21 +12,21 @@ const WRITTEN_ANEW: [&str; 7] =
     ["connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"];
 
 /// Name and value, one `char` per byte.
-pub type FieldLine = (String, String);
+pub(crate) type WrittenField = (String, String);
 
 /// Whether a field passes from one connection to the other.
-pub fn passes(name: &[u8]) -> bool {
+pub(crate) fn passes(name: &[u8]) -> bool {
     !WRITTEN_ANEW.iter().any(|anew| name.eq_ignore_ascii_case(anew.as_bytes()))
 }
 
 /// The fields in `text` that pass.
-pub fn end_to_end(fields: &Fields, text: &[u8]) -> Vec<FieldLine> {
+pub(crate) fn end_to_end(fields: &Fields, text: &[u8]) -> Vec<WrittenField> {
     let all = fields.iter().map(|field| (field.name.of(text), field.value.of(text)));
     all.filter(|(name, _)| passes(name)).map(|(name, value)| (latin1(name), latin1(value))).collect()
 }
 
 /// Ends a head with what says how its body is framed, and adds a body of this kind; whether that is whole.
-pub fn put_body(out: &mut Vec<u8>, framing: Framing) -> bool {
+pub(crate) fn put_body(out: &mut Vec<u8>, framing: Framing) -> bool {
     match framing {
         Framing::None => out.extend_from_slice(b"\r\n"),
         Framing::Length(len) => {
@@ -53,20 +53,25 @@ fn only(reading: Http1Reading, bytes: &[u8], is_whole: bool) -> Message {
 }
 
 /// The fields of a message that are not about its framing.
-fn passing(message: &Message) -> Vec<FieldLine> {
+fn passing(message: &Message) -> Vec<WrittenField> {
     let all = message.fields.0.iter().cloned();
     all.filter(|(name, _)| passes(name.as_bytes())).collect()
 }
 
 /// Fails unless `bytes` are one request, this one.
-pub fn assert_request(bytes: &[u8], (method, target): (&[u8], &[u8]), fields: &[FieldLine], is_whole: bool) {
+pub(crate) fn assert_request(
+    bytes: &[u8],
+    (method, target): (&[u8], &[u8]),
+    fields: &[WrittenField],
+    is_whole: bool,
+) {
     let message = only(http1::requests(bytes), bytes, is_whole);
     let meant = StartLine::Request { method: latin1(method), target: latin1(target) };
     assert_eq!((&message.start, &passing(&message)[..]), (&meant, fields));
 }
 
 /// Fails unless `bytes` are one response to a GET, this one.
-pub fn assert_response(bytes: &[u8], status: u16, fields: &[FieldLine], is_whole: bool) {
+pub(crate) fn assert_response(bytes: &[u8], status: u16, fields: &[WrittenField], is_whole: bool) {
     let message = only(http1::responses(bytes, &["GET"], SenderEnding::Closed), bytes, is_whole);
     assert_eq!((message.status(), &passing(&message)[..]), (status, fields));
 }

@@ -33,34 +33,34 @@ const TURNS: usize = 8;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadRequest {
-    pub method: String,
+pub(crate) struct ReadRequest {
+    pub(crate) method: String,
     /// Path and query, or `*`; empty in the authority form.
-    pub target: String,
+    pub(crate) target: String,
     /// Whether the target was absolute.
-    pub absolute: bool,
+    pub(crate) absolute: bool,
     /// The authority that the request is for: of an absolute target, else of Host.
-    pub host: Option<Bytes>,
+    pub(crate) host: Option<Bytes>,
     /// Name in lower case and value, in the order received for each name.
-    pub fields: Vec<(String, Bytes)>,
-    pub body: Bytes,
+    pub(crate) fields: Vec<(String, Bytes)>,
+    pub(crate) body: Bytes,
     /// Whether the body came to its end.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 impl ReadRequest {
     /// The first field called `name`.
-    pub fn field(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| &value[..])
     }
 }
 
 /// What was read from one client, or behind Weir for one client.
 #[derive(Debug, Default)]
-pub struct ReadRequests {
-    pub requests: Vec<ReadRequest>,
+pub(crate) struct ReadRequests {
+    pub(crate) requests: Vec<ReadRequest>,
     /// Whether a head was refused; nothing behind it was read.
-    pub refused: bool,
+    pub(crate) refused: bool,
     /// Requests whose body has not ended yet.
     open: usize,
     /// What has come on each connection, by its number.
@@ -72,12 +72,16 @@ impl ReadRequests {
     ///
     /// # Panics
     /// When they are not.
-    pub fn assert_exact(&self) {
+    pub(crate) fn assert_exact(&self) {
         let mut read = Vec::new();
         for record in self.records.values() {
             let reading = weir_wire::http1::requests(record);
             let shown = record.escape_ascii();
-            assert_eq!((reading.fault, reading.tunnel, reading.unfinished_head), (None, None, None), "{shown}");
+            assert_eq!(
+                (reading.fault, reading.tunnel, reading.unfinished_head),
+                (None, None, None),
+                "{shown}"
+            );
             read.extend(reading.messages.into_iter().map(|message| match message.start {
                 StartLine::Request { method, .. } => (method, message.body, message.is_complete),
                 StartLine::Response { .. } => unreachable!("requests were read"),
@@ -87,7 +91,10 @@ impl ReadRequests {
         if self.refused {
             return;
         }
-        let seen = self.requests.iter().map(|request| (request.method.clone(), request.body.to_vec(), request.whole));
+        let seen = self
+            .requests
+            .iter()
+            .map(|request| (request.method.clone(), request.body.to_vec(), request.whole));
         let mut seen: Vec<_> = seen.collect();
         read.sort();
         seen.sort();
@@ -103,7 +110,11 @@ struct RecordedConnection {
 }
 
 impl AsyncRead for RecordedConnection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let received = &buf.filled()[before..];
@@ -130,7 +141,7 @@ impl AsyncWrite for RecordedConnection {
 }
 
 /// The requests that `bytes` hold when a client sends them and closes.
-pub async fn read_requests(bytes: &[u8]) -> ReadRequests {
+pub(crate) async fn read_requests(bytes: &[u8]) -> ReadRequests {
     let reading = RefCell::new(ReadRequests::default());
     let service = service_fn(|request| answer(request, &reading));
     let served = builder().serve_connection(MemoryIo::of_client(bytes), service).await;
@@ -141,11 +152,11 @@ pub async fn read_requests(bytes: &[u8]) -> ReadRequests {
 
 /// A server that records what it gets.
 #[derive(Debug, Clone, Default)]
-pub struct RequestRecorder(Rc<RefCell<ReadRequests>>);
+pub(crate) struct RequestRecorder(Rc<RefCell<ReadRequests>>);
 
 impl RequestRecorder {
     /// Serves every connection that comes.
-    pub async fn serve(self, listener: UnixListener) {
+    pub(crate) async fn serve(self, listener: UnixListener) {
         let mut number = 0;
         while let Ok((stream, _)) = listener.accept().await {
             let recorder = self.clone();
@@ -163,7 +174,7 @@ impl RequestRecorder {
 
     /// What has come since the last call. All that Weir sent for a client lies in the sockets when it closes the
     /// connection of that client; this waits until it was read.
-    pub async fn take(&self) -> ReadRequests {
+    pub(crate) async fn take(&self) -> ReadRequests {
         let mut turns = 0;
         while turns < TURNS || self.0.borrow().open > 0 {
             yield_now().await;
