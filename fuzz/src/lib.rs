@@ -1,53 +1,25 @@
-//! What the fuzz targets share: cutting an input into pieces, the limits to parse it with, and a Weir to send it through.
+//! The fuzz targets as functions, and what they share.
 //!
-//! Cuts come from the input itself, so a crash repeats with its file alone and seeds stay readable messages.
+//! `fuzz_targets/` makes programs of libFuzzer out of them, when these are compiled with `--cfg fuzzing`; without, the committed corpora run as tests.
 
-pub mod session;
+pub mod replay;
+pub mod targets;
+mod session;
+mod heads;
+mod written;
 mod pieces;
 
-pub use pieces::growths;
-use weir_http::{Fields, HeadLimits, Lenient};
+/// The program of a target: one of libFuzzer with `--cfg fuzzing`, else one that takes the files that it is given as inputs.
+#[macro_export]
+macro_rules! program {
+    ($target:ident) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|input: &[u8]| $crate::targets::$target::check(input));
 
-/// `input` with HTTP/1.1 for HTTP/1.2 and later, which mean the same (RFC 9110 section 2.5): `hyper` and `httparse` know neither.
-pub fn in_known_versions(input: &[u8]) -> Vec<u8> {
-    const START: &[u8] = b"HTTP/1.";
-    let mut known = input.to_vec();
-    for at in START.len()..known.len() {
-        if matches!(known[at], b'2'..=b'9') && known[..at].ends_with(START) {
-            known[at] = b'1';
+        #[cfg(not(fuzzing))]
+        fn main() {
+            let files = std::env::args_os().skip(1).map(std::path::PathBuf::from);
+            $crate::replay::replay($crate::targets::$target::check, files);
         }
-    }
-    known
-}
-
-/// Limits to parse with: as by default, small enough to be met often, and with every rule relaxed.
-pub fn limits() -> [HeadLimits; 3] {
-    let small =
-        HeadLimits { head_bytes_max: 100, target_bytes_max: 10, fields_max: 3, ..HeadLimits::default() };
-    [HeadLimits::default(), small, HeadLimits { lenient: relaxed(), ..HeadLimits::default() }]
-}
-
-/// Every rule relaxed that can be.
-pub fn relaxed() -> Lenient {
-    Lenient {
-        bare_lf: true,
-        obs_fold: true,
-        unencoded_target: true,
-        unsafe_target: true,
-        repeated_equal_length: true,
-        padded_length: true,
-        repeated_chunked: true,
-        control_bytes: true,
-        empty_lines: true,
-        high_status: true,
-    }
-}
-
-/// Fails unless `headers` are the same fields as `fields` in `text`.
-pub fn assert_same_fields(text: &[u8], fields: &Fields, headers: &[httparse::Header<'_>]) {
-    assert_eq!(fields.len(), headers.len());
-    for (field, header) in fields.iter().zip(headers) {
-        assert_eq!(field.name.of(text), header.name.as_bytes());
-        assert_eq!(field.value.of(text), header.value);
-    }
+    };
 }

@@ -4,7 +4,7 @@
 const BYTEWISE_MAX: usize = 512;
 
 /// How a parser sees `input` grow: lists of lengths, ascending, each ending with the whole.
-pub fn growths(input: &[u8]) -> Vec<Vec<usize>> {
+pub(crate) fn growths(input: &[u8]) -> Vec<Vec<usize>> {
     let mut growths = vec![vec![input.len()]];
     if input.len() <= BYTEWISE_MAX {
         growths.push((0..=input.len()).collect());

@@ -22,7 +22,7 @@ pub(crate) struct CiArguments {
     /// The steps to run, all by default
     #[arg(value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
     steps: Vec<String>,
-    /// Also what is left out by default, because it takes minutes: manifests, lab and packages that have passed as they are, fuzzing beyond the seeds, former faults
+    /// Also what is left out by default, because it takes minutes: manifests, fuzzing, lab and packages that have passed as they are, former faults
     #[arg(long)]
     all: bool,
     /// Record that lab or packages have passed as they are, so that they are left out until that changes
@@ -36,15 +36,14 @@ pub(crate) struct CiArguments {
 /// The builds of both dist programs have 4 GiB; the rest is for packages, the system that they are tried in, and compilers at work.
 const FREE_FOR_PROGRAMS: u64 = 12 << 30;
 
-/// The step that has to be named, or asked for by `--all`.
-const MANIFESTS: &str = "manifests";
-
 /// What the last run with `--all` has said.
 const WHOLE_RUN: &str = "xtask/last_whole_run.txt";
 
 struct CiStep {
     name: &'static str,
     run: fn(&Workspace) -> anyhow::Result<()>,
+    /// Left out unless it is named or `--all` is given.
+    only_all: bool,
     /// What `--all` runs in its place.
     run_all: Option<fn(&Workspace) -> anyhow::Result<()>>,
     /// Left out while it has passed for what it depends on; not with `--all`.
@@ -53,7 +52,11 @@ struct CiStep {
 
 impl CiStep {
     const fn new(name: &'static str, run: fn(&Workspace) -> anyhow::Result<()>) -> Self {
-        Self { name, run, run_all: None, recorded: None }
+        Self { name, run, only_all: false, run_all: None, recorded: None }
+    }
+
+    const fn only_with_all(self) -> Self {
+        Self { only_all: true, ..self }
     }
 
     const fn with_all(self, run_all: fn(&Workspace) -> anyhow::Result<()>) -> Self {
@@ -83,9 +86,8 @@ const STEPS: &[CiStep] = &[
     }),
     CiStep::new("gateway-types", gateway_types::step),
     CiStep::new("kubernetes", kubernetes::step),
-    CiStep::new(MANIFESTS, manifests::step),
-    CiStep::new("fuzz", |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::replay()))
-        .with_all(|workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke())),
+    CiStep::new("manifests", manifests::step).only_with_all(),
+    CiStep::new("fuzz", |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke())).only_with_all(),
     CiStep::new("programs", programs).with_all(all_programs),
     CiStep::new("instructions", |workspace| {
         instructions::run(workspace, &instructions::InstructionsArguments::default())
@@ -97,7 +99,7 @@ const STEPS: &[CiStep] = &[
 
 pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Result<()> {
     let chosen = |step: &&CiStep| match arguments.steps.is_empty() {
-        true => arguments.all || step.name != MANIFESTS,
+        true => arguments.all || !step.only_all,
         false => arguments.steps.iter().any(|name| name == step.name),
     };
     let mut outcomes = Vec::new();
@@ -193,9 +195,7 @@ fn free_space(workspace: &Workspace) -> anyhow::Result<u64> {
 
 pub(crate) fn format(workspace: &Workspace) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace).args(["fmt", "--all", "--check"]).run()?;
-    lab::format(workspace)?;
-    // Not a member of the workspace: it is compiled with flags of its own.
-    ProgramRun::cargo(workspace).args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]).run()
+    lab::format(workspace)
 }
 
 pub(crate) fn clippy(workspace: &Workspace) -> anyhow::Result<()> {

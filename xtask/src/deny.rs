@@ -12,9 +12,9 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let deny = tools::CARGO_DENY.ready(workspace)?;
     for manifest in ["Cargo.toml", lab::MANIFEST] {
         ProgramRun::new(workspace, &deny)
-            .args(["--manifest-path", manifest, "check", "--hide-inclusion-graph", "--config"])
+            .args(["--manifest-path", manifest, "--config"])
             .arg(workspace.root().join("deny.toml"))
-            .args(["licenses", "bans", "sources"])
+            .args(["check", "--hide-inclusion-graph", "licenses", "bans", "sources"])
             .run()?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Works with the stable compiler: its LLVM has the coverage pass, only the address sanitizer needs nightly, and there
 //! is next to no `unsafe` for it to watch. Committed seeds are read, never written: what a run finds goes under
-//! `target/`, a crash to `fuzz/artifacts/`.
+//! `target/`, a crash to `fuzz/artifacts/`. That the seeds find nothing is shown by the tests of `fuzz/`, which need none of this.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
-/// What `cargo fuzz` passes, less the sanitizer; debug assertions and overflow checks are on in the profile of `fuzz/`.
+/// What `cargo fuzz` passes, less the sanitizer. The first one brings libFuzzer in. Debug assertions include overflow checks.
 const RUSTFLAGS: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -26,6 +26,8 @@ const RUSTFLAGS: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Ccodegen-units=1",
+    "-Cdebug-assertions=on",
+    "-Cdebuginfo=line-tables-only",
 ];
 
 /// One input that takes longer than this is a finding.
@@ -44,20 +46,12 @@ pub(crate) struct FuzzArguments {
     /// Where chance starts, to try the same inputs again; 0 for another place each time
     #[arg(long, default_value_t = 0)]
     seed: u32,
-    /// Run the committed seeds and nothing else
-    #[arg(long)]
-    replay: bool,
 }
 
 impl FuzzArguments {
-    /// What `ci` runs: the seeds, whose outcome depends on the commit alone.
-    pub(crate) fn replay() -> Self {
-        Self { targets: Vec::new(), seconds: 0, seed: 1, replay: true }
-    }
-
     /// What `ci --all` runs: from the same seed each time, so that a commit is not blamed for what another one did.
     pub(crate) fn smoke() -> Self {
-        Self { targets: Vec::new(), seconds: 10, seed: 1, replay: false }
+        Self { targets: Vec::new(), seconds: 10, seed: 1 }
     }
 }
 
@@ -67,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FuzzArguments) -> anyhow::R
     let text =
         fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let targets = chosen(targets_in(&text)?, &arguments.targets)?;
-    let programs = build(workspace, &manifest)?;
+    let programs = build(workspace, &targets)?;
     let crashed =
         run_all(&targets, |target| run_target(workspace, &folder, &programs.join(target), target, arguments));
     ensure!(
@@ -75,25 +69,20 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FuzzArguments) -> anyhow::R
         "{} found something, see above; the inputs are in fuzz/artifacts",
         crashed.join(", ")
     );
-    if arguments.replay {
-        println!("{} targets ran their seeds and found nothing.", targets.len());
-    } else {
-        println!("{} targets ran for {} s each and found nothing.", targets.len(), arguments.seconds);
-    }
+    println!("{} targets ran for {} s each and found nothing.", targets.len(), arguments.seconds);
     Ok(())
 }
 
-/// Builds all targets and returns the folder that holds them.
-fn build(workspace: &Workspace, manifest: &Path) -> anyhow::Result<PathBuf> {
+/// Builds these targets and returns the folder that holds them.
+fn build(workspace: &Workspace, targets: &[String]) -> anyhow::Result<PathBuf> {
     let host = host(workspace)?;
     let target_folder = workspace.target().join("fuzz");
     // With --target the flags stay off build scripts and procedural macros, which could not link with them.
     ProgramRun::cargo(workspace)
         .env("RUSTFLAGS", RUSTFLAGS.join(" "))
-        .args(["build", "--release", "--bins", "--target", &host, "--manifest-path"])
-        .arg(manifest)
-        .arg("--target-dir")
+        .args(["build", "--package", "weir-fuzz", "--release", "--target", &host, "--target-dir"])
         .arg(&target_folder)
+        .args(targets.iter().flat_map(|target| ["--bin", target]))
         .run()?;
     Ok(target_folder.join(host).join("release"))
 }
@@ -126,45 +115,19 @@ fn run_target(
     target: &str,
     arguments: &FuzzArguments,
 ) -> anyhow::Result<()> {
-    if arguments.replay {
-        return replay(workspace, folder, program, target);
-    }
     let found = workspace.target().join("fuzz").join("corpus").join(target);
     let artifacts = folder.join("artifacts").join(target);
     fs::create_dir_all(&found)?;
     fs::create_dir_all(&artifacts)?;
-    let mut process = ProgramRun::new(workspace, program)
+    let process = ProgramRun::new(workspace, program)
         .arg(format!("-max_total_time={}", arguments.seconds))
         .arg(format!("-seed={}", arguments.seed))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args(["-verbosity=0", "-print_final_stats=1"])
-        .arg(found);
-    let seeds = folder.join("corpus").join(target);
-    if seeds.is_dir() {
-        process = process.arg(seeds);
-    }
+        .arg(found)
+        .arg(folder.join("corpus").join(target));
     process.limit(Duration::from_secs(arguments.seconds.into()) + OVERHEAD).run()
-}
-
-/// Runs each committed seed once.
-fn replay(workspace: &Workspace, folder: &Path, program: &Path, target: &str) -> anyhow::Result<()> {
-    let seeds = seeds(&folder.join("corpus").join(target))?;
-    ProgramRun::new(workspace, program)
-        .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
-        .arg("-verbosity=0")
-        .args(seeds)
-        .limit(OVERHEAD)
-        .run()
-}
-
-/// The files of a corpus. A target without any checks nothing here, which is an error.
-fn seeds(corpus: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(corpus).with_context(|| format!("{} has no seeds", corpus.display()))?;
-    let mut seeds = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
-    ensure!(!seeds.is_empty(), "{} has no seeds", corpus.display());
-    seeds.sort();
-    Ok(seeds)
 }
 
 fn host(workspace: &Workspace) -> anyhow::Result<String> {
@@ -220,15 +183,6 @@ mod tests {
         });
         assert_eq!(crashed, ["chunked", "head"]);
         assert_eq!(ran.into_inner().unwrap().len(), 3);
-    }
-
-    #[test]
-    fn every_target_has_seeds() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("fuzz");
-        for target in targets_in(&fs::read_to_string(folder.join("Cargo.toml")).unwrap()).unwrap() {
-            assert!(!seeds(&folder.join("corpus").join(&target)).unwrap().is_empty(), "{target}");
-        }
-        assert!(seeds(&folder.join("corpus/none")).is_err());
     }
 
     #[test]

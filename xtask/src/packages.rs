@@ -180,7 +180,7 @@ const PACKAGES: &[DebianPackage] = &[
         program: "dpkg-shlibdeps",
         reason: "step `package`: finds the libraries of programs",
     },
-    DebianPackage { name: "g++", program: "c++", reason: "step `fuzz`: libFuzzer is C++" },
+    DebianPackage { name: "g++", program: "c++", reason: "`cargo xtask fuzz`: libFuzzer is C++" },
     DebianPackage {
         name: "valgrind",
         program: "valgrind",

@@ -13,7 +13,7 @@ use crate::pieces::pieces;
 ///
 /// # Panics
 /// When the connection is refused.
-pub async fn exchange(web: &Path, bytes: &[u8]) -> Vec<u8> {
+pub(crate) async fn exchange(web: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(web).await.expect("Weir accepts connections");
     let (reader, writer) = stream.split();
     let ((), received) = tokio::join!(send(writer, bytes), receive(reader));

@@ -11,8 +11,8 @@ mod replies;
 mod request;
 mod memory;
 
-pub use client::exchange;
-pub use replies::{AnsweredMethod, ReadReplies, ReadReply, read_replies};
-pub use request::{ReadRequest, ReadRequests, RequestRecorder, read_requests};
-pub use response::{HyperResponse, play, read_response};
-pub use rig::Rig;
+pub(crate) use client::exchange;
+pub(crate) use replies::{AnsweredMethod, ReadReplies, ReadReply, assert_exact_replies, read_replies};
+pub(crate) use request::{ReadRequest, ReadRequests, RequestRecorder, read_requests};
+pub(crate) use response::{HyperResponse, play, read_response};
+pub(crate) use rig::Rig;

@@ -4,12 +4,13 @@
 //! any byte that belongs to no response, fails the input.
 
 use bytes::{Bytes, BytesMut};
+use weir_wire::http1::{self, Message, SenderEnding};
 
 use super::request::SEEN;
 
 /// What is known of the request that a response answers, as far as it says where the response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnsweredMethod {
+pub(crate) enum AnsweredMethod {
     /// A HEAD: the response has no body.
     Head,
     /// Anything else.
@@ -18,24 +19,24 @@ pub enum AnsweredMethod {
 
 /// A final response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadReply {
-    pub status: u16,
+pub(crate) struct ReadReply {
+    pub(crate) status: u16,
     /// Name in lower case and value.
-    pub fields: Vec<(String, Bytes)>,
-    pub body: Bytes,
+    pub(crate) fields: Vec<(String, Bytes)>,
+    pub(crate) body: Bytes,
     /// Whether the body came to the end that the head announced. True of one that only the close ends.
-    pub whole: bool,
+    pub(crate) whole: bool,
     /// Whether the body is ended by the close alone.
-    pub until_close: bool,
+    pub(crate) until_close: bool,
     /// Interim responses before it.
-    pub interims: usize,
+    pub(crate) interims: usize,
     /// What follows a 101.
-    pub behind: Bytes,
+    pub(crate) behind: Bytes,
 }
 
 impl ReadReply {
     /// The first field called `name`.
-    pub fn field(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| &value[..])
     }
 
@@ -44,27 +45,27 @@ impl ReadReply {
     }
 
     /// The number of the recorded request that this answers; none when no server gave the answer.
-    pub fn seen(&self) -> Option<usize> {
+    pub(crate) fn seen(&self) -> Option<usize> {
         str::from_utf8(self.field(SEEN)?).ok()?.parse().ok()
     }
 
     /// Whether Weir answered by itself that something went wrong.
-    pub fn is_own_failure(&self) -> bool {
+    pub(crate) fn is_own_failure(&self) -> bool {
         self.status >= 400 && self.field("weir-reason").is_some()
     }
 
     /// Whether it says that nothing follows.
-    pub fn closes(&self) -> bool {
+    pub(crate) fn closes(&self) -> bool {
         self.field("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"))
     }
 }
 
 /// All responses of a session.
 #[derive(Debug, Default)]
-pub struct ReadReplies {
-    pub finals: Vec<ReadReply>,
+pub(crate) struct ReadReplies {
+    pub(crate) finals: Vec<ReadReply>,
     /// Interim responses behind the last final one: the connection was cut before theirs came.
-    pub interims_left: usize,
+    pub(crate) interims_left: usize,
 }
 
 /// All responses in `bytes`. `asked` gives the method of the request that a response answers, by the place of the final response from 0;
@@ -72,7 +73,7 @@ pub struct ReadReplies {
 ///
 /// # Panics
 /// When `bytes` are anything but well-formed responses, of which the last may be cut off in its body.
-pub fn read_replies(mut bytes: &[u8], asked: impl Fn(usize) -> Option<AnsweredMethod>) -> ReadReplies {
+pub(crate) fn read_replies(mut bytes: &[u8], asked: impl Fn(usize) -> Option<AnsweredMethod>) -> ReadReplies {
     let mut replies = ReadReplies::default();
     while !bytes.is_empty() {
         if let Some(last) = replies.finals.last() {
@@ -90,6 +91,25 @@ pub fn read_replies(mut bytes: &[u8], asked: impl Fn(usize) -> Option<AnsweredMe
         replies.finals.push(reply);
     }
     replies
+}
+
+/// Fails unless `bytes` are exactly these responses to requests with `methods`, for `weir-wire`. Of further requests, whose methods are unknown, it
+/// takes what any method but HEAD and CONNECT allows.
+///
+/// # Panics
+/// When they are not.
+pub(crate) fn assert_exact_replies(bytes: &[u8], methods: &[&str], replies: &[ReadReply]) {
+    let unknown = replies.len().saturating_sub(methods.len());
+    let methods: Vec<&str> = methods.iter().copied().chain((0..=unknown).map(|_| "GET")).collect();
+    let reading = http1::responses(bytes, &methods, SenderEnding::Closed);
+    let shown = bytes.escape_ascii();
+    assert_eq!((reading.fault, reading.unfinished_head), (None, None), "{shown}");
+    let finals: Vec<&Message> = reading.messages.iter().filter(|message| !message.is_interim()).collect();
+    assert_eq!(finals.len(), replies.len(), "{shown}");
+    for (message, reply) in finals.iter().zip(replies) {
+        assert_eq!((message.status(), &message.body[..]), (reply.status, &reply.body[..]), "{shown}");
+        assert_eq!(message.is_complete, reply.whole, "{shown}");
+    }
 }
 
 fn read_head(bytes: &[u8]) -> (ReadReply, &[u8]) {

@@ -1,7 +1,11 @@
 //! Requests as `hyper` reads them: from the client's own bytes, or behind Weir.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -10,8 +14,11 @@ use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::UnixListener;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{spawn_local, yield_now};
+
+use weir_wire::http1::StartLine;
 
 use super::memory::MemoryIo;
 
@@ -26,40 +33,115 @@ const TURNS: usize = 8;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadRequest {
-    pub method: String,
+pub(crate) struct ReadRequest {
+    pub(crate) method: String,
     /// Path and query, or `*`; empty in the authority form.
-    pub target: String,
+    pub(crate) target: String,
     /// Whether the target was absolute.
-    pub absolute: bool,
+    pub(crate) absolute: bool,
     /// The authority that the request is for: of an absolute target, else of Host.
-    pub host: Option<Bytes>,
+    pub(crate) host: Option<Bytes>,
     /// Name in lower case and value, in the order received for each name.
-    pub fields: Vec<(String, Bytes)>,
-    pub body: Bytes,
+    pub(crate) fields: Vec<(String, Bytes)>,
+    pub(crate) body: Bytes,
     /// Whether the body came to its end.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 impl ReadRequest {
     /// The first field called `name`.
-    pub fn field(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| &value[..])
     }
 }
 
 /// What was read from one client, or behind Weir for one client.
 #[derive(Debug, Default)]
-pub struct ReadRequests {
-    pub requests: Vec<ReadRequest>,
+pub(crate) struct ReadRequests {
+    pub(crate) requests: Vec<ReadRequest>,
     /// Whether a head was refused; nothing behind it was read.
-    pub refused: bool,
+    pub(crate) refused: bool,
     /// Requests whose body has not ended yet.
     open: usize,
+    /// What has come on each connection, by its number.
+    records: BTreeMap<usize, Vec<u8>>,
+}
+
+impl ReadRequests {
+    /// Fails unless the bytes of each connection are exactly these requests, for a reader without any tolerance.
+    ///
+    /// # Panics
+    /// When they are not.
+    pub(crate) fn assert_exact(&self) {
+        let mut read = Vec::new();
+        for record in self.records.values() {
+            let reading = weir_wire::http1::requests(record);
+            let shown = record.escape_ascii();
+            assert_eq!(
+                (reading.fault, reading.tunnel, reading.unfinished_head),
+                (None, None, None),
+                "{shown}"
+            );
+            read.extend(reading.messages.into_iter().map(|message| match message.start {
+                StartLine::Request { method, .. } => (method, message.body, message.is_complete),
+                StartLine::Response { .. } => unreachable!("requests were read"),
+            }));
+        }
+        // What `hyper` refuses, it does not record.
+        if self.refused {
+            return;
+        }
+        let seen = self
+            .requests
+            .iter()
+            .map(|request| (request.method.clone(), request.body.to_vec(), request.whole));
+        let mut seen: Vec<_> = seen.collect();
+        read.sort();
+        seen.sort();
+        assert_eq!(read, seen);
+    }
+}
+
+/// A connection of which everything is recorded that it receives.
+struct RecordedConnection {
+    stream: UnixStream,
+    number: usize,
+    reading: Rc<RefCell<ReadRequests>>,
+}
+
+impl AsyncRead for RecordedConnection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let received = &buf.filled()[before..];
+        if !received.is_empty() {
+            let mut reading = self.reading.borrow_mut();
+            reading.records.entry(self.number).or_default().extend_from_slice(received);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for RecordedConnection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }
 
 /// The requests that `bytes` hold when a client sends them and closes.
-pub async fn read_requests(bytes: &[u8]) -> ReadRequests {
+pub(crate) async fn read_requests(bytes: &[u8]) -> ReadRequests {
     let reading = RefCell::new(ReadRequests::default());
     let service = service_fn(|request| answer(request, &reading));
     let served = builder().serve_connection(MemoryIo::of_client(bytes), service).await;
@@ -70,13 +152,16 @@ pub async fn read_requests(bytes: &[u8]) -> ReadRequests {
 
 /// A server that records what it gets.
 #[derive(Debug, Clone, Default)]
-pub struct RequestRecorder(Rc<RefCell<ReadRequests>>);
+pub(crate) struct RequestRecorder(Rc<RefCell<ReadRequests>>);
 
 impl RequestRecorder {
     /// Serves every connection that comes.
-    pub async fn serve(self, listener: UnixListener) {
+    pub(crate) async fn serve(self, listener: UnixListener) {
+        let mut number = 0;
         while let Ok((stream, _)) = listener.accept().await {
             let recorder = self.clone();
+            number += 1;
+            let stream = RecordedConnection { stream, number, reading: Rc::clone(&self.0) };
             spawn_local(async move {
                 let service = service_fn(|request| answer(request, &recorder.0));
                 let served = builder().serve_connection(TokioIo::new(stream), service).await;
@@ -89,7 +174,7 @@ impl RequestRecorder {
 
     /// What has come since the last call. All that Weir sent for a client lies in the sockets when it closes the
     /// connection of that client; this waits until it was read.
-    pub async fn take(&self) -> ReadRequests {
+    pub(crate) async fn take(&self) -> ReadRequests {
         let mut turns = 0;
         while turns < TURNS || self.0.borrow().open > 0 {
             yield_now().await;

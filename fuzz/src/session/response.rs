@@ -21,7 +21,7 @@ const FIELDS_MAX: usize = 400;
 
 /// What a client makes of a server's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HyperResponse {
+pub(crate) enum HyperResponse {
     /// No response at all.
     Refused,
     /// A response, as far as it came.
@@ -39,7 +39,7 @@ pub enum HyperResponse {
 ///
 /// # Panics
 /// When the connection cannot be set up, which needs nothing from outside.
-pub async fn read_response(bytes: &[u8], request: hyper::Request<Full<Bytes>>) -> HyperResponse {
+pub(crate) async fn read_response(bytes: &[u8], request: hyper::Request<Full<Bytes>>) -> HyperResponse {
     let handshake = Builder::new().max_headers(FIELDS_MAX).handshake(MemoryIo::of_server(bytes)).await;
     let (sender, mut connection) = handshake.expect("the handshake of the HTTP/1 client sends nothing");
     let mut is_over = false;
@@ -73,7 +73,7 @@ async fn read(mut sender: SendRequest<Full<Bytes>>, request: hyper::Request<Full
 }
 
 /// A server that answers every request with the bytes of `script`, whatever they are, and closes.
-pub async fn play(listener: UnixListener, script: Rc<RefCell<Vec<u8>>>) {
+pub(crate) async fn play(listener: UnixListener, script: Rc<RefCell<Vec<u8>>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let script = Rc::clone(&script);
         spawn_local(async move { play_once(stream, &script).await });
@@ -86,6 +86,9 @@ async fn play_once(mut stream: UnixStream, script: &RefCell<Vec<u8>>) {
         // Weir opened the connection for a request that it then gave up.
         let Ok(1..) = stream.read_buf(&mut received).await else { return };
     }
+    let reading = weir_wire::http1::requests(&received);
+    let is_one = reading.fault.is_none() && reading.messages.len() == 1 && reading.messages[0].is_complete;
+    assert!(is_one, "not one request: {reading:?}");
     let bytes = script.borrow().clone();
     for piece in pieces(&bytes) {
         if stream.write_all(piece).await.is_err() {

@@ -1,4 +1,4 @@
-//! Starts Weir once per process, between a socket for clients and a server given by the target.
+//! Starts Weir once per thread, between a socket for clients and a server given by the target.
 //!
 //! The sockets have no file any more once everything runs, so that a crash leaves nothing behind.
 
@@ -14,8 +14,9 @@ use tokio::task::LocalSet;
 use weir_config::Config;
 use weir_control::Proxy;
 
-/// One input that takes longer hangs. Less than the 10 s after which libFuzzer itself ends a run, with less to say.
-const WATCHDOG: Duration = Duration::from_secs(8);
+/// One input that takes longer hangs. Less than the 10 s after which libFuzzer itself ends a run, with less to say; a test shares its processor
+/// with others.
+const WATCHDOG: Duration = Duration::from_secs(if cfg!(fuzzing) { 8 } else { 60 });
 
 /// More open sessions than this, with one client at a time, are leaked ones.
 const SESSIONS_MAX: u64 = 16;
@@ -34,7 +35,7 @@ upstream.app.servers = ["unix:{app}"]
 "#;
 
 /// A running Weir and the thread-local tasks of the server behind it.
-pub struct Rig {
+pub(crate) struct Rig {
     runtime: Runtime,
     tasks: LocalSet,
     proxy: Proxy,
@@ -46,7 +47,7 @@ impl Rig {
     ///
     /// # Panics
     /// When the system refuses sockets or threads.
-    pub fn start<F: Future<Output = ()> + 'static>(serve: impl FnOnce(UnixListener) -> F) -> Self {
+    pub(crate) fn start<F: Future<Output = ()> + 'static>(serve: impl FnOnce(UnixListener) -> F) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("an event loop can be made");
         let tasks = LocalSet::new();
         let folder = tempfile::tempdir().expect("the system has a folder for temporary files");
@@ -66,7 +67,7 @@ impl Rig {
     }
 
     /// Where clients connect.
-    pub fn web(&self) -> &Path {
+    pub(crate) fn web(&self) -> &Path {
         &self.web
     }
 
@@ -74,14 +75,14 @@ impl Rig {
     ///
     /// # Panics
     /// When it takes too long: the client or the server waits for bytes that never come.
-    pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let watched = async { tokio::time::timeout(WATCHDOG, work).await };
         let done = self.tasks.block_on(&self.runtime, watched);
         done.unwrap_or_else(|_| panic!("a session hangs; {} are open", self.proxy.connections_open()))
     }
 
     /// Fails when sessions have not ended although their clients have.
-    pub fn assert_no_leak(&self) {
+    pub(crate) fn assert_no_leak(&self) {
         let open = self.proxy.connections_open();
         assert!(open <= SESSIONS_MAX, "{open} sessions are open");
     }

@@ -80,6 +80,12 @@ const AREAS: &[(&str, &[&str])] = &[
     ("examples/", &["examples"]),
 ];
 
+/// The folder of the fuzz targets, whose tests are their corpora.
+const FUZZ: &str = "fuzz";
+
+/// The crates that fuzz targets are about.
+const SEEDED: &[&str] = &["weir-cache", "weir-http", "weir-proxy"];
+
 /// What a change needs.
 #[derive(Default)]
 pub(super) struct Needed {
@@ -114,6 +120,9 @@ impl Needed {
         let member = path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
         if let Some((member, rest)) = member {
             self.crates.insert(member.to_owned());
+            if SEEDED.contains(&member) {
+                self.crates.insert(FUZZ.to_owned());
+            }
             if rest.starts_with("tests/") {
                 return;
             }
@@ -121,11 +130,15 @@ impl Needed {
         if path.starts_with("xtask/") {
             self.crates.insert("xtask".to_owned());
         }
+        let in_fuzz = path.starts_with("fuzz/");
+        if in_fuzz {
+            self.crates.insert(FUZZ.to_owned());
+        }
         if let Some(folders) = area(path) {
             self.end_to_end.extend(folders);
         } else if path.starts_with("docs/") || (path.ends_with(".md") && !path.contains('/')) {
             self.documents = true;
-        } else if member.is_none() && !path.starts_with("xtask/") {
+        } else if member.is_none() && !in_fuzz && !path.starts_with("xtask/") {
             self.left_to_ci.insert(path.to_owned());
         }
     }
@@ -180,13 +193,26 @@ mod tests {
     #[test]
     fn the_longest_beginning_says_which_tests() {
         let one = needed(&["crates/weir-proxy/src/exchange/tcp.rs"]);
-        assert_eq!((one.test_names(), one.crates.len()), (vec!["tcp".to_owned()], 1));
+        assert_eq!(one.test_names(), ["tcp"]);
+        assert!(
+            one.crates.iter().eq(["fuzz", "weir-proxy"]),
+            "its own tests, and the corpora of whole sessions"
+        );
         let two = needed(&["crates/weir-proxy/src/exchange/mod.rs", "crates/weir-cache/src/lib.rs"]);
         assert_eq!(
             two.test_names(),
             ["exchange", "routing"],
             "tests of the cache are among those of exchanges"
         );
+    }
+
+    #[test]
+    fn the_corpora_run_for_what_they_are_about() {
+        for path in ["fuzz/corpus/chunked/plain", "crates/weir-http/src/lib.rs"] {
+            let needed = needed(&[path]);
+            assert!(needed.crates.contains("fuzz") && needed.left_to_ci.is_empty(), "{path}");
+        }
+        assert!(!needed(&["crates/weir-traffic/src/lib.rs"]).crates.contains("fuzz"));
     }
 
     #[test]

@@ -55,6 +55,7 @@ const OURS: &[(&str, &[&str])] = &[
     ),
     ("weir-wire", &[]),
     ("weir-matrix", &["weir-wire"]),
+    ("weir-fuzz", &["weir-cache", "weir-config", "weir-control", "weir-http", "weir-wire"]),
     (
         "weir",
         &[
@@ -278,8 +279,12 @@ impl Border {
 }
 
 fn breach(package: &str, dependency: &str, message: String) -> Finding {
-    let folder = if LAB.iter().any(|(name, _)| *name == package) { "lab" } else { "crates" };
-    Finding::new(HouseRule::Dependency, &format!("{folder}/{package}/Cargo.toml"), 0, dependency, message)
+    let folder = match package {
+        "weir-fuzz" => "fuzz".to_owned(),
+        _ if LAB.iter().any(|(name, _)| *name == package) => format!("lab/{package}"),
+        _ => format!("crates/{package}"),
+    };
+    Finding::new(HouseRule::Dependency, &format!("{folder}/Cargo.toml"), 0, dependency, message)
 }
 
 /// The borders that the sources show.
@@ -387,6 +392,17 @@ mod tests {
                 "weir-observe uses weir-traffic; it may use weir-http",
                 "weir-lab uses weir-http; it may use weir-observe, weir-stats"
             ]
+        );
+    }
+
+    #[test]
+    fn fuzz_targets_use_what_they_test_and_nothing_uses_them() {
+        let edges = [("weir-fuzz", "weir-http", false), ("weir-fuzz", "weir-proxy", false)];
+        let findings = check_dependencies(&graph(&edges));
+        assert_eq!((findings.len(), &*findings[0].path), (1, "fuzz/Cargo.toml"));
+        assert_eq!(
+            found(&[("weir-http", "weir-fuzz", true)]),
+            ["weir-http uses weir-fuzz; it may use no crate of ours"]
         );
     }
 

@@ -10,8 +10,7 @@ use super::rule::HouseRule;
 use super::tree::{SourceTree, TextFile};
 
 /// Made by tools or by others, or bytes that matter as they are: their spaces and words are not ours to change.
-const FOREIGN: &[&str] =
-    &["Cargo.lock", "LICENSE-", "fuzz/Cargo.lock", "fuzz/corpus/", "lab/Cargo.lock", "lab/runs/"];
+const FOREIGN: &[&str] = &["Cargo.lock", "LICENSE-", "fuzz/corpus/", "lab/Cargo.lock", "lab/runs/"];
 
 /// What other programs printed, kept for tests to read.
 const FIXTURES: &str = "/fixtures/";

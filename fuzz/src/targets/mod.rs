@@ -1,0 +1,21 @@
+//! The targets: each takes any bytes, and panics when they show a fault.
+//!
+//! The corpus, the program and the test of a target have its name ([`crate::replay`] has the tests).
+
+pub mod cache_directives;
+pub mod cache_file;
+pub mod chunked;
+pub mod client_hello;
+pub mod dns_response;
+pub mod fastcgi;
+pub mod forwarded;
+pub mod grpc;
+pub mod h2_connection;
+pub mod h2_head;
+pub mod hpack;
+pub mod proxy_protocol;
+pub mod request_head;
+pub mod resp;
+pub mod response_head;
+pub mod session_requests;
+pub mod session_responses;
