@@ -90,7 +90,7 @@ fn all_tests(workspace: &Workspace, cargo_test: ProgramRun) -> ProgramRun {
 /// How many tests of a program run at a time, unless the environment says: most wait for sockets and timers two thirds of the time.
 pub(crate) fn threads() -> String {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    std::env::var(TEST_THREADS).unwrap_or_else(|_unset| (2 * processors + 1).to_string())
+    std::env::var(TEST_THREADS).unwrap_or_else(|_unset| (2 * processors).to_string())
 }
 
 /// Whether a test program ended without its summary: as many must end as have begun.
