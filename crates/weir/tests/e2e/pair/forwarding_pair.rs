@@ -143,8 +143,8 @@ pub(super) fn counted(machine: &Namespace) -> [u64; 2] {
 pub(super) const RST: u8 = 4;
 const ACK: u8 = 0x10;
 
-/// Of a client that has no connection from it.
-const UNKNOWN_PORT: u16 = 42_000;
+/// Of a client that has no connection from it: below those that the kernel gives to connections (32 768 to 60 999).
+const UNKNOWN_PORT: u16 = 12_000;
 
 /// Sends a segment of a connection that no node has, and returns the flags of the answer, if one comes.
 pub(super) fn answer_to_unknown(to: &str, client: &Namespace) -> Option<u8> {
