@@ -3,6 +3,7 @@
 #[expect(dead_code, reason = "the tests of the controller need more of it")]
 mod api_server;
 
+use std::cell::Cell;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -399,23 +400,28 @@ fn a_gateway_that_is_refused_holds_back_no_other() {
         let following = follow(&server, "one");
         server.apply("gateways", other_gateway(8001));
         let is_taken = |config: &Config| has_listener(config, "infra.other.8002");
+        let refused = Cell::new(false);
         // The proxy of this test cannot have port 8002.
-        let apply_until = |check: &dyn Fn(&Config) -> bool| {
-            loop {
-                let (change, outcome) = following.next();
-                let KubernetesChange::Config { config, .. } = change else {
-                    outcome.send(Ok(())).expect("it is waited for");
-                    continue;
-                };
-                if is_taken(&config) {
+        let apply_next = || {
+            let (change, outcome) = following.next();
+            match change {
+                KubernetesChange::Config { config, .. } if is_taken(&config) => {
                     let listener = names_cause.then(|| "infra.other.8002".into());
                     let refusal = ChangeRefusal { why: "port 8002 is taken".to_owned(), listener };
                     outcome.send(Err(refusal)).expect("it is waited for");
-                    continue;
+                    refused.set(true);
+                    None
                 }
-                outcome.send(Ok(())).expect("it is waited for");
-                if check(&config) {
-                    return *config;
+                change => {
+                    outcome.send(Ok(())).expect("it is waited for");
+                    if let KubernetesChange::Config { config, .. } = change { Some(*config) } else { None }
+                }
+            }
+        };
+        let apply_until = |check: &dyn Fn(&Config) -> bool| {
+            loop {
+                if let Some(config) = apply_next().filter(|config| check(config)) {
+                    return config;
                 }
             }
         };
@@ -434,6 +440,10 @@ fn a_gateway_that_is_refused_holds_back_no_other() {
         under_way.send(Ok(())).expect("it is waited for");
         let config = apply_until(&|config| has_route(config, "more"));
         assert!(has_listener(&config, "infra.other.8001"), "{names_cause}");
+        // The route may have come before the port.
+        while !refused.get() {
+            apply_next();
+        }
         following.wait_for_report(
             |report| matches!(&report.held_back[..], [(owner, _)] if **owner == *"Gateway infra/other, port 8002"),
         );
