@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 5;
 
 /// What a stream takes: the state of its exchange with the lines that tell servers about its client, its part of the connection, and a connection to a
 /// server of HTTP/1.
-const STREAM_BYTES_MAX: i64 = 4_700;
+const STREAM_BYTES_MAX: i64 = 4_600;
 
 static BYTES: AtomicI64 = AtomicI64::new(0);
 

@@ -1,4 +1,4 @@
-//! What responses say about caching: whatever stands in these fields, a restriction beside it holds.
+//! What responses say about caching: for every value of these fields, a restriction beside it holds.
 
 use weir_cache::directives::{RequestDirectives, ResponseDirectives};
 use weir_cache::rules::{ClientRules, NotStored, StoreRules, StoredRequest, plan_storing, reuse};

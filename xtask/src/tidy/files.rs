@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn names_that_say_nothing() {
         for path in
-            ["a/src/util.rs", "a/helpers/x.rs", "a/src/request_utils.rs", "crates/weir-core/src/lib.rs"]
+            ["a/src/util.rs", "a/helpers/x.rs", "a/src/request_context.rs", "crates/weir-core/src/lib.rs"]
         {
             assert_eq!(found(path, "//! A.\n"), [HouseRule::Name], "{path}");
         }

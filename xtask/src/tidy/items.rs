@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn types_that_say_nothing() {
-        let text = "struct RequestManager;\nenum Handler {}\ntrait SmartBalance {}\ntype Core = u8;\nstruct Score;\n";
+        let text = "struct RequestContext;\nenum Handler {}\ntrait SmartBalance {}\ntype Core = u8;\nstruct Score;\n";
         let lines: Vec<usize> = found("a.rs", text).iter().map(|found| found.1).collect();
         assert_eq!(lines, [1, 2, 3, 4]);
         assert_eq!(found("a.rs", "use anyhow::Context as _;\nstruct Scoreboard;\n"), []);

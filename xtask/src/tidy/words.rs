@@ -3,6 +3,7 @@
 /// Words that fit anything and so say nothing.
 const EMPTY_WORDS: &[&str] = &[
     "common",
+    "context",
     "contexts",
     "core",
     "handler",

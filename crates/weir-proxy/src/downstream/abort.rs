@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_config::ListenerProtocol;
 use weir_observe::Cause;
 
-use crate::exchange::context::client::Client;
+use crate::exchange::exchange_state::client::Client;
 use crate::net::clock;
 use crate::net::connection::Connection;
 use crate::net::socket::PeerState;

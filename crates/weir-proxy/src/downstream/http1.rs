@@ -16,9 +16,9 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
 use crate::exchange::End;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::phases::tunnel::Tunnelled;
 use crate::exchange::{Ended, Exchange};
 use crate::net::buffer::MEMORY_KEPT_MAX;

@@ -10,8 +10,8 @@ use weir_http::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloProgress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::tcp::TcpClient;
 use crate::exchange::{Ended, Exchange};
 use crate::net::clock;

@@ -10,12 +10,12 @@ use weir_http::{
     Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for,
 };
 
-use super::context::client::Client;
-use super::context::client_end::ClientEnd;
-use super::context::exchange::Exchange;
-use super::context::forwarded_lines::ForwardedLinesKey;
-use super::context::header_changes::leave;
-use super::context::record::REQUEST_ID_LEN;
+use super::exchange_state::client::Client;
+use super::exchange_state::client_end::ClientEnd;
+use super::exchange_state::exchange::Exchange;
+use super::exchange_state::forwarded_lines::ForwardedLinesKey;
+use super::exchange_state::header_changes::leave;
+use super::exchange_state::record::REQUEST_ID_LEN;
 use crate::state::snapshot::ListenerPlan;
 
 /// Longest request id that is taken over from a client.

@@ -11,7 +11,7 @@ pub(crate) mod phases;
 pub(crate) mod heads;
 pub(crate) mod telemetry;
 pub(crate) mod forwarded;
-pub(crate) mod context;
+pub(crate) mod exchange_state;
 
 #[cfg(test)]
 pub(crate) mod simulation;
@@ -21,13 +21,13 @@ use std::pin::pin;
 
 use crate::upstream::stream::Servers;
 
-pub(crate) use context::exchange::{Ended, Exchange};
+pub(crate) use exchange_state::exchange::{Ended, Exchange};
 pub(crate) use phases::end::End;
 
-use context::client::Client;
-use context::outcome::AttemptHistory;
-use context::plans::Plans;
-use context::stream::ClientStream;
+use exchange_state::client::Client;
+use exchange_state::outcome::AttemptHistory;
+use exchange_state::plans::Plans;
+use exchange_state::stream::ClientStream;
 use phases::attempt_response::AttemptResponse;
 use phases::{attempt, choose, finish, pause, queue, respond, retry, upgrade};
 use stages::{before_server, failed, request_head, response_body, response_head, server_chosen};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use weir_config::Stage;
 use weir_observe::{Failure, Phase};
 
-use super::context::client::Client;
-use super::context::client_end::ClientEnd;
-use super::context::exchange::{Ended, Exchange};
-use super::context::outcome::AttemptHistory;
-use super::context::plans::Plans;
+use super::exchange_state::client::Client;
+use super::exchange_state::client_end::ClientEnd;
+use super::exchange_state::exchange::{Ended, Exchange};
+use super::exchange_state::outcome::AttemptHistory;
+use super::exchange_state::plans::Plans;
 use super::features::access_lists;
 use super::phases::attempt;
 use super::phases::end::End;

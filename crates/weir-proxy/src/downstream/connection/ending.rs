@@ -10,8 +10,8 @@ use weir_observe::{Cause, Failure, Party};
 
 use super::ClientConnection;
 use crate::downstream::http1::AfterStream;
-use crate::exchange::context::lingering;
-use crate::exchange::context::lingering::{FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
+use crate::exchange::exchange_state::lingering;
+use crate::exchange::exchange_state::lingering::{FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
 use crate::exchange::phases::tunnel::Tunnelled;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;

@@ -34,7 +34,7 @@ use self::lease::Lease;
 use self::tls_refusal::TlsRefusal;
 use super::http1::{AfterStream, Http1Stream, Http1StreamState};
 use super::tcp::TcpStream;
-use crate::exchange::context::client::Client;
+use crate::exchange::exchange_state::client::Client;
 use crate::exchange::phases::tunnel::TunnelClient;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;

@@ -5,7 +5,7 @@ use std::task::Context;
 use weir_observe::{Cause, Failure, Phase};
 
 use crate::downstream::http2::Http2Stream;
-use crate::exchange::context::client::Client;
+use crate::exchange::exchange_state::client::Client;
 use crate::exchange::phases::tunnel::TunnelClient;
 
 /// A stream of HTTP/2, and its client: what it is known of, and its own deadline.

@@ -10,9 +10,9 @@ use weir_http::{FieldName, FieldWriter as _, Framing, Method, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::receive::ToClients;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use weir_observe::{Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::phases::answer;
 use crate::exchange::phases::end::End;
 use crate::net::clock;

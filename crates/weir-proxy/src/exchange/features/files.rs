@@ -11,10 +11,10 @@ use weir_config::{TemplatePart, TemplateValue};
 use weir_http::Method;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use crate::exchange::context::cgi_script::Script;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::cgi_script::Script;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::heads::cgi::requested_path;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::phases::{answer, choose};

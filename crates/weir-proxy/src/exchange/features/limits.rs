@@ -11,10 +11,10 @@ use weir_http::digits;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::rule_key::RuleKey;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::exchange_limits::RuleInForce;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::exchange_limits::RuleInForce;
 use crate::exchange::forwarded;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::phases::pause;

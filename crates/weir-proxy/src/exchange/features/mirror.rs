@@ -11,12 +11,12 @@ use weir_http::grpc::GrpcStatus;
 use weir_http::{Framing, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
 
-use crate::exchange::context::authorization::Authorization;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::authorization::Authorization;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
+use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::heads::{affinity, grpc};
 use crate::exchange::subrequests::background;
 use crate::exchange::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};

@@ -6,9 +6,9 @@ use weir_observe::AffinityOutcome;
 use weir_traffic::ServerId;
 use weir_traffic::affinity::{CookieAffinity, RequestAffinity};
 
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::header_changes::leave;
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::plans::Plans;
 use crate::net::clock::Instant;
 use crate::state::snapshot::UpstreamPlan;
 

@@ -13,11 +13,11 @@ use weir_http::{TargetForm, Version, digits};
 
 use super::fields;
 use super::placeholders::TemplateValues;
-use crate::exchange::context::cgi_script::Script;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::cgi_script::Script;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::forwarded;
 use crate::exchange::forwarded::Arrival;
 use crate::net::peer::Peer;

@@ -10,11 +10,11 @@ use weir_http::{
 use weir_observe::CompressionRefusal;
 
 use crate::compression::{CodecLease, CompressionLimits};
-use crate::exchange::context::body_coding::BodyCoding;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::header_changes::{is_changed_away, leave};
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::body_coding::BodyCoding;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::header_changes::{is_changed_away, leave};
+use crate::exchange::exchange_state::plans::Plans;
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::coding::{CodingFilter, FlushMode};
 use crate::state::snapshot::{RoutePlan, Snapshot};

@@ -3,7 +3,7 @@
 use weir_config::Cors;
 use weir_http::{FieldName, FieldWriter, Method};
 
-use crate::exchange::context::exchange::Exchange;
+use crate::exchange::exchange_state::exchange::Exchange;
 use crate::responder::Answer;
 
 /// What each header of the protocol in a response begins with.

@@ -14,10 +14,10 @@ use weir_traffic::ServerId;
 use weir_traffic::route::{decoded_parameter, query_value, query_values};
 
 use super::fields;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::forwarded;
 use weir_traffic::rewrite::Rewrite;
 

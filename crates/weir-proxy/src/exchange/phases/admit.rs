@@ -3,10 +3,10 @@
 use weir_http::{Expectation, FieldName, Version, via_names};
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::grpc_call::GrpcCall;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::grpc_call::GrpcCall;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::forwarded;
 use crate::state::snapshot::ListenerPlan;
 

@@ -1,6 +1,6 @@
 //! What has become of the response of an attempt.
 
-use crate::exchange::context::outcome::{AttemptFailure, RespondingServer};
+use crate::exchange::exchange_state::outcome::{AttemptFailure, RespondingServer};
 use crate::exchange::phases::end::End;
 
 /// What has become of a response.

@@ -7,9 +7,9 @@ use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteId, RouteRequest};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::forwarded;
 use crate::exchange::heads::{cors, fields, grpc};
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};

@@ -1,7 +1,7 @@
 //! How an exchange ended, for the connection that carries it.
 
 use super::tunnel::Tunnelled;
-use crate::exchange::context::exchange::Ended;
+use crate::exchange::exchange_state::exchange::Ended;
 
 /// How an exchange ended, for its stream.
 pub(crate) enum End {

@@ -4,9 +4,9 @@ use weir_config::PageText;
 use weir_http::FieldName;
 use weir_observe::{Failure, ReplyFormat, choose_format};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::responder::Answer;
 use crate::responder::error_page::{FetchedPage, PageValues, page_of, render};

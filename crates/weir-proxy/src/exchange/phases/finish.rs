@@ -3,12 +3,12 @@
 use weir_config::ListenerProtocol;
 use weir_observe::{Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::outcome::RespondingServer;
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::record::Record;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::outcome::RespondingServer;
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::record::Record;
 use crate::exchange::telemetry::{log, recording, trace};
 use crate::net::clock;
 use crate::state::worker_config::WorkerConfig;

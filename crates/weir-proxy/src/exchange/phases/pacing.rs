@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use weir_observe::{Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::exchange_limits::RuleInForce;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::exchange_limits::RuleInForce;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::outcome::AttemptHistory;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::outcome::AttemptHistory;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
 

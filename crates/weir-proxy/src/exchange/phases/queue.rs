@@ -14,10 +14,10 @@ use weir_traffic::balance::{Excluded, Pick, WhenFull};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{QueueClass, Ticket};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::forwarded;
 use crate::net::clock::{self, Instant};
 use crate::state::connections::activity::Activity;

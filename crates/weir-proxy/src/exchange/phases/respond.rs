@@ -6,12 +6,12 @@ use weir_http::Framing;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::{attempt, pacing};
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::header_changes::has_values;
-use crate::exchange::context::outcome::RespondingServer;
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::header_changes::has_values;
+use crate::exchange::exchange_state::outcome::RespondingServer;
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::heads::{affinity, compression, fields, grpc};
 use crate::net::clock;

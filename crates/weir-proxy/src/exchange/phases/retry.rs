@@ -4,10 +4,12 @@ use weir_http::Method;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::outcome::{AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::outcome::{
+    AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
+};
+use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::heads::grpc;
 use crate::net::clock;
 use crate::net::descriptors;

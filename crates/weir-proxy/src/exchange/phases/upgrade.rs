@@ -8,11 +8,11 @@ use weir_observe::{Failure, Phase};
 
 use super::end::End;
 use super::tunnel::Tunnelled;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::outcome::RespondingServer;
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::outcome::RespondingServer;
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::heads::{affinity, fields};
 use crate::net::clock;
 use crate::relay::ends::Sink as _;

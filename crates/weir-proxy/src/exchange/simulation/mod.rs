@@ -32,7 +32,7 @@ use self::client::{ClientWorld, MemoryClient, is_interim};
 use self::judge::{MeantEnd, MeantReply, MeantRequest, MeantSource};
 use self::server::{MemoryServers, Play, ServerWorld};
 use self::world::{Event, World, body_bytes};
-use super::context::client::Client;
+use super::exchange_state::client::Client;
 use super::{End, Exchange, run};
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;

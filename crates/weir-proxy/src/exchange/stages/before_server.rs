@@ -5,9 +5,9 @@ use std::pin::Pin;
 
 use weir_config::Stage;
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::access_lists::Hold;
 use crate::exchange::features::authentication;
 use crate::exchange::features::authentication::MatchedRoute;

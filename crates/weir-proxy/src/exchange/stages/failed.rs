@@ -2,9 +2,9 @@
 
 use weir_observe::Failure;
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::cache;
 use crate::exchange::features::error_pages::remote_page;
 use crate::exchange::phases::answer;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::{access_lists, acme_challenge};
 use crate::exchange::heads::grpc;
 use crate::exchange::phases::end::EarlyEnd;

@@ -1,10 +1,10 @@
 //! The point at which the head of a response is known: it passes, goes again to another server, or is held.
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::outcome::{AttemptFailure, AttemptHistory, RespondingServer};
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::outcome::{AttemptFailure, AttemptHistory, RespondingServer};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::cache;
 use crate::exchange::phases::attempt_response::AttemptResponse;
 use crate::exchange::phases::retry;

@@ -2,10 +2,10 @@
 
 use std::pin::Pin;
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::buffering;
 use crate::exchange::heads::{affinity, grpc};
 use crate::exchange::phases::retry;

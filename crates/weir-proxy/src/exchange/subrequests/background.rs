@@ -11,10 +11,10 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::subrequest::{self, ResponseTaker};
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::Plans;
 use crate::net::clock;
 use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
 use crate::state::snapshot::RoutePlan;

@@ -11,12 +11,12 @@ use weir_http::grpc::GrpcStatus;
 use weir_http::{FieldRun, FieldWriter, ResponseHead};
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::outcome::{AttemptHistory, RespondingServer};
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::{ClientStream, FinalHead, Status};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::outcome::{AttemptHistory, RespondingServer};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::{ClientStream, FinalHead, Status};
 use crate::exchange::heads::grpc;
 use crate::exchange::phases::{attempt, finish, pause, queue, retry};
 use crate::net::clock;

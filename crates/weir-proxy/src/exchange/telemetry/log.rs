@@ -8,11 +8,11 @@ use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, Uni
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
-use crate::exchange::context::body_coding::BodyCoding;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::record::Record;
+use crate::exchange::exchange_state::body_coding::BodyCoding;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::record::Record;
 use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::net::peer::Peer;

@@ -3,8 +3,8 @@
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::state::tracing::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};

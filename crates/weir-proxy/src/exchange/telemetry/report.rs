@@ -4,9 +4,9 @@
 //! connections.
 
 use super::recording;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
 use crate::net::clock::{self, Instant};
 use crate::state::connections::activity::Activity;
 use crate::state::connections::connection_list::{

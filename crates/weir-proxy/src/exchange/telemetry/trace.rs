@@ -8,10 +8,10 @@ use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
 use weir_observe::Phase;
 
 use super::recording;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::header_changes::leave;
-use crate::exchange::context::record::Trace;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::record::Trace;
 use crate::state::snapshot::{ListenerPlan, TracePlan};
 use crate::state::tracing::trace_queue::{ExchangeSpan, SampledExchange};
 use crate::state::worker_config::WorkerConfig;

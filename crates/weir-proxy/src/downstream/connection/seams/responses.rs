@@ -277,7 +277,7 @@ impl Case {
         }
     }
 
-    /// The page of a server stands in place of its failure; one that is cut does not.
+    /// The page of a server replaces its failure; one that is cut does not.
     async fn remote_page(&self, rig: &mut Rig) -> Result<(), String> {
         let failure = Plan {
             status: 503,

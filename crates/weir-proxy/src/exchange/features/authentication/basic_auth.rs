@@ -12,9 +12,9 @@ use weir_config::BasicAuth;
 use weir_http::FieldName;
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;

@@ -12,11 +12,11 @@ use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use crate::exchange::context::authorization::Authorization;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::authorization::Authorization;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::heads::cors;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::subrequests::subrequest::{self, ResponseTaker};

@@ -15,9 +15,9 @@ use weir_http::{Field, FieldName};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::query_values;
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::heads::fields::cookies;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;

@@ -15,8 +15,8 @@ use weir_config::{RemoteKeys, TokenKeys};
 use weir_http::ResponseHead;
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::subrequests::background;
 use crate::exchange::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
 use crate::exchange::subrequests::subrequest::ResponseTaker;

@@ -10,10 +10,10 @@ pub(in crate::exchange) mod forward_auth;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::exchange::context::authorization::Authorization;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::authorization::Authorization;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::phases::end::EarlyEnd;
 use crate::exchange::phases::{answer, choose};
 use crate::state::routes::access::AccessPlan;

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use weir_http::Framing;
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::{ClientStream, Status};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::{ClientStream, Status};
 use crate::relay::ends::{RelayError, Sink as _};
 use crate::relay::failure::of_request_body;
 use crate::relay::replay::Gathered;

@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::outcome::RespondingServer;
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::outcome::RespondingServer;
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::mirror;
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, pacing, respond};

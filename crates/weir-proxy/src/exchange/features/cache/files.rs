@@ -9,9 +9,9 @@ use weir_cache::store::{FetchTicket, PurgeMode, PurgeScope, StoredResponse};
 use weir_cache::{CacheTime, HeadView};
 use weir_observe::{Failure, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::files::file::DiskWait;
 use crate::state::caching::cache::{RouteCachePlan, cache_now};

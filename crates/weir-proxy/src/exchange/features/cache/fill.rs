@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use weir_cache::store::{BodyWriter, StoredResponse};
 use weir_observe::{Failure, Party};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::outcome::RespondingServer;
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::waits::Waits;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::outcome::RespondingServer;
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::waits::Waits;
 use crate::exchange::phases::{finish, respond};
 use crate::net::clock;
 use crate::relay::Relay;

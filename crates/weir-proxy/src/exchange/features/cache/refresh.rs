@@ -10,10 +10,10 @@ use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{Field, FieldSet, Method, ResponseHead, TargetForm};
 use weir_observe::Failure;
 
-use crate::exchange::context::cache_use::{CacheTask, CacheUse, RequestKey, is_about_versions};
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::cache_use::{CacheTask, CacheUse, RequestKey, is_about_versions};
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::heads::fields;
 use crate::exchange::subrequests::background::{self, BackgroundRequest, BackgroundTaker, Way};
 use crate::exchange::subrequests::subrequest::{self, ResponseTaker};

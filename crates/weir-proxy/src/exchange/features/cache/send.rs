@@ -13,12 +13,12 @@ use weir_http::{
 };
 use weir_observe::{CacheResult, Failure, Phase, status_text};
 
-use crate::exchange::context::body_coding::BodyCoding;
-use crate::exchange::context::cache_use::STATUS;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::header_changes::{has_values, leave, write_changes};
-use crate::exchange::context::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::exchange_state::body_coding::BodyCoding;
+use crate::exchange::exchange_state::cache_use::STATUS;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::header_changes::{has_values, leave, write_changes};
+use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::heads::compression::{ReceivedFields, ResponseOutline};
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::heads::{compression, cors, fields};

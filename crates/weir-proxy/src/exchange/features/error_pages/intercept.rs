@@ -6,11 +6,11 @@ use std::task::Poll;
 use weir_config::{ErrorPage, PageText};
 use weir_observe::status_text;
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::outcome::RespondingServer;
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::outcome::RespondingServer;
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::error_page::{body, format_for};
 use crate::exchange::phases::{answer, finish, respond};

@@ -16,10 +16,10 @@ use weir_config::{ErrorPage, RemotePage};
 use weir_http::{FieldName, Method, ResponseHead, TargetForm};
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::ClientStream;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::subrequests::subrequest;
 use crate::exchange::subrequests::subrequest::ResponseTaker;

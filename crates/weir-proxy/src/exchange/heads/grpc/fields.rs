@@ -4,9 +4,9 @@ use weir_config::HeaderChanges;
 use weir_http::grpc::{GrpcContentType, GrpcProtocol, write_timeout};
 use weir_http::{FieldName, FieldWriter};
 
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::grpc_call::GrpcCall;
-use crate::exchange::context::header_changes::leave;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::grpc_call::GrpcCall;
+use crate::exchange::exchange_state::header_changes::leave;
 use crate::net::clock::Instant;
 
 /// Whether the server gets this field of the request in another form.

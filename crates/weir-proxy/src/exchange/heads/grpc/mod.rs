@@ -11,11 +11,11 @@ use weir_config::ProgressLimit;
 use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
 use weir_observe::Party;
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::exchange::{Ended, Exchange};
-use crate::exchange::context::grpc_call::GrpcCall;
-use crate::exchange::context::outcome::RespondingServer;
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::grpc_call::GrpcCall;
+use crate::exchange::exchange_state::outcome::RespondingServer;
+use crate::exchange::exchange_state::plans::Plans;
 use crate::net::clock::Instant;
 use crate::state::routes::wait_limits::WaitLimits;
 use crate::state::servers::upstream::outliers::AttemptOutcome;

@@ -5,8 +5,8 @@
 use weir_http::Framing;
 
 use super::fields;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::grpc_call::GrpcCall;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::grpc_web::{GrpcWebRequest, GrpcWebResponse};
 

@@ -10,11 +10,11 @@ use std::task::Poll;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin};
-use crate::exchange::context::plans::Plans;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin};
+use crate::exchange::exchange_state::plans::Plans;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::{self, ServerPermit};
 use crate::net::permit_queue::PermitWait;

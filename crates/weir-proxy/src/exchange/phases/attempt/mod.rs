@@ -16,15 +16,15 @@ use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
 use super::choose;
-use crate::exchange::context::client::Client;
-use crate::exchange::context::client_end::ClientEnd;
-use crate::exchange::context::exchange::Exchange;
-use crate::exchange::context::header_changes::has_values;
-use crate::exchange::context::outcome::{
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::header_changes::has_values;
+use crate::exchange::exchange_state::outcome::{
     AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
 };
-use crate::exchange::context::plans::Plans;
-use crate::exchange::context::stream::{ClientStream, Status};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::stream::{ClientStream, Status};
 use crate::exchange::forwarded;
 use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::heads::{cgi, fields, grpc};

@@ -5,7 +5,7 @@
 
 use weir_http::{FieldName, ResponseHead, authenticates_connection};
 
-use crate::exchange::context::exchange::Exchange;
+use crate::exchange::exchange_state::exchange::Exchange;
 
 /// Whether the request carries credentials that authenticate the connection it is sent on.
 #[inline]

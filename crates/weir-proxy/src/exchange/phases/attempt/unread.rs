@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::exchange::context::client::Client;
+use crate::exchange::exchange_state::client::Client;
 use crate::upstream::stream::{ServerStream, UnreadRequest};
 
 /// The longest of the pauses, each twice the one before, in which it has to become certain that a server has not read a request: a quarter of

@@ -7,6 +7,9 @@ use std::net::IpAddr;
 
 use weir_http::Version;
 
+/// Kept behind the lines for those of a client with a longer address.
+const SPARE_BYTES: usize = 16;
+
 /// What the lines depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exchange) struct ForwardedLinesKey {
@@ -38,6 +41,8 @@ impl ForwardedLines {
         if self.key != Some(key) {
             self.text.clear();
             self.host_at = write(&mut self.text);
+            // Growing has doubled it; a later client has lines of nearly the same length.
+            self.text.shrink_to(self.text.len() + SPARE_BYTES);
             self.key = Some(key);
         }
     }
