@@ -113,14 +113,15 @@ pub(crate) fn prepare(client: &Client, exchange: &mut Exchange, listener: &Liste
     lines.prepare(key, |text| write_lines(text, client, listener, version));
 }
 
-/// Whether the fields are those that most listeners write, of which only the host is a matter of the request.
+/// Whether the fields are those that most listeners write, of which only the host is a matter of the request. A stream of HTTP/2 keeps no lines: its
+/// connection has hundreds of them at a time.
 #[inline]
 fn uses_lines(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> bool {
     let forwarded = &listener.config.forwarded;
     let are_usual = forwarded.x_forwarded && !forwarded.rfc7239 && !listener.trusts(client.peer);
     let request = &exchange.request;
     let adds_to_via = forwarded.via && request.fields().contains(FieldName::Via);
-    are_usual && !adds_to_via && !request.authority().is_empty()
+    are_usual && !adds_to_via && request.version() != Version::Http2 && !request.authority().is_empty()
 }
 
 /// Writes the lines around the host of a request, and returns where that belongs: the fields of [`write_by_field`] in their order.
