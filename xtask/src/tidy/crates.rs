@@ -19,8 +19,9 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-http", &[]),
     ("weir-cache", &["weir-http"]),
     ("weir-traffic", &[]),
+    ("weir-conditions", &["weir-traffic"]),
     ("weir-observe", &["weir-http"]),
-    ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
+    ("weir-config", &["weir-access", "weir-conditions", "weir-http", "weir-traffic", "weir-observe"]),
     // weir-traffic for a test alone: from records of DNS to the shares of servers.
     ("weir-tasks", &[]),
     ("weir-discovery", &["weir-config", "weir-http", "weir-tasks", "weir-traffic"]),
@@ -32,6 +33,7 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "weir-access",
             "weir-cache",
+            "weir-conditions",
             "weir-config",
             "weir-http",
             "weir-observe",

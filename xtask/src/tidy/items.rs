@@ -20,6 +20,7 @@ const LINES_USUAL: usize = 70;
 const NO_UNWRAP: &[&str] = &[
     "crates/weir-http/src/",
     "crates/weir-cache/src/",
+    "crates/weir-conditions/src/",
     "crates/weir-traffic/src/",
     "crates/weir-observe/src/",
     "crates/weir-proxy/src/",
