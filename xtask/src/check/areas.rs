@@ -12,6 +12,7 @@ pub(super) const E2E: &str = "crates/weir/tests/e2e/";
 const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-access/", &["access"]),
     ("crates/weir-cache/", &["exchange::cache"]),
+    ("crates/weir-conditions/", &["exchange"]),
     ("crates/weir-config/", &["commands"]),
     ("crates/weir-control/src/tls/acme/", &["tls::acme"]),
     ("crates/weir-control/src/administration/admin", &["admin"]),
