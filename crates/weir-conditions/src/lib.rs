@@ -15,5 +15,4 @@ pub use expression::names::{NameError, Names, ValueType};
 pub use expression::parsed::{EXPRESSION_BYTES_MAX, Expression};
 pub use expression::step::TERMS_MAX;
 pub use expression::term::ExpressionTerm;
-pub use map::networks::NetworkMap;
 pub use map::{MapEntryError, MapKind, MapMatch, ValueMap, ValueMapBuilder};

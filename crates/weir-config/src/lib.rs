@@ -87,7 +87,8 @@ pub use masked_text::MaskedText;
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
-    ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
-    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, Stage, StatusRange,
-    Template, TemplatePart, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
+    ByteRate, CertificateName, Condition, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue,
+    ListenAddress, Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, Stage,
+    StatusRange, Template, TemplatePart, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
+    print_duration,
 };

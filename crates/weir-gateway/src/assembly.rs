@@ -227,7 +227,7 @@ impl Assembly {
                 let passed = if passage.passes_beside_others { "/passthrough" } else { "" };
                 let name = format!("{kind}/{}/{place}{passed}", compiled.key);
                 let (name, matches, settings) = (name.into(), Arc::new(matches), Arc::clone(&settings));
-                routes.push(Arc::new(Route { name, matches, action, settings }));
+                routes.push(Arc::new(Route { name, matches, condition: None, action, settings }));
             }
         }
         routes
@@ -304,7 +304,7 @@ impl Assembly {
                 true => Arc::new(RouteSettings { tls_passthrough, ..RouteSettings::default() }),
                 false => Arc::default(),
             };
-            Some(Arc::new(Route { name, matches, action, settings }))
+            Some(Arc::new(Route { name, matches, condition: None, action, settings }))
         });
         of_hosts.collect()
     }

@@ -61,6 +61,7 @@ const OURS: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
+            "weir-conditions",
             "weir-config",
             "weir-control",
             "weir-http",

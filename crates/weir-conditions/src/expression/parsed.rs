@@ -9,6 +9,7 @@ use super::names::Names;
 use super::step::ExpressionStep;
 use super::syntax::SyntaxTree;
 use super::term::ExpressionTerm;
+use super::token::constant_texts;
 
 /// The longest text of a condition, in bytes.
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
@@ -44,6 +45,22 @@ impl<V> Expression<V> {
     /// Its comparisons, from the left.
     pub fn terms(&self) -> &[ExpressionTerm<V>] {
         &self.terms
+    }
+
+    /// The text with `instead` for every text that one of these values is compared with, so that it can be shown.
+    pub fn hiding(&self, is_secret: impl Fn(&V) -> bool, instead: &str) -> String {
+        let secret = self.terms.iter().filter(|term| term.values().any(&is_secret));
+        let spans: Vec<_> = secret.map(|term| term.span.clone()).collect();
+        let (mut shown, mut from) = (String::new(), 0);
+        for constant in constant_texts(&self.text) {
+            if spans.iter().any(|span| span.start <= constant.start && constant.end <= span.end) {
+                shown.push_str(&self.text[from..constant.start]);
+                shown.push_str(&format!("\"{instead}\""));
+                from = constant.end;
+            }
+        }
+        shown.push_str(&self.text[from..]);
+        shown
     }
 
     /// What its names stand for; one that occurs twice comes twice.

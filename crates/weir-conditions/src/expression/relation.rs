@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 
 use ipnet::IpNet;
+use weir_traffic::limit::AddressTable;
 
 use super::error::ExpressionError;
 use super::syntax::{Relation, SyntaxNode, SyntaxTree};
 use super::term::{AddressFrom, NumberFrom, NumberTest, TermQuestion, TextTest};
 use super::typing::Operand;
-use crate::map::networks::NetworkMap;
 
 /// What a comparison asks, or what it is anyway.
 pub(super) enum RelationAnswer<V> {
@@ -135,10 +135,10 @@ fn equal(text: Vec<u8>, span: &Range<usize>, ignores_case: bool) -> Result<TextT
 }
 
 /// One address, with which another is compared.
-fn address(text: &[u8], spans: Spans<'_>) -> Result<NetworkMap<()>, ExpressionError> {
+fn address(text: &[u8], spans: Spans<'_>) -> Result<AddressTable, ExpressionError> {
     let text = String::from_utf8_lossy(text);
     match text.parse::<IpAddr>() {
-        Ok(address) => Ok(NetworkMap::from_iter([(IpNet::from(address), ())])),
+        Ok(address) => Ok(AddressTable::new([(IpNet::from(address), 0)])),
         Err(_) => {
             let error = ExpressionError::new(spans[2].clone(), format!("\"{text}\" is no IP address"));
             Err(match text.parse::<IpNet>() {
@@ -218,13 +218,13 @@ fn one_of<V>(value: V, from: NumberFrom, items: &[SyntaxTree]) -> Result<TermQue
     Ok(TermQuestion::Number(value, from, NumberTest::OneOf(numbers.into())))
 }
 
-fn networks(items: &[SyntaxTree]) -> Result<NetworkMap<()>, ExpressionError> {
+fn networks(items: &[SyntaxTree]) -> Result<AddressTable, ExpressionError> {
     let networks = members(items, |item| {
         let text = text_member(item)?;
         let text = String::from_utf8_lossy(&text);
         let network = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
         match network {
-            Some(network) if network.trunc() == network => Ok((network, ())),
+            Some(network) if network.trunc() == network => Ok((network, 0)),
             Some(network) => {
                 let message = format!("\"{text}\" is an address within its network");
                 Err(ExpressionError::new(item.span.clone(), message)
@@ -237,7 +237,7 @@ fn networks(items: &[SyntaxTree]) -> Result<NetworkMap<()>, ExpressionError> {
             }
         }
     })?;
-    Ok(networks.into_iter().collect())
+    Ok(AddressTable::new(networks))
 }
 
 /// Why two sides cannot be compared, and how they could be.

@@ -4,9 +4,8 @@ use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 
 use memchr::memmem::Finder;
+use weir_traffic::limit::AddressTable;
 use weir_traffic::route::RouteRegex;
-
-use crate::map::networks::NetworkMap;
 
 /// One comparison of a condition.
 #[derive(Debug, Clone)]
@@ -41,7 +40,7 @@ pub(crate) enum TermQuestion<V> {
     /// Whether there is a number, and it is one of these.
     Number(V, NumberFrom, NumberTest),
     /// Whether there is an address, and it is in one of these networks.
-    Address(V, AddressFrom, NetworkMap<()>),
+    Address(V, AddressFrom, AddressTable),
     /// The value itself.
     Flag(V),
     /// Whether it is there.

@@ -168,6 +168,17 @@ fn later_comparisons_are_asked_only_where_they_count() {
     assert_eq!(condition.terms().len(), 4);
 }
 
+#[test]
+fn what_secrets_are_compared_with_is_hidden() {
+    let text = "header['x-token'] in ['abc', \"de\"] && path == '/a' || !(header['x-token'] == r'f' && 'g' == header['x-token'])";
+    let condition = read(text).expect("it is well-formed");
+    assert_eq!(
+        condition.hiding(|value| value == "header.x-token", "-"),
+        "header['x-token'] in [\"-\", \"-\"] && path == '/a' || !(header['x-token'] == \"-\" && \"-\" == header['x-token'])"
+    );
+    assert_eq!(condition.hiding(|_| false, "-"), text);
+}
+
 /// What is wrong with a condition, with the bytes that are marked.
 fn wrong(text: &str) -> String {
     match read(text) {

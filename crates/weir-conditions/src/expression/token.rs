@@ -70,6 +70,21 @@ pub(super) fn tokens(text: &str) -> Result<Vec<SyntaxToken>, ExpressionError> {
     Ok(tokens)
 }
 
+/// Where the texts in quotes are that are no part of a name, in a text that was read before.
+pub(super) fn constant_texts(text: &str) -> Vec<Range<usize>> {
+    let tokens = tokens(text).unwrap_or_default();
+    let is_name = |at: usize| {
+        let before = at.checked_sub(2).map(|first| [&tokens[first].kind, &tokens[first + 1].kind]);
+        matches!(before, Some([TokenKind::Name(name), TokenKind::Sign("[")]) if name != "in")
+            || matches!(before, Some([TokenKind::Sign("]"), TokenKind::Sign("[")]))
+    };
+    let texts = tokens
+        .iter()
+        .enumerate()
+        .filter(|(at, token)| matches!(token.kind, TokenKind::Text(_)) && !is_name(*at));
+    texts.map(|(_, token)| token.span.clone()).collect()
+}
+
 fn foreign(rest: &str, at: usize, first: char) -> ExpressionError {
     match FOREIGN.iter().find(|(sign, _)| rest.starts_with(sign)) {
         Some((sign, help)) => {

@@ -7,15 +7,16 @@
 mod tests;
 mod lengths;
 mod texts;
-pub(crate) mod networks;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use weir_traffic::limit::AddressTable;
 use weir_traffic::route::{RouteRegex, ValueMatch};
 
 use lengths::{AffixRefused, AffixTable, LENGTHS_MAX};
-use networks::NetworkMap;
 use texts::{Refused, TextTable};
 
 /// The most regular expressions of one map: each is tried.
@@ -92,7 +93,8 @@ pub struct ValueMap<V> {
     hosts: AffixTable,
     prefixes: AffixTable,
     suffixes: AffixTable,
-    networks: NetworkMap<u32>,
+    networks: AddressTable,
+    network_count: usize,
     regexes: Vec<(RouteRegex, u32)>,
     values: Vec<V>,
     /// Texts that are values, each once.
@@ -110,23 +112,28 @@ pub enum MapMatch<'a, V> {
 
 /// A map to which entries are added.
 #[derive(Debug)]
-pub struct ValueMapBuilder<V>(ValueMap<V>);
+pub struct ValueMapBuilder<V> {
+    map: ValueMap<V>,
+    networks: HashMap<IpNet, u32>,
+}
 
 /// Marks numbers of [`ValueMap::values`]; others are those of texts.
 const OTHER_VALUE: u32 = 1 << 31;
 
 impl<V> Default for ValueMapBuilder<V> {
     fn default() -> Self {
-        Self(ValueMap {
+        let map = ValueMap {
             exact: TextTable::default(),
             hosts: AffixTable::default(),
             prefixes: AffixTable::default(),
             suffixes: AffixTable::default(),
-            networks: NetworkMap::default(),
+            networks: AddressTable::default(),
+            network_count: 0,
             regexes: Vec::new(),
             values: Vec::new(),
             texts: TextTable::default(),
-        })
+        };
+        Self { map, networks: HashMap::new() }
     }
 }
 
@@ -139,9 +146,9 @@ impl<V> ValueMapBuilder<V> {
     /// Makes room for so many entries of this kind with so many bytes of keys together, so that many are added quickly.
     pub fn reserve(&mut self, kind: MapKind, entries: usize, key_bytes: usize) {
         match kind {
-            MapKind::Exact | MapKind::Host => self.0.exact.reserve(entries, key_bytes),
-            MapKind::Prefix => self.0.prefixes.texts.reserve(entries, key_bytes),
-            MapKind::Suffix => self.0.suffixes.texts.reserve(entries, key_bytes),
+            MapKind::Exact | MapKind::Host => self.map.exact.reserve(entries, key_bytes),
+            MapKind::Prefix => self.map.prefixes.texts.reserve(entries, key_bytes),
+            MapKind::Suffix => self.map.suffixes.texts.reserve(entries, key_bytes),
             MapKind::Network | MapKind::Regex => {}
         }
     }
@@ -151,14 +158,14 @@ impl<V> ValueMapBuilder<V> {
     /// # Errors
     /// When the key is not one of this kind, or there already.
     pub fn insert_text(&mut self, kind: MapKind, key: &str, text: &[u8]) -> Result<(), MapEntryError> {
-        let number = match self.0.texts.get(text) {
+        let number = match self.map.texts.get(text) {
             Some(number) => number,
             None => {
-                let number = u32::try_from(self.0.texts.len()).unwrap_or(u32::MAX);
+                let number = u32::try_from(self.map.texts.len()).unwrap_or(u32::MAX);
                 if number >= OTHER_VALUE {
                     return Err(MapEntryError::Full);
                 }
-                self.0.texts.insert(text, number).map_err(refused)?;
+                self.map.texts.insert(text, number).map_err(refused)?;
                 number
             }
         };
@@ -170,9 +177,9 @@ impl<V> ValueMapBuilder<V> {
     /// # Errors
     /// As [`Self::insert_text`].
     pub fn insert_value(&mut self, kind: MapKind, key: &str, value: V) -> Result<(), MapEntryError> {
-        let number = u32::try_from(self.0.values.len()).unwrap_or(u32::MAX) | OTHER_VALUE;
+        let number = u32::try_from(self.map.values.len()).unwrap_or(u32::MAX) | OTHER_VALUE;
         self.insert_number(kind, key, number)?;
-        self.0.values.push(value);
+        self.map.values.push(value);
         Ok(())
     }
 
@@ -183,7 +190,7 @@ impl<V> ValueMapBuilder<V> {
                 AffixRefused::Lengths => MapEntryError::Lengths(kind.as_str()),
             })
         };
-        let map = &mut self.0;
+        let map = &mut self.map;
         match kind {
             MapKind::Exact => map.exact.insert(key.as_bytes(), number).map_err(refused),
             MapKind::Prefix => affix(&mut map.prefixes, key.as_bytes()),
@@ -195,9 +202,12 @@ impl<V> ValueMapBuilder<V> {
                 }
                 below.map_or(Ok(()), |suffix| affix(&mut map.hosts, suffix.as_bytes()))
             }
-            MapKind::Network => match map.networks.insert(network(key)?, number) {
-                true => Ok(()),
-                false => Err(MapEntryError::Known),
+            MapKind::Network => match self.networks.entry(network(key)?) {
+                Entry::Occupied(_) => Err(MapEntryError::Known),
+                Entry::Vacant(place) => {
+                    place.insert(number);
+                    Ok(())
+                }
             },
             MapKind::Regex => {
                 if map.regexes.len() == REGEXES_MAX {
@@ -221,7 +231,7 @@ impl<V> ValueMapBuilder<V> {
 
     /// The map with all its entries.
     pub fn build(mut self) -> ValueMap<V> {
-        let map = &mut self.0;
+        let map = &mut self.map;
         for table in [&mut map.exact, &mut map.texts]
             .into_iter()
             .chain([&mut map.hosts, &mut map.prefixes, &mut map.suffixes].map(|affixes| &mut affixes.texts))
@@ -229,7 +239,9 @@ impl<V> ValueMapBuilder<V> {
             table.shrink();
         }
         map.values.shrink_to_fit();
-        self.0
+        map.network_count = self.networks.len();
+        map.networks = AddressTable::new(self.networks);
+        self.map
     }
 }
 
@@ -291,10 +303,10 @@ impl<V> ValueMap<V> {
     }
 
     fn by_address(&self, text: &[u8]) -> Option<u32> {
-        if self.networks.is_empty() {
+        if self.network_count == 0 {
             return None;
         }
-        self.networks.get(std::str::from_utf8(text).ok()?.parse().ok()?).copied()
+        self.networks.get(std::str::from_utf8(text).ok()?.parse().ok()?)
     }
 
     fn value<'a>(&'a self, number: u32, regex: Option<&'a RouteRegex>) -> Option<MapMatch<'a, V>> {
@@ -307,7 +319,7 @@ impl<V> ValueMap<V> {
     /// How many entries there are.
     pub fn len(&self) -> usize {
         let affixes = [&self.hosts, &self.prefixes, &self.suffixes].map(|affixes| affixes.texts.len());
-        self.exact.len() + affixes.iter().sum::<usize>() + self.networks.len() + self.regexes.len()
+        self.exact.len() + affixes.iter().sum::<usize>() + self.network_count + self.regexes.len()
     }
 
     /// Whether there is none.

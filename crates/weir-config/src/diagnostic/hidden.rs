@@ -145,6 +145,11 @@ impl Search<'_> {
                 let segments = segments_of_target(&self.text[inner.clone()]);
                 self.found.extend(segments.map(|it| it.start + inner.start..it.end + inner.start));
             }
+            SecretPart::Constants => {
+                let inner = self.inside_quotes(range);
+                let constants = constants_of_condition(&self.text[inner.clone()]);
+                self.found.extend(constants.map(|it| it.start + inner.start..it.end + inner.start));
+            }
             SecretPart::None => {}
         }
     }
@@ -176,6 +181,7 @@ impl Search<'_> {
             "dns_command" if place > 0 && !value.starts_with('-') => SecretPart::Whole,
             "path" if above_is(&ASKING_TABLES) => SecretPart::Segments,
             "on_demand_ask" => SecretPart::Segments,
+            "when" if is_telling(value) => SecretPart::Constants,
             _ => SecretPart::None,
         }
     }
@@ -242,6 +248,29 @@ fn is_like_secret(name: &str) -> bool {
     is_like && !PLAIN_KEYS.contains(&name) && !name.ends_with("_file")
 }
 
+/// The texts in quotes of a condition, as it is written in TOML, that are no part of a name. Decided by what stands before the quote, since the
+/// condition may be one that cannot be read.
+fn constants_of_condition(written: &str) -> impl Iterator<Item = Range<usize>> {
+    let is_name = |before: &str| {
+        let before = before.trim_end_matches('\\').trim_end();
+        let name = before.strip_suffix('[').map_or("", str::trim_end);
+        let word = name.len() - name.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len();
+        word > 0 && &name[name.len() - word..] != "in"
+    };
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let open = at + written[at..].find(['"', '\''])?;
+            let quote = char::from(written.as_bytes()[open]);
+            let close = written[open + 1..].find(quote).map_or(written.len(), |len| open + 1 + len);
+            at = (close + 1).min(written.len());
+            if !is_name(&written[..open]) {
+                return Some(open + 1..close);
+            }
+        }
+    })
+}
+
 /// What of a value is not shown, beside users and queries of URLs.
 enum SecretPart {
     None,
@@ -250,11 +279,27 @@ enum SecretPart {
     BehindSign,
     /// Segments of the path that look drawn at random.
     Segments,
+    /// The texts that a condition compares with.
+    Constants,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_conditions_are_found_and_names_are_not() {
+        for (written, found) in [
+            ("header['x-token'] == 'a' && path == '/b'", &["a", "/b"][..]),
+            ("'a' == header[\\\"x\\\"] || header.x in ['b', 'c']", &["a", "b", "c"]),
+            ("header[\"x\"] in [\"b\"] && y == \"not closed", &["b", "not closed"]),
+            ("\\\"é\\\"", &["é\\"]),
+            ("tls", &[]),
+        ] {
+            let texts: Vec<_> = constants_of_condition(written).map(|range| &written[range]).collect();
+            assert_eq!(texts, found, "{written}");
+        }
+    }
     use crate::key::ValueKind;
     use crate::reference::sections;
 

@@ -11,7 +11,7 @@ use crate::text::{
     AcmeText, AskUrl, CookieSecretText, Document, ErrorPagesText, HeaderChangesText, PasswordHashText,
     ProbeBytes, StorePasswordText, ValueRule,
 };
-use crate::value::{HeaderTemplate, HeaderValue, TemplateValue};
+use crate::value::{Condition, HeaderTemplate, HeaderValue, TemplateValue};
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
@@ -35,6 +35,9 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         for route in &mut listener.value.route {
             for rules in [&mut route.value.header, &mut route.value.query] {
                 hide(rules, || ValueRule::Exact(LEFT_OUT.into()));
+            }
+            if let Some(condition) = &mut route.value.when {
+                condition.value = hidden_condition(&condition.value);
             }
             hide_changes(&mut route.value.request_headers);
             hide_changes(&mut route.value.response_headers);
@@ -95,6 +98,12 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     document
 }
 
+/// A condition without what secrets are compared with; one that never holds where that leaves none.
+fn hidden_condition(condition: &Condition) -> Condition {
+    let shown = condition.shown(LEFT_OUT).parse();
+    shown.unwrap_or_else(|_| "false".parse().expect("it is a condition"))
+}
+
 /// The conditions of a route as they are shown: with the values that a shown config has.
 pub fn shown_conditions(conditions: &Arc<RouteMatch>) -> String {
     let mut shown = Arc::clone(conditions);
@@ -115,6 +124,9 @@ pub fn shown_conditions(conditions: &Arc<RouteMatch>) -> String {
             Arc::make_mut(&mut shown).query[at] =
                 QueryMatch::new(rule.name(), hidden()).expect("a rule has this name");
         }
+    }
+    if let Some(condition) = conditions.condition.as_ref().and_then(|text| text.parse::<Condition>().ok()) {
+        Arc::make_mut(&mut shown).condition = Some(condition.shown(LEFT_OUT).into());
     }
     shown.to_string()
 }

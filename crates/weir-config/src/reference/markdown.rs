@@ -52,6 +52,7 @@ pub fn reference_markdown() -> String {
         push_section(&mut page, section);
     }
     push_template_values(&mut page);
+    push_conditions(&mut page);
     push_placeholders(&mut page);
     page
 }
@@ -210,6 +211,32 @@ fn push_template_values(page: &mut String) {
     for (name, meaning) in template_values() {
         push(page, format_args!("| `{{{name}}}` | {} |\n", cell(meaning)));
     }
+}
+
+/// The language of conditions, and what its names stand for.
+fn push_conditions(page: &mut String) {
+    page.push_str(
+        "\n## Conditions\n\nA condition compares values of an exchange. The language is a part of CEL, the Common Expression \
+         Language of Kubernetes and Envoy; names are those of [placeholders](#placeholders), without braces: `method`, `path`, \
+         `client_address`, `tls.version`, `header[\"user-agent\"]`, `cookie.theme`, `query[\"q\"]`. `weir check` rejects \
+         names that are not known where the condition is asked, and comparisons of two types.\n\n\
+         | it holds if | condition |\n|---|---|\n\
+         | the text is this, or another one | `method == \"GET\"`, `method != \"GET\"` |\n\
+         | it is one of these | `method in [\"GET\", \"HEAD\"]` |\n\
+         | it begins so, ends so, has this in it | `path.startsWith(\"/api/\")`, `path.endsWith(\".php\")`, `path.contains(\"..\")` |\n\
+         | the regular expression is found in it; in `r\"...\"`, a backslash is one | `path.matches(r\"^/user/[0-9]+$\")` |\n\
+         | the same without regard to case | `host.lowerAscii() == \"a.test\"` |\n\
+         | there is one | `has(header[\"x-debug\"])` |\n\
+         | both are there and alike | `header[\"x-csrf\"] == cookie.csrf` |\n\
+         | the address is in one of the networks | `client_address in [\"10.0.0.0/8\", \"::1\"]` |\n\
+         | the text is such an address | `ip(header[\"x-real-ip\"]) in [\"10.0.0.0/8\"]` |\n\
+         | the number is so; `<`, `<=`, `>`, `>=`, `==`, `!=` | `client_port > 1023`, `client_port in [80, 443]` |\n\
+         | the number that a text is; its length in bytes | `int(header[\"content-length\"]) > 1000`, `size(path) > 100` |\n\
+         | both hold, one holds, it does not hold | `a && b`, `a \\|\\| b`, `!a`, `(a)` |\n\n\
+         Of several headers, cookies or parameters of one name, one that is so is enough, and `!=` holds if none is so. A value that \
+         is missing is an empty text; a number or an address that is missing is in no relation to another. A condition has 4096 \
+         bytes, 64 comparisons and 16 levels at most, and takes time that is linear in what it looks at.\n",
+    );
 }
 
 fn push_placeholders(page: &mut String) {

@@ -5,6 +5,7 @@
 mod address;
 mod certificate_name;
 mod network;
+mod condition;
 mod template;
 mod header;
 mod status;
@@ -27,6 +28,7 @@ use std::ops::Range;
 
 pub use address::{ListenAddress, ServerAddress};
 pub use certificate_name::CertificateName;
+pub use condition::Condition;
 pub use duration::{parse_duration, print_duration};
 pub use file_mode::FileMode;
 pub use fraction::Fraction;

@@ -38,7 +38,7 @@ macro_rules! values {
         }
 
         /// Name, value, stage and meaning of every value without parameters.
-        const PLAIN: &[(&str, TemplateValue, Stage, &str)] =
+        pub(super) const PLAIN: &[(&str, TemplateValue, Stage, &str)] =
             &[$(($name, TemplateValue::$variant, Stage::$stage, $doc),)+];
     };
 }

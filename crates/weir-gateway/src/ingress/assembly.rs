@@ -362,7 +362,8 @@ impl<'a> Build<'a> {
     }
 
     fn push(&mut self, name: String, matches: RouteMatch, action: RouteAction, settings: Arc<RouteSettings>) {
-        let route = Route { name: name.into(), matches: Arc::new(matches), action, settings };
+        let route =
+            Route { name: name.into(), matches: Arc::new(matches), condition: None, action, settings };
         let known = self.known.get(&(self.has_tls, route.name.clone())).filter(|known| ***known == route);
         self.routes.push(known.cloned().unwrap_or_else(|| Arc::new(route)));
     }

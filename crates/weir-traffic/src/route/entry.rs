@@ -25,6 +25,7 @@ pub(super) struct RouteEntry {
     pub(super) specificity: Specificity,
     /// Whether host, path and source say it all, which is so for most routes.
     is_plain: bool,
+    has_condition: bool,
 }
 
 impl RouteRules {
@@ -42,14 +43,22 @@ impl RouteEntry {
             rules,
             source,
             specificity: Specificity::new(route, source),
-            is_plain: route.methods.is_empty() && route.headers.is_empty() && route.query.is_empty(),
+            is_plain: route.methods.is_empty()
+                && route.headers.is_empty()
+                && route.query.is_empty()
+                && route.condition.is_none(),
+            has_condition: route.condition.is_some(),
         }
     }
 
     #[inline]
     pub(super) fn matches(&self, rules: &RouteRules, request: &impl RouteRequest) -> bool {
         let source_matches = self.source.is_none_or(|net| net.contains(&request.source().to_canonical()));
-        source_matches && (self.is_plain || rules.of(self).matches_rest(request))
+        source_matches && (self.is_plain || self.matches_rest(rules, request))
+    }
+
+    fn matches_rest(&self, rules: &RouteRules, request: &impl RouteRequest) -> bool {
+        rules.of(self).matches_rest(request) && (!self.has_condition || request.condition_holds(self.route))
     }
 
     pub(super) fn tie_with(&self, other: &RouteEntry, rules: &RouteRules) -> Option<Tie> {

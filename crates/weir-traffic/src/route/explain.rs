@@ -30,6 +30,8 @@ pub enum RouteOutcome {
     Query(String),
     /// It is for clients from other networks.
     Source,
+    /// Its condition does not hold.
+    Condition,
 }
 
 impl RouteTable {
@@ -41,7 +43,7 @@ impl RouteTable {
             .routes()
             .iter()
             .map(|(rules, route)| {
-                let outcome = match first_mismatch(rules, request) {
+                let outcome = match first_mismatch(rules, *route, request) {
                     Some(outcome) => outcome,
                     None if chosen == Some(*route) => RouteOutcome::Chosen,
                     None => RouteOutcome::LessSpecific,
@@ -58,7 +60,7 @@ impl RouteTable {
     }
 }
 
-fn first_mismatch(rules: &RouteMatch, request: &impl RouteRequest) -> Option<RouteOutcome> {
+fn first_mismatch(rules: &RouteMatch, route: RouteId, request: &impl RouteRequest) -> Option<RouteOutcome> {
     if !rules.hosts.is_empty() && !rules.hosts.iter().any(|host| host.matches(request.host())) {
         return Some(RouteOutcome::Host);
     }
@@ -77,6 +79,9 @@ fn first_mismatch(rules: &RouteMatch, request: &impl RouteRequest) -> Option<Rou
     let source = request.source().to_canonical();
     if !rules.sources.is_empty() && !rules.sources.iter().any(|net| net.contains(&source)) {
         return Some(RouteOutcome::Source);
+    }
+    if rules.condition.is_some() && !request.condition_holds(route) {
+        return Some(RouteOutcome::Condition);
     }
     None
 }

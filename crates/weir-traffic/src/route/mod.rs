@@ -8,11 +8,12 @@
 //! 4. more rules on header fields;
 //! 5. more rules on query parameters;
 //! 6. the longest network that the client's address is in;
-//! 7. the higher `priority`, which exists for what 1 to 6 leave open (two regexes, say).
+//! 7. a condition before none;
+//! 8. the higher `priority`, which exists for what 1 to 7 leave open (two regexes, say).
 //!
 //! Steps 1 to 5 are those of the Kubernetes Gateway API, with regexes where nginx has them: before prefixes.
-//! Two routes that are equal in all seven and that one request could both match are a [`Tie`], a mistake in
-//! the config: order of writing never decides. A route of a less specific host does take a request that none
+//! Two routes that are equal in all eight and that one request could both match are a [`Tie`], a mistake in
+//! the config: order of writing decides between two different conditions, which nobody can compare, and nowhere else. A route of a less specific host does take a request that none
 //! of the more specific host's routes match. Only a request with several fields or parameters of one name can match two routes that no other
 //! request can: it takes the first.
 
@@ -77,6 +78,8 @@ pub struct RouteMatch {
     pub query: Vec<QueryMatch>,
     /// A client address in one of these networks.
     pub sources: Vec<IpNet>,
+    /// The text of a condition that has to hold: [`RouteRequest::condition_holds`].
+    pub condition: Option<Box<str>>,
     /// Decides between routes that are otherwise equally specific; the higher goes first.
     pub priority: i32,
     /// Goes before all of these but host and path, where what was read has an order of its own: the higher goes first. Files have no key for it.
@@ -103,6 +106,7 @@ impl fmt::Display for RouteMatch {
         if !self.sources.is_empty() {
             rules.push(format!("source {}", either(&self.sources)));
         }
+        rules.extend(self.condition.iter().map(|text| format!("when {text}")));
         if self.priority != 0 {
             rules.push(format!("priority {}", self.priority));
         }

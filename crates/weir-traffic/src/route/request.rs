@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use super::RouteId;
+
 /// A request as routes see it.
 pub trait RouteRequest {
     /// The host without port. Case does not matter, one trailing dot is ignored. Empty when unknown.
@@ -24,6 +26,10 @@ pub trait RouteRequest {
     }
     /// The address of the client.
     fn source(&self) -> IpAddr;
+    /// Whether the condition of this route holds, which has one. Where there are no conditions, none holds.
+    fn condition_holds(&self, _route: RouteId) -> bool {
+        false
+    }
 }
 
 /// The value of the first parameter called `name` in a query, as sent: not decoded.

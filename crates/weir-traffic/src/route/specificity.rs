@@ -1,4 +1,4 @@
-//! How specific a route is beyond its host and path: steps 3 to 7 of the module's description as a value that compares.
+//! How specific a route is beyond its host and path: steps 3 to 8 of the module's description as a value that compares.
 //!
 //! Steps 1 and 2 need no value: the table is arranged by host and path, and compares only routes that have both in common.
 
@@ -15,6 +15,7 @@ pub(super) struct Specificity {
     query: usize,
     /// Prefix length plus one; 0 without a rule on the source.
     source: u16,
+    condition: bool,
     priority: i32,
 }
 
@@ -27,6 +28,7 @@ impl Specificity {
             headers: route.headers.len(),
             query: route.query.len(),
             source: source.map_or(0, |net| u16::from(net.prefix_len()) + 1),
+            condition: route.condition.is_some(),
             priority: route.priority,
         }
     }

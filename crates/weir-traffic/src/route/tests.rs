@@ -42,6 +42,10 @@ impl RouteRequest for TestRequest {
     fn source(&self) -> IpAddr {
         self.source
     }
+    /// Those of the routes that the fields `holds` name.
+    fn condition_holds(&self, route: RouteId) -> bool {
+        self.header_lines("holds").any(|number| number == route.0.to_string().as_bytes())
+    }
 }
 
 fn get(host: &'static str, path: &'static str) -> TestRequest {
@@ -59,6 +63,11 @@ fn prefix(host: &str, path: &str) -> RouteMatch {
 
 fn any() -> RouteMatch {
     RouteMatch::default()
+}
+
+/// With a condition of this text.
+fn when(condition: &str) -> RouteMatch {
+    RouteMatch { condition: Some(condition.into()), ..any() }
 }
 
 fn header(name: &str, value: ValueMatch) -> FieldMatch {
@@ -105,6 +114,16 @@ fn the_most_specific_route_wins() {
             RouteMatch { sources: net("192.0.2.0/24"), ..any() },
             RouteMatch { sources: net("192.0.0.0/16"), ..any() },
             get("", "/"),
+        ),
+        (
+            RouteMatch { sources: net("192.0.0.0/16"), ..any() },
+            when("a"),
+            TestRequest { headers: vec![("holds", "0"), ("holds", "1")], ..get("", "/") },
+        ),
+        (
+            when("a"),
+            RouteMatch { priority: 1, ..any() },
+            TestRequest { headers: vec![("holds", "0"), ("holds", "1")], ..get("", "/") },
         ),
         (RouteMatch { priority: 1, ..any() }, any(), get("", "/")),
         (any(), RouteMatch { priority: -1, ..any() }, get("", "/")),
@@ -237,6 +256,9 @@ fn ties_name_both_routes() {
         (from("10.0.0.0/8"), from("10.0.0.0/16"), false),
         (from("10.0.0.0/8"), from("11.0.0.0/8"), false),
         (RouteMatch { priority: 1, ..any() }, any(), false),
+        (when("a"), when("a"), true),
+        (when("a"), when("b"), false),
+        (when("a"), any(), false),
     ] {
         let result = table(&[a.clone(), b.clone()]);
         let expected = if tied { vec![Tie { first: RouteId(0), second: RouteId(1) }] } else { vec![] };
@@ -253,6 +275,28 @@ fn every_tie_is_found_and_a_route_never_ties_with_itself() {
     let several = RouteMatch { hosts: hosts(&["a.com", "A.com", "*.com"]), ..any() };
     let again = (several.clone(), RouteId(7));
     assert!(RouteTable::new(vec![(several, RouteId(7)), again]).is_ok(), "two alternatives of one route");
+}
+
+#[test]
+fn of_different_conditions_the_first_that_holds_counts() {
+    let plain = prefix("*", "/a");
+    let with = |condition: &str| RouteMatch { condition: Some(condition.into()), ..plain.clone() };
+    let routes = [plain.clone(), with("c"), with("b"), with("a"), any()];
+    let table = table(&routes).unwrap();
+    for (holding, expected) in
+        [(&[][..], 0), (&["3"], 3), (&["3", "2"], 2), (&["3", "2", "1"], 1), (&["0", "4"], 0)]
+    {
+        let headers = holding.iter().map(|number| ("holds", *number)).collect();
+        let request = TestRequest { headers, ..get("a.com", "/a/b") };
+        assert_eq!(table.lookup(&request), Some(RouteId(expected)), "{holding:?}");
+        let considered = table.explain(&request);
+        assert_eq!(considered[0], Considered { route: RouteId(expected), outcome: RouteOutcome::Chosen });
+        for one in considered.iter().filter(|one| (1..=3).contains(&one.route.0)) {
+            let holds = holding.contains(&one.route.0.to_string().as_str());
+            assert_eq!(one.outcome != RouteOutcome::Condition, holds, "{holding:?} {one:?}");
+        }
+    }
+    assert_eq!(with("path == '/x'").to_string(), "host *, path prefix /a, when path == '/x'");
 }
 
 #[test]
@@ -389,6 +433,7 @@ fn route_match() -> impl Strategy<Value = RouteMatch> {
             headers: headers.into_iter().map(|(name, value)| header(name, value)).collect(),
             query: query.into_iter().map(|value| QueryMatch::new("q", value).unwrap()).collect(),
             sources: sources.iter().map(|text| text.parse().unwrap()).collect(),
+            condition: None,
             priority,
             precedence: 0,
         },

@@ -17,8 +17,12 @@ pub struct Tie {
     pub second: RouteId,
 }
 
-/// Whether one request could meet the methods, fields and parameters of both.
+/// Whether one request could meet the methods, fields and parameters of both. Of two with different conditions, the one that was given first is asked
+/// first.
 pub(super) fn can_meet(a: &RouteMatch, b: &RouteMatch) -> bool {
+    if a.condition != b.condition {
+        return false;
+    }
     let methods_meet = a.methods.is_empty()
         || b.methods.is_empty()
         || a.methods.iter().any(|method| b.methods.contains(method));

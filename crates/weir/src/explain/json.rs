@@ -22,7 +22,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
             json!({
                 "name": &*route.name,
                 "outcome": outcome_name(outcome),
-                "why": sentence::outcome(outcome, &route.matches, request),
+                "why": sentence::outcome(outcome, route, request),
             })
         })
         .collect();
@@ -158,5 +158,6 @@ const fn outcome_name(outcome: &RouteOutcome) -> &'static str {
         RouteOutcome::Header(_) => "header",
         RouteOutcome::Query(_) => "query",
         RouteOutcome::Source => "source",
+        RouteOutcome::Condition => "condition",
     }
 }

@@ -7,6 +7,7 @@ mod text;
 mod json;
 mod rules;
 mod sentence;
+mod conditions;
 mod explanation;
 mod request;
 mod known_sources;

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use weir_config::Listener;
+use weir_config::{Condition, Listener};
 use weir_http::http1::{HeadProgress, RequestParser};
 use weir_http::{FieldName, RequestHead, Rule, TargetForm, x_forwarded_for};
 use weir_proxy::state::snapshot::head_limits;
-use weir_traffic::route::RouteRequest;
+use weir_traffic::route::{RouteId, RouteRequest};
 
 use super::url::Url;
 use crate::error::CommandError;
@@ -23,6 +23,10 @@ pub(super) struct ExplainedRequest {
     pub(super) broken: Option<Rule>,
     head: RequestHead,
     text: Vec<u8>,
+    /// Whether the listener speaks TLS.
+    pub(super) is_tls: bool,
+    /// Those of the routes of the listener.
+    conditions: Vec<Option<Condition>>,
 }
 
 impl ExplainedRequest {
@@ -62,6 +66,8 @@ impl ExplainedRequest {
             broken: None,
             head,
             text,
+            is_tls: listener.tls.is_some(),
+            conditions: listener.routes.iter().map(|route| route.condition.clone()).collect(),
         };
         match parsed {
             Ok(HeadProgress::Complete { .. }) => request.client = request.client_at(listener),
@@ -125,6 +131,11 @@ impl RouteRequest for ExplainedRequest {
 
     fn source(&self) -> IpAddr {
         self.client
+    }
+
+    fn condition_holds(&self, route: RouteId) -> bool {
+        let condition = self.conditions.get(route.index()).and_then(Option::as_ref);
+        condition.is_some_and(|condition| condition.holds(self))
     }
 }
 

@@ -3,16 +3,18 @@
 
 use weir_config::{
     AffinitySettings, CookieMode, FastcgiSettings, ForwardHost, HeaderChanges, HealthCheck, HealthProbe,
-    ServerProtocol, Upstream, UpstreamTls, print_duration,
+    Route, ServerProtocol, Upstream, UpstreamTls, print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value, query_values};
 
+use super::conditions;
 use super::explanation::{Key, RequestExplanation, UpstreamDestination};
 use super::request::{ExplainedRequest, lossy};
 
 /// Why a route takes the request, or does not.
-pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, request: &ExplainedRequest) -> String {
+pub(super) fn outcome(outcome: &RouteOutcome, route: &Route, request: &ExplainedRequest) -> String {
+    let matches = &*route.matches;
     match outcome {
         RouteOutcome::Chosen => format!("takes the request: {matches}"),
         RouteOutcome::LessSpecific => format!("matches too, but is less specific: {matches}"),
@@ -28,6 +30,10 @@ pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, request: &Ex
             let found = query_values(request.query(), name.as_bytes());
             wanted("query parameter", name, rule.map(|rule| rule.value().to_string()), found)
         }
+        RouteOutcome::Condition => route
+            .condition
+            .as_ref()
+            .map_or_else(String::new, |condition| conditions::sentence(condition, request)),
         RouteOutcome::Source => {
             format!("is for clients from {}, not {}", list(&matches.sources), request.source())
         }

@@ -93,7 +93,7 @@ fn push_routes(page: &mut ExplanationText, explanation: &RequestExplanation<'_>)
     for (route, outcome) in &explanation.routes {
         let label = if *outcome == RouteOutcome::Chosen { "route" } else { "" };
         let indent = if label.is_empty() { "not " } else { "" };
-        let sentence = sentence::outcome(outcome, &route.matches, explanation.request);
+        let sentence = sentence::outcome(outcome, route, explanation.request);
         page.line(label, &format!("{indent}{}: {sentence}", route.name));
     }
 }

@@ -17,7 +17,7 @@ use crate::config::{
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RedirectText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{TemplateValue, Token};
+use crate::value::{Stage, TemplateValue, Token};
 
 pub(in crate::check) fn check(
     text: &SpannedTable<RouteText>,
@@ -103,7 +103,9 @@ pub(in crate::check) fn check(
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
     let matches = matches(text, shows_groups, diagnostics).into();
-    Route { name: route_name(value).into(), matches, action, settings: interner.intern(settings) }
+    let condition = value.when.as_ref().map(|condition| condition.value.clone());
+    report_early_condition(text, diagnostics);
+    Route { name: route_name(value).into(), matches, condition, action, settings: interner.intern(settings) }
 }
 
 fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {
@@ -153,6 +155,7 @@ fn matches(
         headers: rules(&value.header, |name, rule| FieldMatch::new(name, rule.to_match()), diagnostics),
         query: rules(&value.query, |name, rule| QueryMatch::new(name, rule.to_match()), diagnostics),
         sources: value.source.iter().flat_map(|sources| sources.0.iter().copied()).collect(),
+        condition: value.when.as_ref().map(|condition| condition.value.text().into()),
         priority: i32::try_from(value.priority).unwrap_or(i32::MAX),
         precedence: 0,
     }
@@ -299,6 +302,20 @@ fn report_unreachable_path(
     diagnostics.push(diagnostic);
 }
 
+/// Reports a condition with values that are not known when the route is chosen.
+fn report_early_condition(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(condition) = &text.value.when else { return };
+    let is_late = |value: &&TemplateValue| {
+        value.stage() > Stage::Request
+            || matches!(value, TemplateValue::Route | TemplateValue::Tag | TemplateValue::MatchGroup(_))
+    };
+    for value in condition.value.values().filter(is_late) {
+        let message = format!("`{}` is not known when the route is chosen", value.name());
+        let help = "a route is chosen by what the request, its connection and its client say";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, condition.span, message).help(help));
+    }
+}
+
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
     const KEYS: [&str; 14] = [
@@ -341,7 +358,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 33] = [
+    const OF_HTTP: [&str; 34] = [
         "host",
         "path",
         "path_exact",
@@ -349,6 +366,7 @@ fn report_of_other_protocol(
         "method",
         "header",
         "query",
+        "when",
         "redirect",
         "respond",
         "files",

@@ -16,7 +16,7 @@ pub(crate) fn own_partitions(
     upstream: impl Fn(usize) -> String,
 ) -> Vec<PartitionName> {
     let names = |wanted: &[TemplateValue]| cache.key.values().any(|value| wanted.contains(value));
-    let RouteMatch { hosts, path, methods, headers, query, sources, priority: _, precedence: _ } =
+    let RouteMatch { hosts, path, methods, headers, query, sources, condition, priority: _, precedence: _ } =
         &*route.matches;
     let rules = RouteMatch {
         hosts: match names(&[TemplateValue::Host, TemplateValue::Authority]) {
@@ -31,6 +31,7 @@ pub(crate) fn own_partitions(
         headers: headers.clone(),
         query: query.clone(),
         sources: sources.clone(),
+        condition: condition.clone(),
         priority: 0,
         precedence: 0,
     };

@@ -15,7 +15,9 @@ use crate::config::{
     Mirror, PageText, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
-use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
+use crate::value::{
+    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue,
+};
 
 /// One rule of a listener: the requests that it matches and its action.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,8 @@ pub struct Route {
     pub name: Arc<str>,
     /// The requests that it matches.
     pub matches: Arc<RouteMatch>,
+    /// The condition that it matches by, besides. Its text is that of [`RouteMatch::condition`].
+    pub condition: Option<Condition>,
     /// The action for these requests.
     pub action: RouteAction,
     /// The rest, shared between routes with equal settings: its fields are read and set as if they were here.
@@ -119,6 +123,7 @@ impl Route {
         Self {
             name: name.into(),
             matches: Arc::default(),
+            condition: None,
             action: RouteAction::Upstream(upstream),
             settings: Arc::default(),
         }

@@ -19,15 +19,16 @@ use crate::text::admission::basic::BasicText;
 use crate::text::admission::forward_auth::ForwardAuthText;
 use crate::text::admission::jwt::JwtText;
 use crate::value::{
-    HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
-    ascii_help,
+    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token,
+    ValueError, ascii_help,
 };
 
 section! {
     /// A rule: the requests that it matches, and its action. A request takes the most specific matching route, regardless of the order:
     /// host (exact, then the longest wildcard, then any), path (exact, then regular expression, then the longest prefix, then any), a rule
-    /// on the method, more rules on headers, more on the query, the longest network of `source`, the higher `priority`. Two routes that are
-    /// equal in all of this and can match the same request are an error.
+    /// on the method, more rules on headers, more on the query, the longest network of `source`, a condition (`when`), the higher `priority`. Two
+    /// routes that are equal in all of this and can match the same request are an error, unless their conditions differ: then the first that
+    /// holds counts.
     #[derive(Debug, Clone)]
     pub(crate) struct RouteText at "listener.NAME.route" {
         /// The name in logs and metrics. Without it, host and path.
@@ -55,6 +56,8 @@ section! {
         tls_passthrough: bool = false, like "Traefik `tls.passthrough` (of a TCP router)";
         /// A client in one of these networks.
         source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
+        /// A condition on the request, its connection and its client: see [Conditions](#conditions).
+        when: Spanned<Condition> = optional, like "nginx `if`, HAProxy `acl`, Envoy `match` (CEL)";
         /// Decides between routes that are otherwise equally specific; the higher value wins.
         priority: u32 = 0, in 0..=1_000_000;
 

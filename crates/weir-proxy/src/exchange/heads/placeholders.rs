@@ -190,7 +190,7 @@ impl<'a> TemplateValues<'a> {
         out.extend_from_slice(sent);
     }
 
-    fn query(&self) -> &'a [u8] {
+    pub(super) fn query(&self) -> &'a [u8] {
         self.exchange.request.query().map_or(&b""[..], |query| query.of(&self.exchange.request_text))
     }
 
@@ -323,7 +323,7 @@ impl<'a> TemplateValues<'a> {
     }
 
     /// MatchedRoute for only where a template names it: it may take a system call.
-    fn local_address(&self) -> Option<SocketAddr> {
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
         self.client.known_destination().or_else(|| self.end.local_address())
     }
 

@@ -11,6 +11,7 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::forwarded;
+use crate::exchange::heads::placeholders::TemplateValues;
 use crate::exchange::heads::{cors, fields, grpc};
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
@@ -19,6 +20,8 @@ pub(crate) struct RoutableRequest<'a> {
     pub(crate) request: &'a RequestHead,
     pub(crate) text: &'a [u8],
     pub(crate) source: IpAddr,
+    /// What conditions are about, on a listener that has some.
+    pub(in crate::exchange) values: Option<TemplateValues<'a>>,
 }
 
 impl RouteRequest for RoutableRequest<'_> {
@@ -53,6 +56,13 @@ impl RouteRequest for RoutableRequest<'_> {
     fn source(&self) -> IpAddr {
         self.source
     }
+
+    fn condition_holds(&self, route: RouteId) -> bool {
+        self.values.as_ref().is_some_and(|values| {
+            let route = &values.listener.route_plans[route.index()].config;
+            route.condition.as_ref().is_some_and(|condition| condition.holds(values))
+        })
+    }
 }
 
 impl Exchange {
@@ -62,6 +72,7 @@ impl Exchange {
             request: &self.request,
             text: &self.request_text,
             source: forwarded::client_address(client, self, listener),
+            values: None,
         }
     }
 }
@@ -76,7 +87,11 @@ pub(crate) fn route<'a>(
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<Option<&'a RoutePlan>, Ended> {
-    let Some(id) = listener.routes.lookup(&exchange.routable(client, listener)) else {
+    let mut request = exchange.routable(client, listener);
+    if listener.has_conditions {
+        request.values = Some(TemplateValues::of_request(client, stream, exchange, listener, None));
+    }
+    let Some(id) = listener.routes.lookup(&request) else {
         if exchange.request.upgrade().is_some() {
             stream.close_after();
         }

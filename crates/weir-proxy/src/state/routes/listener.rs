@@ -107,6 +107,8 @@ pub struct ListenerPlan {
     /// What the clients of a listener with TLS are offered.
     pub tls: Option<Arc<TlsServerConfig>>,
     pub(crate) routes: RouteTable,
+    /// Whether a route has a condition.
+    pub(crate) has_conditions: bool,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
     /// Whether TLS that ends here passes through on some route.
@@ -303,6 +305,7 @@ impl ListenerPlan {
             page_routes: page_routes(config, inputs),
             pages: PageStore::new(config),
             routes: config.route_table()?,
+            has_conditions: config.routes.iter().any(|route| route.condition.is_some()),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
@@ -519,6 +522,7 @@ fn way_of(route: &Route, part: &SplitTarget) -> Option<Route> {
     Some(Route {
         name: route.name.clone(),
         matches: Arc::clone(&route.matches),
+        condition: route.condition.clone(),
         action,
         settings: Arc::clone(settings),
     })

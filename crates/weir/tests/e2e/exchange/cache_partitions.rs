@@ -41,9 +41,10 @@ fn two_routes(rules: &str, cache: &str) -> String {
     )
 }
 
-const RULES: [(&str, &str); 3] = [
+const RULES: [(&str, &str); 4] = [
     ("header = { x-role = \"admin\" }", "X-Role: admin\r\n"),
     ("source = [\"10.0.0.0/8\"]", "X-Forwarded-For: 10.1.1.1\r\n"),
+    ("when = \"header['x-role'] == 'admin'\"", "X-Role: admin\r\n"),
     ("header = { x-role = { regex = \"^(admin|root)$\" } }, method = \"GET\"", "X-Role: root\r\n"),
 ];
 

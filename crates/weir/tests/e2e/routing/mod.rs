@@ -3,6 +3,7 @@
 //! Which server of the upstream then gets the request belongs to `upstream`.
 
 mod routes;
+mod conditions;
 mod routes_from_store;
 mod placeholders;
 mod cors;

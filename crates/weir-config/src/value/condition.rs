@@ -1,0 +1,174 @@
+//! Conditions: `when = 'method == "GET" && path.startsWith("/api")'`.
+//!
+//! The language is that of `weir-conditions`, the names are those of placeholders, without braces. Where a condition may stand is decided by the stage
+//! of its values, as for a template.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use weir_conditions::{Expression, ExpressionError, Facts, NameError, Names, TermOutcome, ValueType};
+
+use super::ValueError;
+use super::template::{PLAIN, Stage, TemplateValue};
+use crate::diagnostic::did_you_mean;
+
+/// A condition. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Condition(Arc<Expression<TemplateValue>>);
+
+impl Condition {
+    /// The text of it.
+    pub fn text(&self) -> &str {
+        self.0.text()
+    }
+
+    /// The text as it may be shown: `instead` stands for what secrets are compared with.
+    pub(crate) fn shown(&self, instead: &str) -> String {
+        self.0.hiding(TemplateValue::is_secret, instead)
+    }
+
+    /// Its values; one that occurs twice comes twice.
+    pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
+        self.0.values()
+    }
+
+    /// The first stage at which all its values are known.
+    pub fn stage(&self) -> Stage {
+        self.values().map(TemplateValue::stage).max().unwrap_or(Stage::Request)
+    }
+
+    /// Whether it holds for an exchange.
+    #[inline]
+    pub fn holds(&self, facts: &impl Facts<TemplateValue>) -> bool {
+        self.0.holds(facts)
+    }
+
+    /// Whether it holds, and what each of its comparisons came to.
+    pub fn trace(&self, facts: &impl Facts<TemplateValue>) -> (bool, Vec<TermOutcome>) {
+        self.0.trace(facts)
+    }
+}
+
+impl FromStr for Condition {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match Expression::new(text, &PlaceholderNames) {
+            Ok(expression) => Ok(Self(Arc::new(expression))),
+            Err(ExpressionError { span, message, help }) => {
+                Err(ValueError::new(message).range(span).help_if(help))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Condition({:?})", self.text())
+    }
+}
+
+/// The names of placeholders.
+struct PlaceholderNames;
+
+impl Names for PlaceholderNames {
+    type Value = TemplateValue;
+
+    fn resolve(&self, parts: &[&str]) -> Result<(TemplateValue, ValueType), NameError> {
+        let name = parts.join(".");
+        match TemplateValue::from_name(&name) {
+            Some(value) => {
+                let value_type = value_type(&value);
+                Ok((value, value_type))
+            }
+            None => Err(unknown(parts, &name)),
+        }
+    }
+}
+
+fn unknown(parts: &[&str], name: &str) -> NameError {
+    let message = format!("there is no value `{name}`");
+    let help = match parts {
+        ["header" | "cookie" | "query" | "jwt" | "match"] | ["response", "header"] => {
+            Some(format!("write `{name}[\"NAME\"]`"))
+        }
+        ["response"] => Some("write `response.header[\"NAME\"]`".to_owned()),
+        _ => {
+            let with_parts = ["header", "cookie", "query", "jwt", "match", "phase"];
+            did_you_mean(name, PLAIN.iter().map(|(name, ..)| *name).chain(with_parts))
+        }
+    };
+    let help = help.unwrap_or_else(|| "the values are those of placeholders, without braces".to_owned());
+    NameError { message, help: Some(help) }
+}
+
+/// What kind of value it is.
+fn value_type(value: &TemplateValue) -> ValueType {
+    match value {
+        TemplateValue::ClientAddress | TemplateValue::PeerAddress | TemplateValue::LocalAddress => {
+            ValueType::Address
+        }
+        TemplateValue::ClientPort
+        | TemplateValue::PeerPort
+        | TemplateValue::LocalPort
+        | TemplateValue::ConnectionRequests
+        | TemplateValue::TimeMicros
+        | TemplateValue::QueuePosition
+        | TemplateValue::Status
+        | TemplateValue::Attempts
+        | TemplateValue::Retries
+        | TemplateValue::Duration
+        | TemplateValue::DurationMillis
+        | TemplateValue::Phase(_) => ValueType::Number,
+        _ => ValueType::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_placeholders() {
+        for (text, stage) in [
+            ("method == 'GET' && path.startsWith('/a') && query['a'] == '1'", Stage::Request),
+            (
+                "client_address in ['10.0.0.0/8'] && client_port > 1023 && tls.version == '1.3'",
+                Stage::Request,
+            ),
+            ("header['user-agent'].contains('bot') || cookie.session == ''", Stage::Request),
+            ("user == 'ann' || jwt['role'] == 'admin'", Stage::Identity),
+            ("server == 'a' && queue_position > 0", Stage::Server),
+            ("status >= 500 || response.header['content-type'].startsWith('text/')", Stage::Response),
+            ("phase.queue > 1000 && duration.ms > 10", Stage::Response),
+        ] {
+            let condition: Condition = text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"));
+            assert_eq!(condition.stage(), stage, "{text}");
+            assert_eq!(condition.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn unknown_names_have_a_suggestion() {
+        for (text, message, help) in [
+            ("methode == 'GET'", "there is no value `methode`", "did you mean `method`?"),
+            ("header == 'x'", "there is no value `header`", "write `header[\"NAME\"]`"),
+            (
+                "remote_addr == 'x'",
+                "there is no value `remote_addr`",
+                "the values are those of placeholders, without braces",
+            ),
+        ] {
+            let error = text.parse::<Condition>().expect_err("the name is unknown");
+            assert_eq!((&*error.message, error.help.as_deref()), (message, Some(help)), "{text}");
+            assert_eq!(error.range, Some(0..text.find(' ').expect("there is a space")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the names of a condition come to in an exchange.
+//!
+//! The values are those of placeholders. What conditions ask most is compared where it stands, without a copy; the rest is written out first.
+
+use std::net::IpAddr;
+
+use weir_conditions::Facts;
+use weir_config::TemplateValue;
+use weir_http::{FieldName, TargetForm};
+use weir_traffic::route::{decoded_parameter, query_values};
+
+use super::fields;
+use super::placeholders::TemplateValues;
+use crate::exchange::forwarded;
+
+impl Facts<TemplateValue> for TemplateValues<'_> {
+    fn any_text(&self, value: &TemplateValue, mut passes: impl FnMut(&[u8]) -> bool) -> bool {
+        let (request, text) = (&self.exchange.request, &self.exchange.request_text[..]);
+        match value {
+            TemplateValue::Method => passes(request.method_span().of(text)),
+            TemplateValue::Path if self.path_rewrite.is_none() => passes(match request.target_form() {
+                TargetForm::Asterisk | TargetForm::Authority => b"/",
+                TargetForm::Origin | TargetForm::Absolute => request.normal_path(text),
+            }),
+            TemplateValue::Scheme => passes(if self.client.is_tls { b"https" } else { b"http" }),
+            TemplateValue::Header(name) => {
+                let lines = request.fields().all_by_name(text, name);
+                any_or_empty(lines.map(|field| field.value.of(text)), passes)
+            }
+            TemplateValue::UserAgent => {
+                let lines = request.fields().all(FieldName::UserAgent);
+                any_or_empty(lines.map(|field| field.value.of(text)), passes)
+            }
+            TemplateValue::Cookie(name) => any_or_empty(fields::cookies(self.exchange, name), passes),
+            TemplateValue::QueryParameter(name) => {
+                let sent = query_values(self.query(), name.as_bytes());
+                any_or_empty(sent.map(decoded_parameter), passes)
+            }
+            TemplateValue::ResponseHeader(name) => match self.response {
+                Some((fields, text)) => {
+                    let lines = fields.all_by_name(text, name);
+                    any_or_empty(lines.map(|field| field.value.of(text)), passes)
+                }
+                None => passes(b""),
+            },
+            other => {
+                let mut written = Vec::new();
+                self.write_one(other, &mut written);
+                passes(&written)
+            }
+        }
+    }
+
+    fn is_present(&self, value: &TemplateValue) -> bool {
+        let (request, text) = (&self.exchange.request, &self.exchange.request_text[..]);
+        match value {
+            TemplateValue::Header(name) => request.fields().all_by_name(text, name).next().is_some(),
+            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).next().is_some(),
+            TemplateValue::QueryParameter(name) => {
+                query_values(self.query(), name.as_bytes()).next().is_some()
+            }
+            TemplateValue::ResponseHeader(name) => {
+                self.response.is_some_and(|(fields, text)| fields.get_by_name(text, name).is_some())
+            }
+            other => self.any_text(other, |text| !text.is_empty()),
+        }
+    }
+
+    fn number(&self, value: &TemplateValue) -> Option<i64> {
+        if *value == TemplateValue::Status {
+            return (self.status != 0).then(|| self.status.into());
+        }
+        let mut digits = Vec::new();
+        self.write_one(value, &mut digits);
+        std::str::from_utf8(&digits).ok()?.parse().ok()
+    }
+
+    fn address(&self, value: &TemplateValue) -> Option<IpAddr> {
+        match value {
+            TemplateValue::ClientAddress => {
+                Some(forwarded::client_address(self.client, self.exchange, self.listener))
+            }
+            TemplateValue::PeerAddress => self.client.sender().ip(),
+            TemplateValue::LocalAddress => self.local_address().map(|address| address.ip()),
+            _ => None,
+        }
+    }
+
+    fn flag(&self, _value: &TemplateValue) -> bool {
+        // No placeholder is true or false.
+        false
+    }
+}
+
+/// Whether one of them passes; an empty text if there is none.
+fn any_or_empty<T: AsRef<[u8]>>(
+    texts: impl Iterator<Item = T>,
+    mut passes: impl FnMut(&[u8]) -> bool,
+) -> bool {
+    let mut has_one = false;
+    for text in texts {
+        has_one = true;
+        if passes(text.as_ref()) {
+            return true;
+        }
+    }
+    !has_one && passes(b"")
+}

@@ -1,0 +1,123 @@
+//! What the names of a condition come to in a request that `weir explain` was given.
+//!
+//! A request on the command line has no connection: what only a connection knows (ports, TLS, ids) is missing, and the explanation says so.
+
+use std::net::IpAddr;
+
+use weir_conditions::{Facts, TermOutcome};
+use weir_config::{Condition, TemplateValue};
+use weir_http::FieldName;
+use weir_traffic::affinity::cookie_values;
+use weir_traffic::route::{RouteRequest as _, decoded_parameter, query_values};
+
+use super::request::ExplainedRequest;
+
+impl Facts<TemplateValue> for ExplainedRequest {
+    fn any_text(&self, value: &TemplateValue, mut passes: impl FnMut(&[u8]) -> bool) -> bool {
+        let texts = self.texts(value);
+        if texts.is_empty() { passes(b"") } else { texts.iter().any(|text| passes(text)) }
+    }
+
+    fn is_present(&self, value: &TemplateValue) -> bool {
+        match value {
+            TemplateValue::Header(_) | TemplateValue::Cookie(_) | TemplateValue::QueryParameter(_) => {
+                !self.texts(value).is_empty()
+            }
+            other => self.any_text(other, |text| !text.is_empty()),
+        }
+    }
+
+    fn number(&self, _value: &TemplateValue) -> Option<i64> {
+        None
+    }
+
+    fn address(&self, value: &TemplateValue) -> Option<IpAddr> {
+        match value {
+            TemplateValue::ClientAddress => Some(self.source()),
+            TemplateValue::PeerAddress => Some(self.from),
+            _ => None,
+        }
+    }
+
+    fn flag(&self, _value: &TemplateValue) -> bool {
+        false
+    }
+}
+
+impl ExplainedRequest {
+    /// The texts that a value has: none when it is missing, or not known here.
+    fn texts(&self, value: &TemplateValue) -> Vec<Vec<u8>> {
+        let lines = |name: &str| self.header_lines(name).map(<[u8]>::to_vec).collect();
+        match value {
+            TemplateValue::Method => vec![self.method().to_vec()],
+            TemplateValue::Path => vec![self.path().to_vec()],
+            TemplateValue::Host => vec![self.host().to_ascii_lowercase()],
+            TemplateValue::Authority => vec![self.head().authority().of(self.text()).to_ascii_lowercase()],
+            TemplateValue::Scheme => vec![if self.is_tls { b"https".to_vec() } else { b"http".to_vec() }],
+            TemplateValue::Target => vec![self.head().target().of(self.text()).to_vec()],
+            TemplateValue::Query if self.query().is_empty() => Vec::new(),
+            TemplateValue::Query => vec![[b"?", self.query()].concat()],
+            TemplateValue::Version => vec![b"HTTP/1.1".to_vec()],
+            TemplateValue::UserAgent => lines("user-agent"),
+            TemplateValue::Referer => lines("referer"),
+            TemplateValue::Header(name) => lines(name),
+            TemplateValue::Cookie(name) => {
+                let fields = self.head().fields().all(FieldName::Cookie);
+                let values =
+                    fields.flat_map(|field| cookie_values(field.value.of(self.text()), name.as_bytes()));
+                values.map(<[u8]>::to_vec).collect()
+            }
+            TemplateValue::QueryParameter(name) => {
+                let values = query_values(self.query(), name.as_bytes());
+                values.map(|value| decoded_parameter(value).into_owned()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether a value is known without a connection.
+fn is_known(value: &TemplateValue) -> bool {
+    matches!(
+        value,
+        TemplateValue::Method
+            | TemplateValue::Path
+            | TemplateValue::Host
+            | TemplateValue::Authority
+            | TemplateValue::Scheme
+            | TemplateValue::Target
+            | TemplateValue::Query
+            | TemplateValue::UserAgent
+            | TemplateValue::Referer
+            | TemplateValue::Header(_)
+            | TemplateValue::Cookie(_)
+            | TemplateValue::QueryParameter(_)
+            | TemplateValue::ClientAddress
+            | TemplateValue::PeerAddress
+    )
+}
+
+/// Why a condition holds or does not: what each of its comparisons came to, as far as they were asked.
+pub(super) fn sentence(condition: &Condition, request: &ExplainedRequest) -> String {
+    let (holds, outcomes) = condition.trace(request);
+    let text = |outcome: &TermOutcome| &condition.text()[outcome.span.clone()];
+    let told = outcomes.iter().filter_map(|outcome| {
+        let holds = outcome.holds?;
+        Some(format!("`{}` is {holds}", text(outcome)))
+    });
+    let told: Vec<String> = told.collect();
+    let mut unknown: Vec<String> =
+        condition.values().filter(|value| !is_known(value)).map(|value| value.name()).collect();
+    unknown.dedup();
+    let verdict = if holds { "its condition holds" } else { "its condition does not hold" };
+    let rest = match &unknown[..] {
+        [] => String::new(),
+        names => format!("; {} known of connections only, and missing here", are(names)),
+    };
+    format!("{verdict}: {}{rest}", told.join(", "))
+}
+
+fn are(names: &[String]) -> String {
+    let all: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("{} {}", all.join(", "), if all.len() == 1 { "is" } else { "are" })
+}
