@@ -20,8 +20,7 @@ mod dns;
 mod consul;
 mod etcd;
 mod xds;
-mod http_client;
-mod source_connection;
+mod source_client;
 mod weights;
 mod route_report;
 
@@ -30,7 +29,6 @@ mod report;
 mod state_file;
 mod names_in_use;
 mod source_state;
-mod overlap;
 mod backoff;
 mod server_set;
 mod clock;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use weir_config::OfferedFragments;
 
 use super::{BlockingQuestion, WAIT};
-use crate::http_client::{RequestProblem, percent_encoded};
+use crate::source_client::{RequestProblem, percent_encoded};
 use crate::route_report::{RouteReporter, read_fragment};
 
 /// What the keys below a prefix are now.

@@ -7,15 +7,16 @@ mod instances;
 
 use std::time::Duration;
 
+use http::Method;
 use weir_config::{ConsulAgent, ConsulService};
 
 use self::fragments::FragmentQuestion;
 use self::service::ServiceQuestion;
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::http_client::{HttpClient, Query, RequestProblem};
 use crate::report::Reporter;
 use crate::route_report::RouteReporter;
+use crate::source_client::{Query, RequestProblem, SourceClient};
 
 /// How long the agent waits for a change. It adds up to a sixteenth.
 const WAIT: Duration = Duration::from_secs(60);
@@ -57,7 +58,7 @@ pub(crate) async fn follow_routes(
 }
 
 async fn keep_asking<Q: BlockingQuestion>(agent: &ConsulAgent, question: &Q) {
-    let mut client = HttpClient::new(agent.url.clone(), agent.tls.as_ref());
+    let mut client = SourceClient::new(agent.url.clone(), agent.tls.as_ref());
     let mut backoff = Backoff::default();
     let mut index = 0;
     loop {
@@ -85,26 +86,27 @@ fn next_index(before: u64, answered: u64) -> u64 {
 
 /// The index of an answer, and what it says.
 async fn ask<Q: BlockingQuestion>(
-    client: &mut HttpClient,
+    client: &mut SourceClient,
     question: &Q,
     agent: &ConsulAgent,
     index: u64,
 ) -> Result<(u64, Q::Answer), RequestProblem> {
     let target = question.target(index);
-    let token = agent.token.as_ref().map(|token| ("X-Consul-Token", &*token.0));
-    let fields: Vec<(&str, &str)> = token.into_iter().collect();
-    let query = Query { method: "GET", target: &target, fields: &fields, body: "" };
+    let field = agent.token.as_ref().map(|token| ("X-Consul-Token", &*token.0));
+    let query = Query { method: Method::GET, target: &target, field, body: "" };
     let wait = if index == 0 { EXTRA } else { WAIT + WAIT / 16 + EXTRA };
-    let (head, body) = client.send(&query, wait).await?.whole(EXTRA).await?;
-    let index = head.field("x-consul-index").and_then(|index| index.parse().ok()).unwrap_or(0);
+    let response = client.send(query, wait).await?.whole(EXTRA).await?;
+    let (status, body) = (response.status().as_u16(), response.body());
+    let index = response.headers().get("x-consul-index").and_then(|index| index.to_str().ok()?.parse().ok());
+    let index = index.unwrap_or(0);
     // A 404 without an index is none of the store's.
-    let absent = if head.status == 404 && index > 0 { question.absent() } else { None };
-    let answer = match (head.status, absent) {
+    let absent = if status == 404 && index > 0 { question.absent() } else { None };
+    let answer = match (status, absent) {
         (200, _) => {
-            question.read(&body).map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?
+            question.read(body).map_err(|why| RequestProblem::Refused(format!("{}: {why}", agent.url)))?
         }
         (_, Some(absent)) => absent,
-        (status, None) => return Err(RequestProblem::Refused(refusal(status, &body, agent))),
+        (status, None) => return Err(RequestProblem::Refused(refusal(status, body, agent))),
     };
     Ok((index, answer))
 }

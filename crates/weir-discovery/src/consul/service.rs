@@ -4,7 +4,7 @@ use weir_config::ConsulService;
 
 use super::instances::servers_of;
 use super::{BlockingQuestion, WAIT};
-use crate::http_client::{RequestProblem, percent_encoded};
+use crate::source_client::{RequestProblem, percent_encoded};
 use crate::report::Reporter;
 use crate::server_set::DiscoveredServer;
 

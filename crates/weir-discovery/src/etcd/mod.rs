@@ -8,16 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
+use http::Method;
 use serde_json::{Value, json};
 use weir_config::{EtcdCluster, SourceUrl};
 
 use self::keys::{KnownKeys, WatchMessage, prefix_end, read_server, servers_of};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::http_client::{BODY_BYTES_MAX, HttpClient, Query, RequestProblem};
 use crate::report::Reporter;
 use crate::route_report::{RouteReporter, read_fragment};
 use crate::server_set::DiscoveredServer;
+use crate::source_client::{BODY_BYTES_MAX, Query, RequestProblem, SourceClient};
 
 /// How long an answer may take.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
@@ -108,10 +109,8 @@ struct Session<'a, U> {
 impl<U: FollowedKeys> Session<'_, U> {
     /// Lists the keys, then watches them. Ends without an error when they have to be listed anew.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<(), RequestProblem> {
-        let mut client = HttpClient::new(self.url.clone(), self.cluster.tls.as_ref());
-        if self.cluster.urls.len() > 1 {
-            client = client.of_several();
-        }
+        let begin = if self.cluster.urls.len() > 1 { SourceClient::of_several } else { SourceClient::new };
+        let mut client = begin(self.url.clone(), self.cluster.tls.as_ref());
         let token = self.token(&mut client).await?;
         let range = json!({ "key": self.first(), "range_end": self.end() });
         let answer = self.ask(&mut client, "/v3/kv/range", &range, token.as_deref()).await?;
@@ -123,11 +122,11 @@ impl<U: FollowedKeys> Session<'_, U> {
             "key": self.first(), "range_end": self.end(), "start_revision": (revision + 1).to_string(),
         }});
         let body = create.to_string();
-        let fields: Vec<(&str, &str)> = token.iter().map(|token| ("Authorization", token.as_str())).collect();
-        let query = Query { method: "POST", target: "/v3/watch", fields: &fields, body: &body };
-        let mut stream = client.send(&query, ANSWER_TIME).await?;
-        if stream.head.status != 200 {
-            return Err(self.refused(&format!("it answered a watch with {}", stream.head.status)));
+        let field = token.as_deref().map(|token| ("Authorization", token));
+        let query = Query { method: Method::POST, target: "/v3/watch", field, body: &body };
+        let mut stream = client.send(query, ANSWER_TIME).await?;
+        if stream.status() != 200 {
+            return Err(self.refused(&format!("it answered a watch with {}", stream.status())));
         }
         let mut received = Vec::new();
         while stream.read(&mut received).await? {
@@ -146,7 +145,7 @@ impl<U: FollowedKeys> Session<'_, U> {
         Err(self.refused("it ended the watch"))
     }
 
-    async fn token(&self, client: &mut HttpClient) -> Result<Option<String>, RequestProblem> {
+    async fn token(&self, client: &mut SourceClient) -> Result<Option<String>, RequestProblem> {
         let Some((user, password)) = &self.cluster.login else { return Ok(None) };
         let login = json!({ "name": user, "password": password.0 });
         let answer = self.ask(client, "/v3/auth/authenticate", &login, None).await?;
@@ -156,22 +155,23 @@ impl<U: FollowedKeys> Session<'_, U> {
 
     async fn ask(
         &self,
-        client: &mut HttpClient,
+        client: &mut SourceClient,
         target: &str,
         question: &Value,
         token: Option<&str>,
     ) -> Result<Value, RequestProblem> {
         let body = question.to_string();
-        let fields: Vec<(&str, &str)> = token.iter().map(|token| ("Authorization", *token)).collect();
-        let query = Query { method: "POST", target, fields: &fields, body: &body };
-        let (head, body) = client.send(&query, ANSWER_TIME).await?.whole(ANSWER_TIME).await?;
-        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if head.status == 200 {
+        let field = token.map(|token| ("Authorization", token));
+        let query = Query { method: Method::POST, target, field, body: &body };
+        let response = client.send(query, ANSWER_TIME).await?.whole(ANSWER_TIME).await?;
+        let answer: Value = serde_json::from_slice(response.body()).unwrap_or_default();
+        let status = response.status().as_u16();
+        if status == 200 {
             return Ok(answer);
         }
         let message =
             ["message", "error"].iter().find_map(|key| answer.get(*key)?.as_str()).unwrap_or("no reason");
-        Err(self.refused(&format!("{target} was answered {} ({message})", head.status)))
+        Err(self.refused(&format!("{target} was answered {status} ({message})")))
     }
 
     fn refused(&self, why: &str) -> RequestProblem {

@@ -18,7 +18,7 @@ use super::resources::{FollowedResources, Reports};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::report::{Reporter, TASK_PANICKED};
-use crate::source_connection::{self, SourceConnector};
+use crate::source_client::destination;
 use crate::source_state::SourceReport;
 
 const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
@@ -161,8 +161,9 @@ impl ClientTask {
         // After a panic, nothing that was read is trusted.
         self.session.begin_anew();
         let Self { control_plane, session, commands } = self;
-        let tls_of = |url| source_connection::connector(url, control_plane.tls.as_ref(), &[b"h2"]);
-        let members: Vec<_> = control_plane.urls.iter().map(|url| (url, tls_of(url))).collect();
+        let tls = control_plane.tls.as_ref();
+        let urls = control_plane.urls.iter();
+        let members: Vec<_> = urls.map(|url| (url, destination(url, tls, &[b"h2"]))).collect();
         let mut backoff = Backoff::default();
         let mut member = 0;
         loop {
@@ -172,14 +173,14 @@ impl ClientTask {
                     None => return,
                 }
             }
-            let Some((url, tls)) = members.get(member % members.len().max(1)) else {
+            let Some((url, destination)) = members.get(member % members.len().max(1)) else {
                 let missing = "`discovery.xds.url` is missing".to_owned();
                 let problem = CallProblem::Refused("the control plane cannot be asked:".into(), missing);
                 session.fail(&problem.to_string());
                 return;
             };
             let token = control_plane.token.as_ref().map(|token| &*token.0);
-            let opening = Call::open(url, tls.as_ref().map(|tls: &SourceConnector| tls), PATH, token);
+            let opening = Call::open(url, destination, PATH, token);
             let opened = while_obeying(opening, session, commands).await;
             let ended = match opened {
                 Ok(call) => {

@@ -11,10 +11,11 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 use http::{HeaderValue, Request, StatusCode};
 use prost::Message;
 use tokio::task::AbortHandle;
+use weir_client::Destination;
 use weir_config::SourceUrl;
 use weir_http::grpc::{GrpcStatus, read_status_message};
 
-use crate::source_connection::{self, CONNECT_TIME, SourceConnector};
+use crate::source_client::CONNECT_TIME;
 
 /// How long HTTP/2 may take to begin, once the connection is there.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
@@ -60,12 +61,12 @@ impl Call {
     /// Connects and begins the call.
     pub(super) async fn open(
         url: &SourceUrl,
-        tls: Option<&SourceConnector>,
+        destination: &Destination,
         path: &str,
         token: Option<&str>,
     ) -> Result<Self, CallProblem> {
-        let io = source_connection::open(url, tls, CONNECT_TIME).await;
-        let io = io.map_err(|error| CallProblem::Unreached(url.to_string(), error))?;
+        let io = weir_client::open(destination, CONNECT_TIME).await;
+        let io = io.map_err(|error| CallProblem::Unreached(url.to_string(), error.into_io()))?;
         let broken = |error| CallProblem::Broken(url.to_string(), error);
         let mut builder = h2::client::Builder::new();
         builder

@@ -1,17 +1,12 @@
-//! The admin address of a running Weir, the connection to it, and the explanation when it fails.
+//! The admin address of a running Weir, and the explanation when it does not answer.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
-use super::http::{AdminConnection, AdminRequestError};
-
-/// The time limit for connecting.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+use weir_client::{ClientError, Destination};
 
 /// The address of a running Weir.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,49 +67,31 @@ impl AdminEndpoint {
         Self::Tcp(address.to_string())
     }
 
-    /// The value of `Host`.
-    pub(super) fn host(&self) -> String {
+    pub(super) fn destination(&self) -> Destination {
         match self {
-            Self::Tcp(address) => address.clone(),
-            Self::Unix(_) => "localhost".to_owned(),
-        }
-    }
-
-    pub(super) fn connect(&self) -> io::Result<AdminConnection> {
-        match self {
-            Self::Unix(path) => UnixStream::connect(path).map(AdminConnection::Unix),
-            Self::Tcp(address) => {
-                let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
-                for address in address.to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
-                        Ok(stream) => return Ok(AdminConnection::Tcp(stream)),
-                        Err(error) => failed = error,
-                    }
-                }
-                Err(failed)
-            }
+            Self::Tcp(address) => Destination::of_authority(address, None),
+            Self::Unix(path) => Destination::of_socket(path.clone()),
         }
     }
 
     /// The error, with advice.
-    pub(super) fn explain(&self, unanswered: &AdminRequestError) -> (String, String) {
+    pub(super) fn explain(&self, unanswered: &ClientError) -> (String, String) {
+        use ClientError::{Broken, Malformed, NoTls, TimedOut, TooLong, Unconnected, Unresolved};
         let (what, help): (String, &str) = match (unanswered, self) {
-            (AdminRequestError::Unconnected(error), Self::Tcp(_)) => of_tcp(error),
-            (AdminRequestError::Unconnected(error), Self::Unix(_)) => of_unix(error),
-            (AdminRequestError::Interrupted(error), _) => {
-                (format!("broke off the response: {error}"), "see the log of Weir, and try again")
-            }
-            (AdminRequestError::Closed, _) => (
+            (Unresolved(error) | Unconnected(error) | NoTls(error), Self::Tcp(_)) => of_tcp(error),
+            (Unresolved(error) | Unconnected(error) | NoTls(error), Self::Unix(_)) => of_unix(error),
+            (Broken(error), _) if error.kind() == ErrorKind::UnexpectedEof => (
                 "closed the connection without an answer".to_owned(),
                 "check that Weir's admin listener is there, not one for traffic",
             ),
-            (AdminRequestError::TooSlow, _) => {
+            (Broken(error), _) => {
+                (format!("broke off the response: {error}"), "see the log of Weir, and try again")
+            }
+            (TimedOut, _) => {
                 ("did not answer in time".to_owned(), "see whether Weir runs and what its log says")
             }
-            (AdminRequestError::TooLarge, _) => {
-                ("gave a longer answer than Weir ever does".to_owned(), NOT_WEIR)
-            }
-            (AdminRequestError::NotHttp, _) => ("does not speak HTTP".to_owned(), NOT_WEIR),
+            (TooLong, _) => ("gave a longer answer than Weir ever does".to_owned(), NOT_WEIR),
+            (Malformed(_), _) => ("does not speak HTTP".to_owned(), NOT_WEIR),
         };
         (format!("{self} {what}"), help.to_owned())
     }

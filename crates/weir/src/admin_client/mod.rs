@@ -5,7 +5,7 @@
 
 mod overview;
 mod endpoint;
-mod http;
+mod exchange;
 mod url;
 #[cfg(test)]
 mod tests;
@@ -16,12 +16,13 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use data_encoding::BASE64;
+use http::Method;
 use weir_config::{CheckedConfig, ListenAddress};
 
 use crate::error::CommandError;
-use crate::{clock, output};
+use crate::output;
 pub(crate) use endpoint::AdminEndpoint;
-pub(crate) use http::AdminResponse;
+pub(crate) use exchange::AdminResponse;
 pub(crate) use overview::overview;
 pub(crate) use url::path_segment;
 
@@ -161,7 +162,7 @@ impl AdminClient {
     /// # Errors
     /// When no answer comes, or none of Weir, with advice.
     pub(crate) fn get(&self, target: &str) -> Result<AdminResponse, CommandError> {
-        self.ask("GET", target, None)
+        self.ask(Method::GET, target, None)
     }
 
     /// Posts `body` to `target`.
@@ -174,20 +175,17 @@ impl AdminClient {
         content_type: &str,
         body: &[u8],
     ) -> Result<AdminResponse, CommandError> {
-        self.ask("POST", target, Some((content_type, body)))
+        self.ask(Method::POST, target, Some((content_type, body)))
     }
 
     fn ask(
         &self,
-        method: &str,
+        method: Method,
         target: &str,
         body: Option<(&str, &[u8])>,
     ) -> Result<AdminResponse, CommandError> {
-        let request =
-            http::write_request(method, target, &self.endpoint.host(), self.authorization.as_deref(), body);
-        let end = clock::now() + self.time_max;
-        let connection = self.endpoint.connect().map_err(http::AdminRequestError::Unconnected);
-        let answer = connection.and_then(|connection| http::exchange(connection, &request, end));
+        let request = exchange::write_request(method, target, self.authorization.as_deref(), body);
+        let answer = exchange::exchange(self.endpoint.destination(), request, self.time_max);
         let answer = answer.map_err(|unanswered| {
             let (error, help) = self.endpoint.explain(&unanswered);
             CommandError::Failed { error: anyhow!(error), help: Some(help) }

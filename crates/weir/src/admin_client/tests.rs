@@ -123,7 +123,7 @@ fn a_missing_listener_is_reported_with_advice() {
 /// Root may open every socket, so the error is made.
 fn of_permission() -> (String, String) {
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-    AdminEndpoint::Unix("/run/weir.sock".into()).explain(&http::AdminRequestError::Unconnected(denied))
+    AdminEndpoint::Unix("/run/weir.sock".into()).explain(&weir_client::ClientError::Unconnected(denied))
 }
 
 #[test]

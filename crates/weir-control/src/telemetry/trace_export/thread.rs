@@ -120,7 +120,7 @@ impl BatchExport {
             .with_retry_policy(RetryPolicy::disabled());
         let mut exporter = builder.build().map_err(|error| io::Error::other(error.to_string()))?;
         exporter.set_resource(&resource(job));
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { exporter, client, runtime })
     }
 

@@ -9,14 +9,18 @@ use std::time::Duration;
 /// A try that has begun.
 pub(crate) type BegunTry<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Begins tries, numbered from 0, one each `interval` beside those that still run. The first that ends decides; the others are dropped.
+/// Begins tries, numbered from 0, one each `interval` beside those that still run, and no more than `tries_max`. The first that ends decides; the others are
+/// dropped.
 pub(crate) async fn first_to_end<'a, T>(
     interval: Duration,
+    tries_max: usize,
     mut begin: impl FnMut(usize) -> BegunTry<'a, T>,
 ) -> T {
     let mut begun: Vec<BegunTry<'a, T>> = Vec::new();
     loop {
-        begun.push(begin(begun.len()));
+        if begun.len() < tries_max {
+            begun.push(begin(begun.len()));
+        }
         let ended = std::future::poll_fn(|context| {
             let mut ended = begun.iter_mut().map(|one| one.as_mut().poll(context));
             ended.find(Poll::is_ready).unwrap_or(Poll::Pending)
@@ -39,7 +43,7 @@ mod tests {
         let begin = |number: usize| -> BegunTry<'_, usize> {
             Box::pin(async move { if number < 2 { std::future::pending().await } else { number } })
         };
-        assert_eq!(first_to_end(INTERVAL, begin).await, 2);
+        assert_eq!(first_to_end(INTERVAL, 3, begin).await, 2);
     }
 
     #[tokio::test]
@@ -56,6 +60,6 @@ mod tests {
                 std::future::pending().await
             })
         };
-        assert_eq!(first_to_end(INTERVAL, begin).await, 0);
+        assert_eq!(first_to_end(INTERVAL, 3, begin).await, 0);
     }
 }
