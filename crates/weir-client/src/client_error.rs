@@ -33,7 +33,9 @@ impl ClientError {
     /// The same as an error of the system.
     pub fn into_io(self) -> io::Error {
         match self {
-            Self::Unresolved(error) | Self::Unconnected(error) | Self::NoTls(error) | Self::Broken(error) => error,
+            Self::Unresolved(error) | Self::Unconnected(error) | Self::NoTls(error) | Self::Broken(error) => {
+                error
+            }
             Self::TimedOut => io::ErrorKind::TimedOut.into(),
             Self::Malformed(_) | Self::TooLong => io::Error::other(self.to_string()),
         }
@@ -49,7 +51,9 @@ impl From<hyper::Error> for ClientError {
             Some(cause) if cause.kind() == io::ErrorKind::InvalidInput => Self::Malformed(cause.to_string()),
             Some(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Self::closed(),
             Some(cause) => Self::Broken(copy(cause)),
-            None if error.is_incomplete_message() || error.is_canceled() || error.is_closed() => Self::closed(),
+            None if error.is_incomplete_message() || error.is_canceled() || error.is_closed() => {
+                Self::closed()
+            }
             None => Self::Broken(io::Error::other(error.to_string())),
         }
     }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::client_error::ClientError;
-use crate::destination::{Destination, HostAndPort, PeerAddress};
+use crate::destination::{HostAndPort, HttpDestination, PeerAddress};
 use crate::overlap::first_to_end;
 use crate::tls::TlsSetup;
 
@@ -27,13 +27,13 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Duplex for T {}
 
 /// An open connection.
-pub type ClientStream = Box<dyn Duplex>;
+pub type PeerStream = Box<dyn Duplex>;
 
 /// Connects within this time.
 ///
 /// # Errors
 /// When the peer does not answer in time, refuses, or is not whom it should be.
-pub async fn open(destination: &Destination, connect_time: Duration) -> Result<ClientStream, ClientError> {
+pub async fn open(destination: &HttpDestination, connect_time: Duration) -> Result<PeerStream, ClientError> {
     let connecting =
         first_to_end(CONNECT_INTERVAL, CONNECTS_MAX, |number| Box::pin(connect(destination, number)));
     let opened = tokio::time::timeout(connect_time, connecting).await;
@@ -41,7 +41,7 @@ pub async fn open(destination: &Destination, connect_time: Duration) -> Result<C
 }
 
 /// Connects to any address of the peer; each further try begins with another one.
-async fn connect(destination: &Destination, number: usize) -> Result<ClientStream, ClientError> {
+async fn connect(destination: &HttpDestination, number: usize) -> Result<PeerStream, ClientError> {
     match (&destination.address, &destination.tls) {
         (PeerAddress::Tcp(to), tls) => {
             let stream = connect_tcp(to, number).await?;
@@ -79,7 +79,7 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_keepcnt(stream, 3)?)
 }
 
-async fn shake(tls: &TlsSetup, host: &str, stream: TcpStream) -> io::Result<ClientStream> {
+async fn shake(tls: &TlsSetup, host: &str, stream: TcpStream) -> io::Result<PeerStream> {
     let tls = tls.as_ref().map_err(|why| io::Error::other(why.clone()))?;
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     Ok(Box::new(tls.connect(name, stream).await?))

@@ -10,22 +10,22 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 
 use crate::client_error::ClientError;
-use crate::connect::ClientStream;
+use crate::connect::PeerStream;
 
 /// The largest head of a response, as that of a server by default. As much of a body is read at once.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-type Driver = Pin<Box<http1::Connection<TokioIo<ClientStream>, Full<Bytes>>>>;
+type ConnectionDriver = Pin<Box<http1::Connection<TokioIo<PeerStream>, Full<Bytes>>>>;
 
 /// A connection; dropped, it is closed.
-pub(crate) struct ClientConnection {
+pub(crate) struct HttpConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None`: it has ended.
-    driver: Option<Driver>,
+    driver: Option<ConnectionDriver>,
 }
 
-impl ClientConnection {
-    pub(crate) async fn begin(stream: ClientStream) -> Result<Self, ClientError> {
+impl HttpConnection {
+    pub(crate) async fn begin(stream: PeerStream) -> Result<Self, ClientError> {
         let mut builder = http1::Builder::new();
         // Some peers know names of fields only as they are usually written.
         builder.title_case_headers(true).max_buf_size(HEAD_BYTES_MAX).max_header_size(HEAD_BYTES_MAX);
@@ -59,7 +59,7 @@ impl ClientConnection {
     }
 }
 
-async fn drive<T>(driver: &mut Option<Driver>, work: impl Future<Output = T>) -> T {
+async fn drive<T>(driver: &mut Option<ConnectionDriver>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     std::future::poll_fn(|context| {
         // An error of the connection is also that of the request or the body that is waited for.

@@ -6,7 +6,7 @@ use crate::tls::TlsSetup;
 
 /// Where requests go.
 #[derive(Clone)]
-pub struct Destination {
+pub struct HttpDestination {
     /// Where it listens.
     pub address: PeerAddress,
     /// What `Host` names.
@@ -44,7 +44,7 @@ impl HostAndPort {
     }
 }
 
-impl Destination {
+impl HttpDestination {
     /// The authority of a URL, of `https` if there is TLS.
     pub fn of_authority(authority: &str, tls: Option<TlsSetup>) -> Self {
         let usual_port = if tls.is_some() { 443 } else { 80 };

@@ -4,6 +4,7 @@
 //! reads changed certificates, writes logs, exports traces, takes profiles. Talks to the workers of `weir-proxy` by messages and by
 //! reading its state. Must not make a worker wait.
 
+mod serving;
 mod proxy;
 mod administration;
 mod background_tasks;
@@ -43,6 +44,10 @@ pub use memory::MemoryPlan;
 pub use proxy::{
     NewNames, OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers,
     workers_by_default,
+};
+pub use serving::{
+    ConfigSource, ConfigWatch, ProcessState, RoutesElsewhere, RoutesUpdate, ServeEnd, ServeEvents,
+    ServeSignal, Serving, ServingProgram, UPGRADE_TIME_MAX, with_known_fragments,
 };
 pub use start_error::StartError;
 pub use weir_discovery::{FragmentSet, ServerSet};

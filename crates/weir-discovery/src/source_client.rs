@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use http::header::CONTENT_TYPE;
-use weir_client::{ClientError, ClientResponse, Destination, HttpClient, tls_setup};
+use weir_client::{ClientError, ClientResponse, HttpClient, HttpDestination, tls_setup};
 use weir_config::{SourceTls, SourceUrl};
 
 /// How long a connection and its handshake may take.
@@ -42,7 +42,9 @@ impl RequestProblem {
             ClientError::TimedOut => Self::TimedOut(url, wait.as_secs()),
             ClientError::Broken(error) => Self::Broken(url, error),
             ClientError::Malformed(what) => Self::Malformed(url, what),
-            ClientError::TooLong => Self::Refused(format!("{url} sent more than {} MiB", BODY_BYTES_MAX >> 20)),
+            ClientError::TooLong => {
+                Self::Refused(format!("{url} sent more than {} MiB", BODY_BYTES_MAX >> 20))
+            }
         }
     }
 }
@@ -59,12 +61,12 @@ pub(crate) struct Query<'a> {
 }
 
 /// Where a source is, with TLS if its URL wants it; `protocols` are offered by ALPN.
-pub(crate) fn destination(url: &SourceUrl, tls: Option<&SourceTls>, protocols: &[&[u8]]) -> Destination {
+pub(crate) fn destination(url: &SourceUrl, tls: Option<&SourceTls>, protocols: &[&[u8]]) -> HttpDestination {
     let setup = url.is_tls.then(|| match tls {
         Some(tls) => tls_setup(&tls.authorities, tls.certificate.as_deref(), protocols),
         None => Err("there are no authorities to verify its certificate".to_owned()),
     });
-    Destination::of_authority(&url.authority, setup)
+    HttpDestination::of_authority(&url.authority, setup)
 }
 
 /// A client of one URL.

@@ -10,7 +10,7 @@ use crate::admin_client::AdminArguments;
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::output;
-use crate::serve::UPGRADE_TIME_MAX;
+use weir_control::UPGRADE_TIME_MAX;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,15 +11,15 @@ use hyper::body::Incoming;
 
 use crate::client_error::ClientError;
 use crate::connect;
-use crate::connection::ClientConnection;
-use crate::destination::Destination;
+use crate::connection::HttpConnection;
+use crate::destination::HttpDestination;
 
 /// A client of one destination.
 pub struct HttpClient {
-    destination: Destination,
+    destination: HttpDestination,
     /// How long a connection and its handshake may take.
     connect_time: Duration,
-    connection: Option<ClientConnection>,
+    connection: Option<HttpConnection>,
 }
 
 impl fmt::Debug for HttpClient {
@@ -30,7 +30,7 @@ impl fmt::Debug for HttpClient {
 
 impl HttpClient {
     /// A client without a connection yet.
-    pub fn new(destination: Destination, connect_time: Duration) -> Self {
+    pub fn new(destination: HttpDestination, connect_time: Duration) -> Self {
         Self { destination, connect_time, connection: None }
     }
 
@@ -60,7 +60,7 @@ impl HttpClient {
             }
         }
         let stream = connect::open(&self.destination, self.connect_time).await?;
-        let mut connection = ClientConnection::begin(stream).await?;
+        let mut connection = HttpConnection::begin(stream).await?;
         let sending = connection.send(self.prepared(request)?);
         let sent = tokio::time::timeout(wait, sending).await.map_err(|_| ClientError::TimedOut)?;
         Ok(ClientResponse::new(self, sent?, connection))
@@ -88,14 +88,14 @@ pub struct ClientResponse<'a> {
     /// Status and fields.
     pub head: http::response::Parts,
     body: Incoming,
-    connection: ClientConnection,
+    connection: HttpConnection,
 }
 
 impl<'a> ClientResponse<'a> {
     fn new(
         client: &'a mut HttpClient,
         response: http::Response<Incoming>,
-        connection: ClientConnection,
+        connection: HttpConnection,
     ) -> Self {
         let (head, body) = response.into_parts();
         Self { client, head, body, connection }

@@ -30,7 +30,7 @@ fn answering(answers: &[&[&[u8]]]) -> (HttpClient, JoinHandle<Vec<String>>) {
         }
         received
     });
-    (HttpClient::new(Destination::of_authority(&authority, None), WAIT), received)
+    (HttpClient::new(HttpDestination::of_authority(&authority, None), WAIT), received)
 }
 
 fn request(stream: &mut impl Read) -> String {
@@ -109,10 +109,11 @@ fn bodies_come_in_every_framing() {
 
 #[test]
 fn a_body_without_an_end_comes_piece_by_piece() {
-    let (first, second) = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", b"2\r\nde\r\n");
+    let (first, second) =
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", b"2\r\nde\r\n");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let authority = listener.local_addr().unwrap().to_string();
-    let mut client = HttpClient::new(Destination::of_authority(&authority, None), WAIT);
+    let mut client = HttpClient::new(HttpDestination::of_authority(&authority, None), WAIT);
     let (step, steps) = std::sync::mpsc::channel::<()>();
     let peer = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -163,7 +164,7 @@ fn what_is_no_response_says_why() {
 #[test]
 fn silence_and_absence_have_a_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let destination = Destination::of_authority(&listener.local_addr().unwrap().to_string(), None);
+    let destination = HttpDestination::of_authority(&listener.local_addr().unwrap().to_string(), None);
     let mut client = HttpClient::new(destination.clone(), WAIT);
     let silent = run(async { client.send(&get("/"), Duration::from_millis(10)).await.map(|_| ()) });
     assert!(matches!(silent, Err(ClientError::TimedOut)), "{silent:?}");
@@ -189,7 +190,7 @@ fn a_socket_is_a_destination() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
         received
     });
-    let mut client = HttpClient::new(Destination::of_socket(path), WAIT);
+    let mut client = HttpClient::new(HttpDestination::of_socket(path), WAIT);
     assert_eq!(run(body_of(&mut client, &get("/"))).unwrap(), "ok");
     assert!(peer.join().unwrap().contains("\r\nHost: localhost\r\n"));
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use weir_config::OfferedFragments;
 
 use super::{BlockingQuestion, WAIT};
-use crate::source_client::{RequestProblem, percent_encoded};
 use crate::route_report::{RouteReporter, read_fragment};
+use crate::source_client::{RequestProblem, percent_encoded};
 
 /// What the keys below a prefix are now.
 pub(super) struct FragmentQuestion {

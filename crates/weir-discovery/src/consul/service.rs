@@ -4,9 +4,9 @@ use weir_config::ConsulService;
 
 use super::instances::servers_of;
 use super::{BlockingQuestion, WAIT};
-use crate::source_client::{RequestProblem, percent_encoded};
 use crate::report::Reporter;
 use crate::server_set::DiscoveredServer;
+use crate::source_client::{RequestProblem, percent_encoded};
 
 /// What the instances of a service are now.
 pub(super) struct ServiceQuestion {

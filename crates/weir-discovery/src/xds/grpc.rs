@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 use http::{HeaderValue, Request, StatusCode};
 use prost::Message;
 use tokio::task::AbortHandle;
-use weir_client::Destination;
+use weir_client::HttpDestination;
 use weir_config::SourceUrl;
 use weir_http::grpc::{GrpcStatus, read_status_message};
 
@@ -61,7 +61,7 @@ impl Call {
     /// Connects and begins the call.
     pub(super) async fn open(
         url: &SourceUrl,
-        destination: &Destination,
+        destination: &HttpDestination,
         path: &str,
         token: Option<&str>,
     ) -> Result<Self, CallProblem> {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use weir_client::{ClientError, Destination};
+use weir_client::{ClientError, HttpDestination};
 
 /// The address of a running Weir.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,10 +67,10 @@ impl AdminEndpoint {
         Self::Tcp(address.to_string())
     }
 
-    pub(super) fn destination(&self) -> Destination {
+    pub(super) fn destination(&self) -> HttpDestination {
         match self {
-            Self::Tcp(address) => Destination::of_authority(address, None),
-            Self::Unix(path) => Destination::of_socket(path.clone()),
+            Self::Tcp(address) => HttpDestination::of_authority(address, None),
+            Self::Unix(path) => HttpDestination::of_socket(path.clone()),
         }
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, USER_AGENT};
 use serde_json::Value;
-use weir_client::{ClientError, Destination, HttpClient};
+use weir_client::{ClientError, HttpClient, HttpDestination};
 
 use crate::clock;
 use crate::error::CommandError;
@@ -53,7 +53,7 @@ impl AdminResponse {
 
 /// Sends the request and reads the answer to its end, on a connection of its own, within `time_max`; connecting has a limit of its own.
 pub(super) fn exchange(
-    destination: Destination,
+    destination: HttpDestination,
     request: http::Result<http::Request<Bytes>>,
     time_max: Duration,
 ) -> Result<AdminResponse, ClientError> {

@@ -12,7 +12,7 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
 use tokio::sync::Mutex as AsyncMutex;
-use weir_client::{ClientError, Destination, HttpClient as SendingClient, tls_setup};
+use weir_client::{ClientError, HttpClient as SendingClient, HttpDestination, tls_setup};
 use weir_config::Collector;
 use weir_http::retry_delay;
 use weir_observe::TraceLoss;
@@ -166,7 +166,8 @@ impl CollectorClient {
 
     fn request(&self, body: &Bytes) -> Result<Request<Bytes>, DeliveryFailure> {
         let path = &*self.collector.url.path;
-        let mut request = Request::post(format!("/{}", path.strip_prefix('/').unwrap_or(path))).header(CONTENT_TYPE, "application/x-protobuf");
+        let mut request = Request::post(format!("/{}", path.strip_prefix('/').unwrap_or(path)))
+            .header(CONTENT_TYPE, "application/x-protobuf");
         let headers = &self.collector.headers.0;
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(USER_AGENT.as_str())) {
             request = request.header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")));
@@ -215,12 +216,12 @@ impl HttpClient for CollectorClient {
     }
 }
 
-fn destination(collector: &Collector) -> Destination {
+fn destination(collector: &Collector) -> HttpDestination {
     let tls = collector.url.is_tls.then(|| match &collector.authorities {
         Some(authorities) => tls_setup(authorities, None, &[]),
         None => Err("there are no authorities to verify its certificate".to_owned()),
     });
-    Destination::of_authority(&collector.url.authority, tls)
+    HttpDestination::of_authority(&collector.url.authority, tls)
 }
 
 /// How many spans an answer says were not wanted, if any.

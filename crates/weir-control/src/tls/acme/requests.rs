@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
-use weir_client::{ClientError, Destination, HostAndPort, HttpClient, PeerAddress};
+use weir_client::{ClientError, HostAndPort, HttpClient, HttpDestination, PeerAddress};
 use weir_config::{Authorities, MaskedText};
 use weir_http::{WallTime, retry_delay};
 use weir_observe::Phase;
@@ -205,11 +205,7 @@ async fn send_all(next: &mut UnboundedReceiver<WaitingRequest>, known: &mut Opti
     }
 }
 
-async fn send(
-    request: AcmeRequest,
-    protection: RequestProtection,
-    trusted: &Arc<Authorities>,
-) -> AcmeResult {
+async fn send(request: AcmeRequest, protection: RequestProtection, trusted: &Arc<Authorities>) -> AcmeResult {
     let (mut parts, body) = request.into_parts();
     let bad_url = || RequestError::BadUrl(MaskedText::from(&*parts.uri.to_string()));
     let is_tls = match parts.uri.scheme_str() {
@@ -231,8 +227,11 @@ async fn send(
     parts.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let request = http::Request::from_parts(parts, body);
-    let mut client = HttpClient::new(Destination { address, authority, tls }, REQUEST_TIME);
-    let failed = |part| { let host = &host; move |error| RequestError::new(host, part, error) };
+    let mut client = HttpClient::new(HttpDestination { address, authority, tls }, REQUEST_TIME);
+    let failed = |part| {
+        let host = &host;
+        move |error| RequestError::new(host, part, error)
+    };
     let response = client.send(&request, REQUEST_TIME).await.map_err(failed("head"))?;
     let response = response.whole(BODY_BYTES_MAX, REQUEST_TIME).await.map_err(failed("body"))?;
     Ok(response.map(Bytes::from))

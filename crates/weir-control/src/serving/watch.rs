@@ -1,8 +1,8 @@
 //! Watches the files of the config, where `process.reload` asks for it, and has them read again when they have changed.
 //!
 //! Polls them instead of using notifications, which also works on network file systems and with replaced links. A file that is
-//! being written is not read until it has been the same at two checks. Must not read the config: it sends the signal for a
-//! reload.
+//! being written is not read until it has been the same at two checks. Must not read the config: it asks for a reload, as a signal
+//! does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use signal_hook::consts::SIGHUP;
 use weir_config::{Diagnostics, ReloadTrigger};
+use weir_proxy::net::clock;
+
+use super::events::ServeSignal;
 
 /// The polling interval.
 const LOOK: Duration = Duration::from_secs(1);
@@ -21,7 +23,7 @@ const TASK: &str = "the watch of the files of the config";
 
 /// The watched files; none unless `process.reload` asks for it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ConfigWatch(Arc<Mutex<WatchedFiles>>);
+pub struct ConfigWatch(Arc<Mutex<WatchedFiles>>);
 
 #[derive(Debug, Default)]
 struct WatchedFiles {
@@ -46,16 +48,19 @@ struct FileStates {
 }
 
 impl ConfigWatch {
-    /// Begins to look, now and then, for as long as the process runs.
-    pub(crate) fn start(&self) -> std::io::Result<()> {
+    /// Begins to look, now and then, for as long as the process runs; `signals` gets a signal for a reload.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn start(&self, signals: impl Fn(ServeSignal) -> bool + Send + 'static) -> std::io::Result<()> {
         let watch = self.clone();
         std::thread::Builder::new().name("weir-watch".into()).spawn(move || {
             weir_tasks::keep_thread(TASK, || {
                 loop {
-                    crate::clock::pause(LOOK);
+                    clock::pause(LOOK);
                     weir_tasks::strike(TASK);
                     if watch.has_changed() {
-                        let _refused = signal_hook::low_level::raise(SIGHUP);
+                        let _ending = signals(ServeSignal::Reload);
                     }
                 }
             });
@@ -64,14 +69,14 @@ impl ConfigWatch {
     }
 
     /// To be called before the config at `file` is read; the reader reports the outcome to the result. A later change counts as not read.
-    pub(crate) fn before_reading(&self, file: &Path) -> PendingRead {
+    pub fn before_reading(&self, file: &Path) -> PendingRead {
         let mut files = self.lock().files.clone();
         files.insert(0, file.to_owned());
         PendingRead { before: FileStates::at(&files) }
     }
 
     /// The config was read from these files and is in use now.
-    pub(crate) fn follow(&self, reading: PendingRead, trigger: ReloadTrigger, read: &Diagnostics) {
+    pub fn follow(&self, reading: PendingRead, trigger: ReloadTrigger, read: &Diagnostics) {
         let mut watched = self.lock();
         watched.counts = trigger == ReloadTrigger::OnChange;
         watched.in_use = read.files().map(PathBuf::from).collect();
@@ -80,7 +85,7 @@ impl ConfigWatch {
     }
 
     /// The config was read from these files and is not used: that of before stays.
-    pub(crate) fn note_refusal(&self, reading: PendingRead, read: &Diagnostics) {
+    pub(super) fn note_refusal(&self, reading: PendingRead, read: &Diagnostics) {
         let mut watched = self.lock();
         let mut files: Vec<PathBuf> = read.files().map(PathBuf::from).collect();
         files.extend(watched.in_use.clone());
@@ -110,7 +115,7 @@ impl ConfigWatch {
 
 /// A config that is being read.
 #[derive(Debug)]
-pub(crate) struct PendingRead {
+pub struct PendingRead {
     /// What was known of its files before.
     before: FileStates,
 }

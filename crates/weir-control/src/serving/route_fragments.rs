@@ -10,9 +10,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{ConfigFile, FragmentReport, FragmentTexts, RouteSource};
-use weir_control::{FragmentSet, HandedFragments, NewNames, Proxy};
+use weir_discovery::FragmentSet;
 use weir_http::WallTime;
 use weir_observe::overview::{RefusedFragment, RoutesFromOverview};
+
+use crate::lifecycle::upgrade::handover::{HandedFragments, Handover};
+use crate::proxy::{NewNames, Proxy};
 
 /// A state file at most: as much as a source may hold, escaped.
 const STATE_BYTES_MAX: u64 = 64 << 20;
@@ -21,7 +24,7 @@ const VERSION: u64 = 1;
 
 /// What stores have said, for the log and for reports.
 #[derive(Debug, Default)]
-pub(crate) struct RouteFragments {
+pub(super) struct RouteFragments {
     /// By source: what was said last.
     said: BTreeMap<Box<str>, SourceWord>,
     reports: BTreeMap<Box<str>, FragmentReport>,
@@ -40,7 +43,7 @@ struct SourceWord {
 
 impl RouteFragments {
     /// The sources of which no route is known: no store has answered, and no process has left any.
-    pub(crate) fn unknown(&self, proxy: &Proxy) -> Vec<Box<str>> {
+    pub(super) fn unknown(&self, proxy: &Proxy) -> Vec<Box<str>> {
         let is_known = |name: &str| {
             self.said.get(name).is_some_and(|word| word.said_at.is_some())
                 || self.reports.get(name).is_some_and(|report| !report.in_use.is_empty())
@@ -50,13 +53,13 @@ impl RouteFragments {
     }
 
     /// Whether a store has neither answered nor failed.
-    pub(crate) fn has_unheard(&self, proxy: &Proxy) -> bool {
+    pub(super) fn has_unheard(&self, proxy: &Proxy) -> bool {
         let config = proxy.config_of_file();
         config.route_sources.iter().any(|source| !self.said.contains_key(&source.name))
     }
 
     /// Takes in what stores say, goes over to it as far as it fits, and has it shown.
-    pub(crate) fn take(&mut self, sets: Vec<FragmentSet>, proxy: &mut Proxy, file: &mut ConfigFile) {
+    pub(super) fn take(&mut self, sets: Vec<FragmentSet>, proxy: &mut Proxy, file: &mut ConfigFile) {
         self.hear(sets, file);
         if std::mem::take(&mut self.is_due) {
             self.apply(proxy, file);
@@ -65,7 +68,7 @@ impl RouteFragments {
     }
 
     /// Takes in what stores say, to go over to it later.
-    pub(crate) fn hear(&mut self, sets: Vec<FragmentSet>, file: &mut ConfigFile) {
+    pub(super) fn hear(&mut self, sets: Vec<FragmentSet>, file: &mut ConfigFile) {
         for FragmentSet { source, fragments, problem, at, lost_at } in sets {
             let word = self.said.entry(source.clone()).or_default();
             if let Some(problem) = problem.as_ref().filter(|problem| word.problem.as_ref() != Some(problem)) {
@@ -99,7 +102,7 @@ impl RouteFragments {
     }
 
     /// Logs what is different, stores it, and has it shown.
-    pub(crate) fn tell(&mut self, proxy: &Proxy, file: &ConfigFile) {
+    pub(super) fn tell(&mut self, proxy: &Proxy, file: &ConfigFile) {
         let config = proxy.config_of_file();
         let mut reports = BTreeMap::new();
         for (name, report) in file.fragment_reports() {
@@ -120,7 +123,7 @@ impl RouteFragments {
     }
 
     /// Has the state of all sources shown.
-    pub(crate) fn show(&self, proxy: &Proxy) {
+    pub(super) fn show(&self, proxy: &Proxy) {
         let config = proxy.config_of_file();
         let statements = config.route_sources.iter().map(|source| {
             let (word, report) = (self.said.get(&source.name), self.reports.get(&source.name));
@@ -186,7 +189,7 @@ fn log_changes(source: &str, before: &FragmentReport, now: &FragmentReport) {
 }
 
 /// What is in use of the stores, for the process that replaces this one.
-pub(crate) fn to_hand_over(file: &ConfigFile, proxy: &Proxy) -> Vec<HandedFragments> {
+pub(super) fn to_hand_over(file: &ConfigFile, proxy: &Proxy) -> Vec<HandedFragments> {
     let config = proxy.config_of_file();
     let handed = |(name, report): (&str, FragmentReport)| {
         let source = config.route_sources.iter().find(|source| *source.name == *name)?;
@@ -196,16 +199,19 @@ pub(crate) fn to_hand_over(file: &ConfigFile, proxy: &Proxy) -> Vec<HandedFragme
     file.fragment_reports().filter_map(handed).collect()
 }
 
-/// `file` with what the process before has in use.
-pub(crate) fn take_over(file: ConfigFile, handed: &[HandedFragments]) -> ConfigFile {
-    handed.iter().fold(file, |file, HandedFragments { source, store, texts }| {
-        let texts = texts.iter().map(|(key, text)| (key.clone(), Arc::from(&**text)));
-        file.taking_over(source, store.clone(), texts.collect())
-    })
+/// `file` with the routes that are known of stores before they answer: what earlier processes have left, and what the process before has in use.
+pub fn with_known_fragments(file: ConfigFile, handover: &Handover) -> ConfigFile {
+    handover.fragments().iter().fold(
+        file.restoring(restore),
+        |file, HandedFragments { source, store, texts }| {
+            let texts = texts.iter().map(|(key, text)| (key.clone(), Arc::from(&**text)));
+            file.taking_over(source, store.clone(), texts.collect())
+        },
+    )
 }
 
 /// What an earlier process has left of a source.
-pub(crate) fn restore(source: &RouteSource) -> FragmentTexts {
+fn restore(source: &RouteSource) -> FragmentTexts {
     let Some(path) = source.state_file.as_deref() else { return FragmentTexts::new() };
     read(source, path).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {

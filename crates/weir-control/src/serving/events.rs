@@ -1,31 +1,43 @@
-//! The events of the main thread of `weir serve`: signals, commands of the admin API or the runtime socket, and the outcome of an upgrade,
+//! The events of the loop: signals, commands of the admin API or the runtime socket, and the outcome of an upgrade,
 //! in the order in which they come.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use weir_control::{AdminCommand, CommandKind, CommandSender, Proxy};
+use weir_proxy::net::clock::{self, Instant};
 
 use super::successor::Successor;
+use crate::proxy::Proxy;
+use crate::workers::commands::{AdminCommand, CommandKind, CommandSender};
 
 /// Has the proxy go over to other routes or servers, and tells the outcome to where they come from; whether it went well.
-pub(crate) type RoutesUpdate = Box<dyn FnOnce(&mut Proxy) -> bool + Send>;
+pub type RoutesUpdate = Box<dyn FnOnce(&mut Proxy) -> bool + Send>;
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServeSignal {
+    /// To end, and at the second one to end at once.
+    Stop,
+    /// To read the config again.
+    Reload,
+    /// To open the files of the access log again.
+    ReopenLogs,
+    /// To start the program anew, and to leave all connections to that process.
+    Upgrade,
+}
 
 /// An event.
-pub(crate) enum ServeEvent {
-    /// A signal, by its number.
-    Signal(i32),
+pub(super) enum ServeEvent {
+    /// A signal.
+    Signal(ServeSignal),
     /// Something that is wanted.
     Command(AdminCommand),
     /// How the start of the process went that is to replace this one.
     Upgraded(Result<Successor, String>),
-    /// Routes or servers of Kubernetes have changed.
-    #[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "this build has no such source"))]
+    /// Routes or servers from elsewhere have changed.
     Routes(RoutesUpdate),
     /// It is time to answer the watchdog of the supervisor.
     Watchdog,
@@ -36,14 +48,15 @@ impl ServeEvent {
     fn ends_process(&self) -> bool {
         matches!(
             self,
-            Self::Signal(SIGTERM | SIGINT) | Self::Command(AdminCommand { kind: CommandKind::GiveUp(_), .. })
+            Self::Signal(ServeSignal::Stop)
+                | Self::Command(AdminCommand { kind: CommandKind::GiveUp(_), .. })
         )
     }
 }
 
 /// How a wait for routes has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AwaitedRoutes {
+pub(super) enum AwaitedRoutes {
     /// Some are in use.
     Applied,
     /// There are none yet.
@@ -53,42 +66,41 @@ pub(crate) enum AwaitedRoutes {
 }
 
 /// Everything that comes.
-pub(crate) struct ServeEvents {
+pub struct ServeEvents {
     sender: Sender<ServeEvent>,
     inbox: Receiver<ServeEvent>,
     /// Events that came while others were waited for.
     deferred: RefCell<VecDeque<ServeEvent>>,
 }
 
-/// Signals that are kept until they are handled.
-pub(crate) struct ServeSignals(Signals);
-
-impl ServeSignals {
-    /// Begins to keep these signals.
-    pub(crate) fn register(signals: &[i32]) -> io::Result<Self> {
-        Signals::new(signals).map(Self)
+impl Default for ServeEvents {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl ServeEvents {
-    /// Begins to listen for these signals, on a thread.
-    pub(crate) fn start(ServeSignals(mut signals): ServeSignals) -> io::Result<Self> {
+    /// Nothing has come yet.
+    pub fn new() -> Self {
         let (sender, inbox) = channel();
-        let to_main = sender.clone();
-        std::thread::Builder::new().name("weir-signals".into()).spawn(move || {
-            for signal in signals.forever() {
-                let _ending = to_main.send(ServeEvent::Signal(signal));
-            }
-        })?;
-        Ok(Self { sender, inbox, deferred: RefCell::default() })
+        Self { sender, inbox, deferred: RefCell::default() }
+    }
+
+    /// Where signals are sent; whether there is a receiver.
+    pub fn signals(&self) -> impl Fn(ServeSignal) -> bool + Send + 'static {
+        let sender = self.sender.clone();
+        move |signal| sender.send(ServeEvent::Signal(signal)).is_ok()
     }
 
     /// Begins to report, on a thread, that it is time to answer the watchdog.
-    pub(crate) fn watch(&self, interval: Duration) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the system refuses the thread.
+    pub(super) fn watch(&self, interval: Duration) -> io::Result<()> {
         let to_main = self.sender.clone();
         std::thread::Builder::new().name("weir-watchdog".into()).spawn(move || {
             loop {
-                crate::clock::pause(interval);
+                clock::pause(interval);
                 if to_main.send(ServeEvent::Watchdog).is_err() {
                     return;
                 }
@@ -98,13 +110,13 @@ impl ServeEvents {
     }
 
     /// The sender of admin commands.
-    pub(crate) fn commands(&self) -> CommandSender {
+    pub fn commands(&self) -> CommandSender {
         let sender = self.sender.clone();
         CommandSender::new(move |command| sender.send(ServeEvent::Command(command)).is_ok())
     }
 
     /// Where the outcome of an upgrade is sent.
-    pub(crate) fn upgrade_outcome(&self) -> impl FnOnce(Result<Successor, String>) + Send + 'static {
+    pub(super) fn upgrade_outcome(&self) -> impl FnOnce(Result<Successor, String>) + Send + 'static {
         let sender = self.sender.clone();
         move |outcome| {
             let _ending = sender.send(ServeEvent::Upgraded(outcome));
@@ -112,21 +124,21 @@ impl ServeEvents {
     }
 
     /// Waits for what comes next.
-    pub(crate) fn next(&self) -> ServeEvent {
+    pub(super) fn next(&self) -> ServeEvent {
         let deferred = self.deferred.borrow_mut().pop_front();
         deferred.unwrap_or_else(|| self.inbox.recv().expect("there is always a sender: this one"))
     }
 
     /// Has `take` take what sources of servers and of routes say; it gives the time from `began` until when more is worth waiting for. Other events
     /// come later; a signal that ends the process ends the wait.
-    pub(crate) fn take_sources(
+    pub(super) fn take_sources(
         &self,
         began: Instant,
         mut take: impl FnMut(Option<CommandKind>) -> Option<Duration>,
     ) {
         let mut wait = take(None);
         while let Some(time) = wait {
-            let left = (began + time).saturating_duration_since(crate::clock::now());
+            let left = (began + time).saturating_duration_since(clock::now());
             match self.inbox.recv_timeout(left) {
                 Err(_) => return,
                 Ok(ServeEvent::Command(AdminCommand {
@@ -145,25 +157,24 @@ impl ServeEvents {
     }
 
     /// Where updates of routes are sent.
-    #[cfg(feature = "kubernetes")]
-    pub(crate) fn routes(&self) -> impl Fn(RoutesUpdate) -> bool + Send + Sync + 'static {
+    pub(super) fn routes(&self) -> impl Fn(RoutesUpdate) -> bool + Send + Sync + 'static {
         let sender = self.sender.clone();
         move |update| sender.send(ServeEvent::Routes(update)).is_ok()
     }
 
     /// Has `apply` take updates of routes until one is applied, for this time if there is one; a signal that ends the process, or a defect of it, ends
     /// the wait. Other events come later.
-    pub(crate) fn await_routes(
+    pub(super) fn await_routes(
         &self,
         time: Option<Duration>,
         mut apply: impl FnMut(RoutesUpdate) -> bool,
     ) -> AwaitedRoutes {
-        let end = time.map(|time| crate::clock::now() + time);
+        let end = time.map(|time| clock::now() + time);
         loop {
             let event = match end {
                 None => self.inbox.recv().expect("there is always a sender: this one"),
                 Some(end) => {
-                    let left = end.saturating_duration_since(crate::clock::now());
+                    let left = end.saturating_duration_since(clock::now());
                     match self.inbox.recv_timeout(left) {
                         Ok(event) => event,
                         Err(_) => return AwaitedRoutes::NotYet,
@@ -188,13 +199,13 @@ impl ServeEvents {
     }
 
     /// Waits for what comes next, until `end`.
-    pub(crate) fn next_until(&self, end: Instant) -> Option<ServeEvent> {
+    pub(super) fn next_until(&self, end: Instant) -> Option<ServeEvent> {
         let deferred = self.deferred.borrow_mut().pop_front();
-        deferred.or_else(|| self.inbox.recv_timeout(end.saturating_duration_since(crate::clock::now())).ok())
+        deferred.or_else(|| self.inbox.recv_timeout(end.saturating_duration_since(clock::now())).ok())
     }
 
     /// Events that are not handled yet.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = ServeEvent> + '_ {
+    pub(super) fn pending(&self) -> impl Iterator<Item = ServeEvent> + '_ {
         std::iter::from_fn(|| self.deferred.borrow_mut().pop_front()).chain(self.inbox.try_iter())
     }
 }

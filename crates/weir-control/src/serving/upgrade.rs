@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use weir_control::{CommandRejected, HandedFragments, Proxy, UpgradeLauncher, UpgradeReport};
 
 use super::events::ServeEvents;
 use super::successor::{self, Successor};
+use crate::lifecycle::upgrade::handover::HandedFragments;
+use crate::lifecycle::upgrade::launcher::UpgradeLauncher;
+use crate::proxy::Proxy;
+use crate::workers::commands::{CommandRejected, UpgradeReport};
 
 /// Why something has to wait.
-pub(crate) const UPGRADING: &str = "an upgrade is under way";
+pub(super) const UPGRADING: &str = "an upgrade is under way";
 
 /// An upgrade of the running program: there is none, or one that has begun.
-pub(crate) struct Upgrade {
+pub(super) struct Upgrade {
     /// None where the system has started none.
     launcher: Option<Arc<UpgradeLauncher>>,
     is_running: bool,
@@ -20,20 +23,20 @@ pub(crate) struct Upgrade {
 }
 
 /// Where the outcome goes.
-pub(crate) type UpgradeOutcome = oneshot::Sender<Result<UpgradeReport, CommandRejected>>;
+pub(super) type UpgradeOutcome = oneshot::Sender<Result<UpgradeReport, CommandRejected>>;
 
 impl Upgrade {
     /// With the launcher of this process.
-    pub(crate) fn by(launcher: Option<UpgradeLauncher>) -> Self {
+    pub(super) fn by(launcher: Option<UpgradeLauncher>) -> Self {
         Self { launcher: launcher.map(Arc::new), is_running: false, outcome: None }
     }
 
-    pub(crate) fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.is_running
     }
 
     /// Starts the program anew; it gets the fragments of stores that are in use.
-    pub(crate) fn begin(
+    pub(super) fn begin(
         &mut self,
         (proxy, fragments): (&Proxy, Vec<HandedFragments>),
         events: &ServeEvents,
@@ -70,14 +73,14 @@ impl Upgrade {
     }
 
     /// Ends a process that is about to take over.
-    pub(crate) fn abort(&self) {
+    pub(super) fn abort(&self) {
         if let Some(launcher) = self.launcher.as_ref().filter(|_| self.is_running) {
             launcher.end();
         }
     }
 
     /// Reports the outcome; gives the process that has taken over.
-    pub(crate) fn end(&mut self, outcome: Result<Successor, String>) -> Option<Successor> {
+    pub(super) fn end(&mut self, outcome: Result<Successor, String>) -> Option<Successor> {
         self.is_running = false;
         let report = outcome.as_ref().map_err(|error| CommandRejected::NotUpgraded(error.clone()));
         let report = report.map(|successor| UpgradeReport {

@@ -11,29 +11,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_control::{Handover, HandoverError, HandoverGiver, RunningRequests, Takeover, UpgradeLauncher};
+use crate::lifecycle::upgrade::handover::{Handover, HandoverError, HandoverGiver, Takeover};
+use crate::lifecycle::upgrade::launcher::UpgradeLauncher;
+use crate::lifecycle::upgrade::running_requests::RunningRequests;
 
 /// How long the new process may take until it accepts connections.
-pub(crate) const UPGRADE_TIME_MAX: Duration = Duration::from_secs(60);
+pub const UPGRADE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A process that accepts connections on the sockets of this one.
 #[derive(Debug)]
-pub(crate) struct Successor {
-    pub(crate) process: u32,
-    pub(crate) takeover: Takeover,
+pub(super) struct Successor {
+    pub(super) process: u32,
+    pub(super) takeover: Takeover,
     giver: HandoverGiver,
     launcher: Arc<UpgradeLauncher>,
 }
 
 impl Successor {
     /// Tells it that this process accepts no more. Until then a stop of this process ends it.
-    pub(crate) fn confirm(&self, running: Vec<RunningRequests>) {
+    pub(super) fn confirm(&self, running: Vec<RunningRequests>) {
         self.launcher.leave();
         self.giver.confirm(running);
     }
 
     /// Tells it what runs here still; whether it is there.
-    pub(crate) fn tell_running(&self, running: Vec<RunningRequests>) -> bool {
+    pub(super) fn tell_running(&self, running: Vec<RunningRequests>) -> bool {
         self.giver.tell_running(running)
     }
 }
@@ -42,7 +44,7 @@ impl Successor {
 ///
 /// # Errors
 /// When the system starts no process or thread.
-pub(crate) fn begin(
+pub(super) fn begin(
     launcher: &Arc<UpgradeLauncher>,
     handover: Handover,
     ended: impl FnOnce(Result<Successor, String>) + Send + 'static,

@@ -1,16 +1,16 @@
-//! The start between the first config and the first connection: what sources of servers, stores of routes, DNS or a cluster say first is waited for,
+//! The start between the first config and the first connection: what sources of servers, stores of routes, DNS or another source of routes say first is waited for,
 //! with patience, so that no request fails for want of it.
 
 use std::time::Duration;
 
-use weir_config::Config;
-use weir_control::{CommandKind, Proxy};
+use weir_proxy::net::clock;
 
 use super::ConfigSource;
 use super::events::{AwaitedRoutes, ServeEvents};
 use super::route_fragments::RouteFragments;
-use crate::error::CommandError;
-use crate::start;
+use crate::proxy::Proxy;
+use crate::start_error::StartError;
+use crate::workers::commands::CommandKind;
 
 /// How long a start waits for what is not known: servers and routes that sources name, and addresses of names.
 const UNKNOWN_TIME: Duration = Duration::from_secs(5);
@@ -24,10 +24,10 @@ const STORED_TIME: Duration = Duration::from_secs(1);
 pub(super) fn await_sources(
     proxy: &mut Proxy,
     source: &mut ConfigSource,
+    routes: &mut RouteFragments,
     events: &ServeEvents,
-) -> RouteFragments {
-    let began = crate::clock::now();
-    let mut routes = RouteFragments::default();
+) {
+    let began = clock::now();
     if let ConfigSource::File(file) = source {
         file.follow(proxy.config_of_file());
         routes.tell(proxy, file);
@@ -46,31 +46,27 @@ pub(super) fn await_sources(
         let has_unheard = proxy.has_unheard_sources() || routes.has_unheard(proxy);
         has_unheard.then_some(STORED_TIME)
     });
-    let left = |time: Duration| (began + time).saturating_duration_since(crate::clock::now());
+    let left = |time: Duration| (began + time).saturating_duration_since(clock::now());
     proxy.await_names(left(UNKNOWN_TIME), left(STORED_TIME));
     for source in routes.unknown(proxy) {
         tracing::warn!(source = &*source, "no route of the store is known: it has not answered");
     }
-    routes
 }
 
-/// Accepts connections; in a cluster, once the first routes are there, or after the same patience. Whether there are routes.
+/// Accepts connections; where routes come from elsewhere, once the first ones are there, or after the same patience. Whether there are routes.
 pub(super) fn accept(
     proxy: &mut Proxy,
-    config: &Config,
-    source: &mut ConfigSource,
+    source: &ConfigSource,
     events: &ServeEvents,
-) -> Result<bool, CommandError> {
-    let ConfigSource::Kubernetes(routes, _) = source else {
-        start::accept(proxy, source.origin())?;
+) -> Result<bool, StartError> {
+    let ConfigSource::Elsewhere(routes) = source else {
+        proxy.accept()?;
         return Ok(true);
     };
-    proxy.set_awaits_routes(true);
-    routes.start(config, events)?;
     let mut awaited = events.await_routes(Some(UNKNOWN_TIME), |update| update(proxy));
-    start::accept(proxy, source.origin())?;
+    proxy.accept()?;
     if awaited == AwaitedRoutes::NotYet {
-        tracing::warn!("no route of the cluster is known: the API server has not answered");
+        tracing::warn!("{}", routes.none_known());
         awaited = events.await_routes(None, |update| update(proxy));
     }
     let has_routes = awaited == AwaitedRoutes::Applied;

@@ -4,10 +4,12 @@
 //! whatever the config says.
 
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_control::{NewNames, Proxy, ReloadReport};
 
+use super::program::ServingProgram;
 use super::watch::ConfigWatch;
-use crate::start::{self, Origin};
+use crate::lifecycle::privileges::{why_missing, why_unreadable};
+use crate::proxy::{NewNames, Proxy};
+use crate::workers::commands::ReloadReport;
 
 /// How the system's errors read, in any message about a file.
 const PERMISSION_DENIED: &str = "Permission denied";
@@ -17,10 +19,11 @@ const NOT_FOUND: &str = "No such file";
 ///
 /// # Errors
 /// All errors, one line each; then nothing has changed.
-pub(crate) fn run(
+pub(super) fn run(
     proxy: &mut Proxy,
     file: Option<&mut ConfigFile>,
     watch: &ConfigWatch,
+    program: &dyn ServingProgram,
 ) -> Result<(ReloadReport, Config), Vec<String>> {
     let Some(file) = file else {
         let what = "there is no config to read again: the addresses are on the command line";
@@ -38,8 +41,8 @@ pub(crate) fn run(
                 tracing::error!("{}", diagnostics.line(diagnostic));
             }
             let says = |text| diagnostics.errors().any(|error| diagnostics.line(error).contains(text));
-            let denied = says(PERMISSION_DENIED).then(weir_control::why_unreadable).flatten();
-            if let Some(why) = denied.or_else(|| says(NOT_FOUND).then(weir_control::why_missing).flatten()) {
+            let denied = says(PERMISSION_DENIED).then(why_unreadable).flatten();
+            if let Some(why) = denied.or_else(|| says(NOT_FOUND).then(why_missing).flatten()) {
                 tracing::error!("{why}");
             }
             let count = diagnostics.errors().count();
@@ -57,7 +60,7 @@ pub(crate) fn run(
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
             for listened in proxy.bound_listeners().iter().filter(|listened| !before.contains(listened)) {
-                start::tell_listening(listened);
+                program.tell_listening(listened);
             }
             let generation = reloaded.generation;
             tracing::info!(file = %file.path().display(), generation, "the config was reloaded");
@@ -70,9 +73,7 @@ pub(crate) fn run(
         }
         Err(error) => {
             watch.note_refusal(reading, &warnings);
-            let help = start::help(&error, Origin::File(file.path()))
-                .map(|help| format!(" ({help})"))
-                .unwrap_or_default();
+            let help = program.advice(&error).map(|help| format!(" ({help})")).unwrap_or_default();
             tracing::error!("{error}{help}");
             tracing::error!(file = %file.path().display(), errors = 1, "the config was not reloaded: the previous one stays in use");
             Err(vec![format!("{error}{help}")])
