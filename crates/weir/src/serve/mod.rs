@@ -111,7 +111,7 @@ fn read_and_serve(
         let (config, warnings) = routes.read_base()?;
         note_and_log(&config, &warnings);
         let origin = arguments.origin();
-        return serve(&config, (Routes::OfCluster(routes), origin), sockets, (&watch, beside), predecessor);
+        return serve(&config, (Routes::OfCluster(Box::new(routes)), origin), sockets, (&watch, beside), predecessor);
     }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments
@@ -139,7 +139,7 @@ fn note_and_log(config: &Config, warnings: &Diagnostics) {
 /// Where routes come from.
 enum Routes {
     OfConfig(ConfigSource),
-    OfCluster(KubernetesRoutes),
+    OfCluster(Box<KubernetesRoutes>),
 }
 
 impl ServeArguments {
@@ -214,7 +214,7 @@ fn serve(
     }
     if let Some(mut cluster) = cluster {
         cluster.start(config, serving.updates())?;
-        serving.take_routes_from(Box::new(cluster));
+        serving.take_routes_from(cluster);
     }
     let has_routes = serving.accept().map_err(|error| start::failed(error, origin))?;
     let proxy = serving.proxy();
