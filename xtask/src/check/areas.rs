@@ -16,7 +16,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-control/src/tls/acme/", &["tls::acme"]),
     ("crates/weir-control/src/administration/admin", &["admin"]),
     ("crates/weir-control/src/tls/certificates/", &["tls"]),
-    ("crates/weir-control/src/dns_names.rs", &["upstream::dns_names"]),
+    ("crates/weir-control/src/servers/dns_names.rs", &["upstream::dns_names"]),
     ("crates/weir-control/src/cluster/limit_exchange/", &["pair"]),
     ("crates/weir-control/src/telemetry/logs/", &["observability"]),
     ("crates/weir-control/src/memory/", &["resilience::memory"]),

@@ -24,7 +24,7 @@ use crate::allocator;
 use crate::error::CommandError;
 use crate::features;
 use crate::help_text::with_exit_codes;
-use crate::kubernetes_arguments::KubernetesArguments;
+use crate::kubernetes::arguments::KubernetesArguments;
 use crate::log;
 use crate::output;
 use crate::start::{self, Origin};
@@ -111,7 +111,13 @@ fn read_and_serve(
         let (config, warnings) = routes.read_base()?;
         note_and_log(&config, &warnings);
         let origin = arguments.origin();
-        return serve(&config, (Routes::OfCluster(Box::new(routes)), origin), sockets, (&watch, beside), predecessor);
+        return serve(
+            &config,
+            (Routes::OfCluster(Box::new(routes)), origin),
+            sockets,
+            (&watch, beside),
+            predecessor,
+        );
     }
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments

@@ -8,7 +8,7 @@ use weir_control::{RoutesElsewhere, RoutesUpdate};
 
 use crate::error::CommandError;
 use crate::features::KUBERNETES;
-use crate::kubernetes_arguments::KubernetesArguments;
+use crate::kubernetes::arguments::KubernetesArguments;
 
 /// Does not exist.
 pub(crate) struct AbsentRoutes(Infallible);

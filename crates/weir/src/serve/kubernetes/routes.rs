@@ -11,10 +11,10 @@ use weir_kubernetes::{
 };
 use weir_observe::overview::{RefusedFragment, RoutesFromOverview};
 
-use crate::election::election;
 use crate::error::CommandError;
 use crate::features;
-use crate::kubernetes_arguments::{KubernetesArguments, ServedObjects};
+use crate::kubernetes::arguments::{KubernetesArguments, ServedObjects};
+use crate::kubernetes::election::election;
 use crate::start::{self, Origin};
 
 /// What is beside listeners and upstreams where no file says so. Endpoints of a Service are taken out everywhere within the delay.
