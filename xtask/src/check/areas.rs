@@ -12,6 +12,7 @@ pub(super) const E2E: &str = "crates/weir/tests/e2e/";
 const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-access/", &["access"]),
     ("crates/weir-cache/", &["exchange::cache"]),
+    ("crates/weir-client/", &["upstream", "tls::acme", "observability::traces", "admin"]),
     ("crates/weir-config/", &["commands"]),
     ("crates/weir-control/src/tls/acme/", &["tls::acme"]),
     ("crates/weir-control/src/administration/admin", &["admin"]),
@@ -28,6 +29,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-control/src/servers/", &["upstream"]),
     ("crates/weir-control/src/telemetry/trace", &["observability::traces"]),
     ("crates/weir-control/src/lifecycle/upgrade/", &["lifecycle"]),
+    ("crates/weir-control/src/serving/", &["lifecycle", "upstream", "routing::routes_from_store"]),
     ("crates/weir-control/", &["lifecycle::reload", "admin"]),
     ("crates/weir-discovery/", &["upstream"]),
     ("crates/weir-gateway/", &["kubernetes"]),
