@@ -36,6 +36,7 @@ pub(crate) const PACKAGES: RecordedCheck = RecordedCheck {
         "crates/weir/src/serve",
         "crates/weir-control/src/lifecycle/privileges",
         "crates/weir-control/src/lifecycle/upgrade",
+        "crates/weir-control/src/serving",
         "lab/Cargo.lock",
         "lab/Cargo.toml",
         "lab/weir-lab/Cargo.toml",

@@ -4,24 +4,19 @@
 //! reads changed certificates, writes logs, exports traces, takes profiles. Talks to the workers of `weir-proxy` by messages and by
 //! reading its state. Must not make a worker wait.
 
+mod serving;
 mod proxy;
 mod administration;
-mod background_tasks;
-mod servers;
 mod cluster;
 mod tls;
-mod dns_names;
+mod servers;
 mod telemetry;
 mod memory;
 mod lifecycle;
 mod workers;
 mod start_error;
-mod internal_authority;
-mod admin_access;
-mod atomic_file;
-mod threads;
 mod features;
-mod sys;
+mod system;
 
 pub use crate::cluster::node::watcher::{NodeWatcher, WaitingWatcher};
 pub use crate::lifecycle::panics::watch as watch_panics;
@@ -38,13 +33,16 @@ pub use crate::workers::commands::{
     UpgradeReport,
 };
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES, XDS};
-pub use internal_authority::InternalError;
 pub use memory::MemoryPlan;
 pub use proxy::{
     NewNames, OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers,
     workers_by_default,
 };
-pub use start_error::StartError;
+pub use serving::{
+    ConfigSource, ConfigWatch, ProcessState, RoutesElsewhere, RoutesUpdate, ServeEnd, ServeEvents,
+    ServeSignal, Serving, ServingProgram, UPGRADE_TIME_MAX, with_known_fragments,
+};
+pub use start_error::{InternalError, StartError};
 pub use weir_discovery::{FragmentSet, ServerSet};
 
 pub use crate::lifecycle::privileges::{

@@ -4,11 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_config::ConfigFault;
-use weir_config::ServerAddress;
+use weir_config::{CertificateError, ConfigFault, ServerAddress};
 use weir_proxy::state::servers::plan_inputs::{PlanError, TlsError};
-
-use crate::internal_authority::InternalError;
 
 /// The name of a server that cannot be resolved.
 #[derive(Debug)]
@@ -27,6 +24,27 @@ fn shown(names: &[UnresolvedName]) -> String {
         format!("the name of the server `{address}` of upstream `{upstream}` cannot be resolved: {error}")
     };
     names.iter().map(shown).collect::<Vec<_>>().join("; ")
+}
+
+/// Why there is no certificate of the internal authority.
+#[derive(Debug, thiserror::Error)]
+pub enum InternalError {
+    /// The folder cannot be used.
+    #[error("the folder `{}` of the internal authority cannot be used: {error}; name another one in `tls.internal.directory`", folder.display())]
+    Folder {
+        /// Its path.
+        folder: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The root in the folder cannot be used.
+    #[error(
+        "the root of the internal authority cannot be used: {0}; remove `root.pem` and `root.key`, and a new root is made, which clients have to trust again"
+    )]
+    Root(CertificateError),
+    /// No key or certificate could be made.
+    #[error("no certificate of the internal authority could be made: {0}")]
+    Make(String),
 }
 
 /// Why the proxy did not start.

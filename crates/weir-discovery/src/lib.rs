@@ -1,44 +1,29 @@
 //! Sources of servers: who the servers of an upstream are, according to a file, DNS, Consul, etcd or a control plane (xDS), followed as it changes.
 //!
 //! Each upstream with a source has a task that asks it; what it says is a whole [`ServerSet`], sent when it changes. What is believed
-//! (grace for empty answers, last known servers in an outage and over a restart) is decided in `source_state`, without I/O. Must not know the
+//! (grace for empty answers, last known servers in an outage and over a restart) is decided in `last_known/`, without I/O. Must not know the
 //! request path, nor balance anything.
 
 #![forbid(unsafe_code)]
 
-// What is followed, and what is believed of it.
+// What is followed: configs come in, whole sets go out.
 mod run;
 mod server_sources;
 mod route_sources;
-mod believed_store;
-mod remembered_servers;
 
 // The sources, each with its task.
-mod file_source;
-mod file_format;
-mod dns;
-mod consul;
-mod etcd;
-mod xds;
-mod http_client;
-mod source_connection;
-mod weights;
-mod route_report;
+mod sources;
 
-// From a source to the set that goes out.
-mod report;
-mod state_file;
-mod names_in_use;
-mod source_state;
-mod overlap;
-mod backoff;
+// What is believed of what they say.
+mod last_known;
+
 mod server_set;
 mod clock;
 
-pub use believed_store::FragmentSet;
-pub use dns::{SYSTEM_FILE, dns_resolver};
-pub use names_in_use::{KnownAddresses, NamesInUse};
-pub use remembered_servers::{RememberedServers, RememberedUpstream};
+pub use last_known::believed_store::FragmentSet;
+pub use last_known::names_in_use::{KnownAddresses, NamesInUse};
+pub use last_known::remembered_servers::{RememberedServers, RememberedUpstream};
+pub use last_known::state_file::{StoredServers, StoredUpstream, stored_servers};
 pub use run::{DiscoveryConfig, DiscoveryOutput, run};
 pub use server_set::{DiscoveredServer, ServerReadiness, ServerSet, ServerSetOrigin};
-pub use state_file::{StoredServers, StoredUpstream, stored_servers};
+pub use sources::dns::{SYSTEM_FILE, dns_resolver};

@@ -7,8 +7,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 use weir_config::{DiscoverySettings, RouteSource, RouteStore};
 
-use crate::believed_store::{BelievedStore, FragmentSet};
-use crate::{consul, etcd};
+use crate::last_known::believed_store::{BelievedStore, FragmentSet};
+use crate::sources::{consul, etcd};
 
 /// All stores that are followed.
 pub(crate) struct FollowedRoutes {

@@ -7,15 +7,15 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, DiscoverySettings, Dns, RouteSource, ServerSource};
 
-use crate::believed_store::FragmentSet;
 use crate::clock;
-use crate::names_in_use::NamesInUse;
-use crate::remembered_servers::RememberedServers;
-use crate::report::SourceMessage;
+use crate::last_known::believed_store::FragmentSet;
+use crate::last_known::names_in_use::NamesInUse;
+use crate::last_known::remembered_servers::RememberedServers;
+use crate::last_known::report::SourceMessage;
+use crate::last_known::source_state::UnansweredSince;
 use crate::route_sources::FollowedRoutes;
 use crate::server_set::ServerSet;
 use crate::server_sources::FollowedSources;
-use crate::source_state::UnansweredSince;
 
 /// What is to be followed.
 #[derive(Debug, Clone, PartialEq, Default)]

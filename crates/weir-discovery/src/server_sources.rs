@@ -11,15 +11,17 @@ use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::{DiscoverySettings, Dns, ServerSource};
 use weir_tasks::RestartPauses;
 
-use crate::dns::{DnsQuestion, SharedResolvers};
-use crate::names_in_use::{KnownAddresses, NamesInUse};
-use crate::remembered_servers::RememberedServers;
-use crate::report::{Reporter, SourceMessage};
+use crate::clock;
+use crate::last_known::names_in_use::{KnownAddresses, NamesInUse};
+use crate::last_known::remembered_servers::RememberedServers;
+use crate::last_known::report::{Reporter, SourceMessage};
+use crate::last_known::source_state::{SourceState, UnansweredSince};
+use crate::last_known::state_file;
+use crate::last_known::state_file::{StoredState, StoredUpstream};
 use crate::server_set::ServerSet;
-use crate::source_state::{SourceState, UnansweredSince};
-use crate::state_file::{StoredState, StoredUpstream};
-use crate::xds::{FollowedResource, XdsClient};
-use crate::{clock, consul, dns, etcd, file_source, state_file};
+use crate::sources::dns::{DnsQuestion, SharedResolvers};
+use crate::sources::xds::{FollowedResource, XdsClient};
+use crate::sources::{consul, dns, etcd, file_source};
 
 /// The state file is written this often at most.
 const STATE_INTERVAL: Duration = Duration::from_secs(1);

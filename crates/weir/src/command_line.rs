@@ -4,23 +4,23 @@
 
 use clap::Parser;
 
-use crate::check::CheckArguments;
-use crate::completions::CompletionsArguments;
-use crate::controller::ClusterArguments;
-use crate::ctl::CtlArguments;
+use crate::configs::check::CheckArguments;
+use crate::configs::explain::ExplainArguments;
+use crate::configs::plan::PlanArguments;
 use crate::demo::DemoArguments;
-use crate::explain::ExplainArguments;
+use crate::documents::completions::CompletionsArguments;
+use crate::documents::manual::ManArguments;
 use crate::features::long_version;
 use crate::help_text::with_exit_codes;
-use crate::ingress::IngressArguments;
+use crate::kubernetes::controller::ClusterArguments;
+use crate::kubernetes::ingress::IngressArguments;
 use crate::lab::LabArguments;
-use crate::manual::ManArguments;
-use crate::plan::PlanArguments;
-use crate::report::ReportArguments;
+use crate::running::ctl::CtlArguments;
+use crate::running::report::ReportArguments;
+use crate::running::top::TopArguments;
+use crate::running::upgrade::UpgradeArguments;
+use crate::running::why::WhyArguments;
 use crate::serve::ServeArguments;
-use crate::top::TopArguments;
-use crate::upgrade::UpgradeArguments;
-use crate::why::WhyArguments;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,30 +1,17 @@
-//! The `weir` program: one module per command, this file chooses. Below the commands are the modules that they share.
+//! The `weir` program: one module per command, in rooms by what commands are about; this file chooses. Below the commands are the modules that they share.
 
 mod command_line;
 
-mod upgrade;
 mod serve;
-mod controller;
-mod check;
-mod explain;
-mod why;
-mod plan;
-mod ingress;
-mod ctl;
-mod report;
-mod top;
+mod kubernetes;
+mod configs;
+mod running;
 mod demo;
 mod lab;
-mod completions;
-mod manual;
-mod reference;
+mod documents;
 
 mod start;
-#[cfg(feature = "kubernetes")]
-mod election;
-mod kubernetes_arguments;
 mod log;
-mod admin_client;
 mod allocator;
 mod clock;
 mod error;
@@ -32,9 +19,6 @@ mod diagnostics;
 mod features;
 mod output;
 mod help_text;
-
-#[cfg(test)]
-mod commands_page;
 
 use std::process::ExitCode;
 
@@ -45,22 +29,22 @@ use command_line::{CommandLine, Subcommand};
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().subcommand {
         Subcommand::Serve(arguments) => serve::run(&arguments),
-        Subcommand::Check(arguments) => check::run(&arguments),
-        Subcommand::Ctl(arguments) => ctl::run(&arguments),
-        Subcommand::Upgrade(arguments) => upgrade::run(&arguments),
-        Subcommand::Kubernetes(arguments) => controller::run(&arguments),
-        Subcommand::Ingress(arguments) => ingress::run(&arguments),
-        Subcommand::Plan(arguments) => plan::run(&arguments),
-        Subcommand::Explain(arguments) => explain::run(&arguments),
-        Subcommand::Why(arguments) => why::run(&arguments),
-        Subcommand::Report(arguments) => report::run(&arguments),
-        Subcommand::Top(arguments) => top::run(&arguments),
+        Subcommand::Check(arguments) => configs::check::run(&arguments),
+        Subcommand::Ctl(arguments) => running::ctl::run(&arguments),
+        Subcommand::Upgrade(arguments) => running::upgrade::run(&arguments),
+        Subcommand::Kubernetes(arguments) => kubernetes::controller::run(&arguments),
+        Subcommand::Ingress(arguments) => kubernetes::ingress::run(&arguments),
+        Subcommand::Plan(arguments) => configs::plan::run(&arguments),
+        Subcommand::Explain(arguments) => configs::explain::run(&arguments),
+        Subcommand::Why(arguments) => running::why::run(&arguments),
+        Subcommand::Report(arguments) => running::report::run(&arguments),
+        Subcommand::Top(arguments) => running::top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
-        Subcommand::Completions(arguments) => completions::run(&arguments, CommandLine::command()),
-        Subcommand::Man(arguments) => manual::run(&arguments, CommandLine::command()),
-        Subcommand::Reference => reference::run_reference(),
-        Subcommand::Schema => reference::run_schema(),
+        Subcommand::Completions(arguments) => documents::completions::run(&arguments, CommandLine::command()),
+        Subcommand::Man(arguments) => documents::manual::run(&arguments, CommandLine::command()),
+        Subcommand::Reference => documents::reference::run_reference(),
+        Subcommand::Schema => documents::reference::run_schema(),
     };
     log::flush();
     outcome.unwrap_or_else(|error| error.report())

@@ -108,7 +108,8 @@ pub(crate) fn accept(proxy: &mut Proxy, origin: Origin<'_>) -> Result<(), Comman
     proxy.accept().map_err(|error| failed(error, origin))
 }
 
-fn failed(error: StartError, origin: Origin<'_>) -> CommandError {
+/// An error of the system, with advice.
+pub(crate) fn failed(error: StartError, origin: Origin<'_>) -> CommandError {
     let help = help(&error, origin);
     CommandError::Failed { error: error.into(), help }
 }

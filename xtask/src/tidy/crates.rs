@@ -24,7 +24,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-config", &["weir-access", "weir-conditions", "weir-http", "weir-traffic", "weir-observe"]),
     // weir-traffic for a test alone: from records of DNS to the shares of servers.
     ("weir-tasks", &[]),
-    ("weir-discovery", &["weir-config", "weir-http", "weir-tasks", "weir-traffic"]),
+    ("weir-client", &["weir-config"]),
+    ("weir-discovery", &["weir-client", "weir-config", "weir-http", "weir-tasks", "weir-traffic"]),
     ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
     ("weir-kubernetes", &["weir-config", "weir-gateway", "weir-tasks"]),
     // weir-wire for tests alone: it judges what the simulations record.
@@ -46,6 +47,7 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "weir-access",
             "weir-cache",
+            "weir-client",
             "weir-config",
             "weir-discovery",
             "weir-http",
@@ -61,6 +63,7 @@ const OURS: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
+            "weir-client",
             "weir-conditions",
             "weir-config",
             "weir-control",

@@ -29,7 +29,7 @@ const NO_UNWRAP: &[&str] = &[
 
 /// The folders that may be unsafe: system calls of the data path, and samples of running threads. What they offer is safe, and each
 /// block says why.
-const UNSAFE_FOLDERS: [&str; 2] = ["crates/weir-proxy/src/net/sys/", "crates/weir-control/src/sys/"];
+const UNSAFE_FOLDERS: [&str; 2] = ["crates/weir-proxy/src/net/sys/", "crates/weir-control/src/system/sys/"];
 
 pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     tree.sources().iter().flat_map(check_source).collect()

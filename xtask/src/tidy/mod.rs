@@ -5,6 +5,7 @@
 
 mod text;
 mod files;
+mod folders;
 mod items;
 mod type_names;
 mod documents;
@@ -49,6 +50,7 @@ fn check(tree: &SourceTree) -> Vec<Finding> {
     let checks = [
         text::check,
         files::check,
+        folders::check,
         items::check,
         type_names::check,
         documents::check,

@@ -26,6 +26,8 @@ pub(super) enum HouseRule {
     FileLength,
     /// A file is longer than most files should be.
     FileLengthSoft,
+    /// A folder holds more than a reader can take in.
+    FolderLength,
     /// A function is longer than the hard limit.
     FunctionLength,
     /// A function is longer than a screen.

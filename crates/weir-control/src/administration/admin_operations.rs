@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::statistics::overview::Sources;
-use crate::admin_access::AdminAccess;
+use crate::administration::admin_access::AdminAccess;
 use crate::cluster::node::hand_over::HandOver;
 use crate::servers::modes::ServerModes;
 use crate::workers::commands::{CommandSender, FileConfig};

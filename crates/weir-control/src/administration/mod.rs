@@ -6,3 +6,4 @@ pub(super) mod runtime_commands;
 pub(super) mod admin_operations;
 pub(super) mod reports;
 pub(super) mod statistics;
+pub(super) mod admin_access;

@@ -18,7 +18,7 @@ use super::limits::{budget_of_cgroup, machine_bytes};
 use super::steps::{BEGINS, MemorySteps, count_to_free};
 use super::usage::{MemoryUsage, UsageReader};
 use super::{MemoryFiles, MemoryPlan, MemoryView, limits};
-use crate::threads;
+use crate::system::threads;
 use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::memory::{self, SocketBounds};

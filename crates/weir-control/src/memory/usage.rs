@@ -6,7 +6,7 @@
 use std::fs::File;
 
 use super::limits::text;
-use crate::sys::socket_memory::socket_memory;
+use crate::system::sys::socket_memory::socket_memory;
 
 /// Descriptors that are asked at each look; of more, every second, third and so on.
 const SAMPLED: u64 = 2_048;

@@ -9,8 +9,8 @@ use weir_traffic::Mode;
 
 use super::known_addresses::{self, without_address};
 use super::{NAMES_GRACE, Proxy};
-use crate::background_tasks::{NameLookups, TaskConfig};
-use crate::dns_names::Name;
+use crate::proxy::background_tasks::{NameLookups, TaskConfig};
+use crate::servers::dns_names::Name;
 use crate::start_error::{StartError, UnresolvedName};
 
 /// What is to happen to a config with names of servers that cannot be resolved.

@@ -13,13 +13,13 @@ use weir_discovery::{NamesInUse, RememberedServers};
 use weir_observe::overview::RoutesFromOverview;
 
 use super::{NewNames, Proxy, known_addresses};
-use crate::internal_authority;
 use crate::lifecycle::process::open_files_max;
 use crate::lifecycle::sockets::listening_sockets::OpenedSockets;
 use crate::servers::discovery::DiscoveryThread;
 use crate::servers::health::ProbeThread;
 use crate::start_error::StartError;
 use crate::tls::acme::AcmeThread;
+use crate::tls::internal_authority;
 use crate::workers::commands::{CommandRejected, ReloadReport, ServerChange};
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::SocketFile;

@@ -15,7 +15,7 @@ use weir_discovery::{
     DiscoveryConfig, DiscoveryOutput, FragmentSet, NamesInUse, RememberedServers, ServerSet,
 };
 
-use crate::threads;
+use crate::system::threads;
 use crate::workers::commands::{CommandSender, CommandsUnderWay};
 
 /// Commands that the owner of the proxy has not carried out yet: beyond that, sets are gathered.

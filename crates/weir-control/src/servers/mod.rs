@@ -1,4 +1,4 @@
-//! The state of servers: their sources, health checks, ejection, slow start, and the mode that the operator gave them.
+//! The state of servers: their sources, names, health checks, ejection, slow start, and the mode that the operator gave them.
 
 pub(crate) mod modes;
 pub(crate) mod discovery;
@@ -6,3 +6,4 @@ pub(crate) mod health;
 pub(crate) mod ejection;
 pub(crate) mod slow_start;
 pub(crate) mod outcome_history;
+pub(crate) mod dns_names;

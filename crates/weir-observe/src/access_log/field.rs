@@ -7,10 +7,10 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use super::record::ExchangeRecord;
-use crate::affinity::AffinityOutcome;
-use crate::cache_result::CacheResult;
 use crate::failure::{Failure, Party};
-use crate::phase::Phase;
+use crate::words::affinity::AffinityOutcome;
+use crate::words::cache_result::CacheResult;
+use crate::words::phase::Phase;
 
 /// Declares the placeholders without parameters.
 macro_rules! fields {

@@ -96,7 +96,7 @@ impl LogTemplate {
     /// Every placeholder with its meaning, for the reference; `NAME` is a lower-case field name.
     pub fn placeholders() -> impl Iterator<Item = (String, &'static str)> {
         let plain = super::field::PLAIN.iter().map(|(name, _, meaning)| ((*name).to_owned(), *meaning));
-        let phases = crate::phase::Phase::ALL
+        let phases = crate::words::phase::Phase::ALL
             .into_iter()
             .map(|phase| (format!("phase.{}", phase.name()), "Time in this phase in microseconds."));
         plain.chain(phases).chain([

@@ -6,7 +6,7 @@
 use super::escape::EscapeRule;
 use super::field::{LogField, PLAIN};
 use super::format::{FormatError, FormatItem, LogTemplate, NAMED};
-use crate::phase::Phase;
+use crate::words::phase::Phase;
 
 /// A piece of the text before it is known where values stand.
 enum Piece<'a> {

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 
 use super::Termination;
 use super::timestamp::UnixMicros;
-use crate::affinity::AffinityOutcome;
-use crate::cache_result::CacheResult;
 use crate::failure::{Failure, Party};
-use crate::phase::PhaseTimes;
+use crate::words::affinity::AffinityOutcome;
+use crate::words::cache_result::CacheResult;
+use crate::words::phase::PhaseTimes;
 
 /// One exchange that is over. `..ExchangeRecord::default()` fills in unknown fields.
 #[derive(Clone, Copy)]

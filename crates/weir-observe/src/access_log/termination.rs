@@ -1,7 +1,7 @@
 //! How an exchange ended, in the letters of HAProxy's log: the party, the phase, and two for cookies.
 
 use crate::failure::{Cause, Failure, Party};
-use crate::phase::Phase;
+use crate::words::phase::Phase;
 
 /// The termination state: four characters, `----` after a good end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use weir_http::Rule;
 
 use super::*;
-use crate::affinity::AffinityOutcome;
 use crate::failure::{Cause, Failure, Party};
-use crate::phase::{Phase, PhaseTimes};
+use crate::words::affinity::AffinityOutcome;
+use crate::words::phase::{Phase, PhaseTimes};
 
 /// Fields of request and response, as a list each.
 #[derive(Default)]

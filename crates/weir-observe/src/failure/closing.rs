@@ -63,7 +63,7 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phase::Phase;
+    use crate::words::phase::Phase;
 
     #[test]
     fn slow_peers_are_ended_by_weir() {

@@ -6,7 +6,7 @@ use weir_http::Rule;
 
 use super::table::{FailureRow, ROWS};
 use super::{Cause, Failure, Party, rules};
-use crate::phase::Phase;
+use crate::words::phase::Phase;
 
 const RULES: usize = Rule::ALL.len();
 

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::{Cause, Party, Reason, rules};
-use crate::phase::Phase;
+use crate::words::phase::Phase;
 
 const HEAD: &str = "\
 # Failures: reason codes, causes and advice

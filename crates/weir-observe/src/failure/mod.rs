@@ -18,7 +18,7 @@ pub use closing::Closing;
 pub use lookup::Reason;
 pub use markdown::{config_keys_named, failures_markdown};
 
-use crate::phase::Phase;
+use crate::words::phase::Phase;
 
 /// The party whose action, or failure to act, ended the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@
 
 use weir_http::Rule;
 
-use crate::phase::Phase;
+use crate::words::phase::Phase;
 
 /// The status for a request that breaks the rule (RFC 9110 section 15, RFC 6585); none for a rule about the connection, on which
 /// nothing can be answered any more.

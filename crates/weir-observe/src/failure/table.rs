@@ -4,7 +4,7 @@
 //! the client reveals nothing about servers. Codes are stable: dashboards and scripts depend on them.
 
 use super::{Cause, Party};
-use crate::phase::Phase;
+use crate::words::phase::Phase;
 
 /// One reason.
 pub(super) struct FailureRow {

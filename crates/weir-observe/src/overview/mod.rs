@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use self::recent::{EventRate, EventRates, HistorySample, Quantiles, RateHistory};
-use crate::affinity::AffinityOutcome;
-use crate::counter::Level;
-use crate::failure::Reason;
-use crate::memory::MemoryStats;
-use crate::phase::Phase;
-use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
-use crate::shard::TLS_VERSIONS;
-use crate::stats::{
+use crate::counters::counter::Level;
+use crate::counters::memory::MemoryStats;
+use crate::counters::shard::TLS_VERSIONS;
+use crate::counters::stats::{
     FailureStats, ListenerStats, MirrorStats, ReloadStats, RouteStats, ServerStats, UpstreamStats,
     WorkerStats,
 };
+use crate::failure::Reason;
+use crate::words::affinity::AffinityOutcome;
+use crate::words::phase::Phase;
+use crate::words::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 
 /// Everything.
 #[derive(Debug, Clone, Serialize)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::histogram::HistogramSnapshot;
+use crate::counters::histogram::HistogramSnapshot;
 
 /// Something by second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -135,7 +135,7 @@ impl RateHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::Histogram;
+    use crate::counters::histogram::Histogram;
 
     #[test]
     fn a_rate_remembers_its_liveliest_second() {

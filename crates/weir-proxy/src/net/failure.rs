@@ -74,7 +74,7 @@ fn is_empty_flood(error: &io::Error) -> bool {
 }
 
 /// The failure behind a connection that could not be opened (connect(2)).
-pub(crate) fn of_connect(error: &io::Error) -> Failure {
+pub fn of_connect(error: &io::Error) -> Failure {
     use io::ErrorKind as Kind;
     let phase = Phase::Connect;
     if let Some(cause) = wanting(error) {

@@ -12,7 +12,7 @@ use weir_traffic::route::query_value;
 use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::administration::runtime_commands::command;
 use crate::administration::runtime_commands::command::LINE_BYTES_MAX;

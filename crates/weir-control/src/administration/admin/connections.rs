@@ -10,7 +10,7 @@ use weir_traffic::route::query_value;
 use super::query::{decoded, only_known};
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::administration::reports::ReportWriter;
 use crate::servers::modes::UnknownServer;

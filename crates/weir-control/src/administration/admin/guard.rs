@@ -11,7 +11,7 @@ use weir_observe::AdminRefusal;
 
 use super::request::AdminRequest;
 use super::response::RefusedRequest;
-use crate::admin_access::{AdminAccess, AdminPeer};
+use crate::administration::admin_access::{AdminAccess, AdminPeer};
 
 /// The field in which Weir's own page shows that it was read here.
 const TOKEN_FIELD: &str = "weir-page-token";

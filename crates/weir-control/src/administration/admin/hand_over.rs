@@ -9,7 +9,7 @@ use weir_config::parse_duration;
 
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::cluster::node::hand_over::NodeState;
 

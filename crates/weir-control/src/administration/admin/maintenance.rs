@@ -8,7 +8,7 @@ use weir_config::{ListenerProtocol, parse_duration};
 use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 
 /// The beginning of a listener's path.

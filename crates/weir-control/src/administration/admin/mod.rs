@@ -33,7 +33,7 @@ use tokio::sync::Mutex;
 use weir_observe::AdminRefusal;
 
 use super::admin_operations::Operations;
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use connection_slots::ConnectionSlots;
 use request::ReceivedRequest;
 use reserve::ReadinessReserve;

@@ -8,7 +8,7 @@ use weir_proxy::state::snapshot::{Purge, PurgedPart};
 use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 
 /// The beginning of a cache's path.

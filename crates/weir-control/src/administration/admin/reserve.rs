@@ -19,7 +19,7 @@ use super::request;
 use super::request::ReceivedRequest;
 use super::response::BufferedResponse;
 use super::{linger, routes};
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 
 /// Connections in reserve.

@@ -16,7 +16,7 @@ use super::scrape::ActiveScrape;
 use super::{
     api, connections, exchanges, guard, hand_over, maintenance, profile, purge, ready, server_modes,
 };
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::administration::statistics::certificate_reports::certificates;
 use crate::administration::statistics::overview::{caches, keys, limits, mirrors};

@@ -9,7 +9,7 @@ use weir_traffic::Mode;
 
 use super::command::{ConnectionSelection, HELP, InvalidCommand, RuntimeCommand, ServerRef, WeightChange};
 use super::rows::{connection_row, error_row};
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::administration::reports::ReportWriter;
 use crate::servers::modes::UnknownServer;

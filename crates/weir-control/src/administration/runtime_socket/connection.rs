@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 use weir_observe::AdminRefusal;
 
-use crate::admin_access::AdminPeer;
 use crate::administration::admin;
+use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::administration::runtime_commands::command;
 use crate::administration::runtime_commands::command::{COMMANDS_MAX, LINE_BYTES_MAX, RuntimeCommand};

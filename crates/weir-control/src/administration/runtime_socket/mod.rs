@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use weir_config::{FileMode, ListenAddress};
 
 use super::admin_operations::Operations;
-use crate::admin_access::AdminPeer;
+use crate::administration::admin_access::AdminPeer;
 use crate::lifecycle::upgrade::handover::HandedAddress;
 use weir_proxy::net::listening::{BoundAddress, remove_stale};
 

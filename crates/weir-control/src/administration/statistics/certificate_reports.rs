@@ -11,7 +11,7 @@ use weir_proxy::net::clock;
 use weir_proxy::net::tls::issued::{HostStatus, IssuanceState, IssuedCertificates, ListenerIssued};
 use weir_proxy::state::snapshot::Snapshot;
 
-use crate::internal_authority;
+use crate::tls::internal_authority;
 
 /// All of them, now.
 pub(crate) fn certificates(snapshot: &Snapshot) -> Vec<CertificateOverview> {

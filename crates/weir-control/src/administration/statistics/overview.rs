@@ -28,7 +28,7 @@ use weir_traffic::{Health, Mode, ServerTier};
 use super::certificate_reports::certificates;
 use super::collection;
 use super::live_rates::{LiveRates, SAMPLE_INTERVAL};
-use crate::admin_access::AdminAccess;
+use crate::administration::admin_access::AdminAccess;
 use crate::cluster::node::announcements::Announcements;
 use crate::cluster::node::hand_over::{HandOver, NodeState};
 use crate::lifecycle::panics;

@@ -11,7 +11,7 @@ use weir_observe::overview::AnnouncementOverview;
 
 use super::hand_over::HandOver;
 use super::watcher::{Availability, NodeWatcher, WatcherReport};
-use crate::threads;
+use crate::system::threads;
 use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 

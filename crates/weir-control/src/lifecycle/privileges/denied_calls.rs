@@ -8,8 +8,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sys::seccomp;
-use crate::threads;
+use crate::system::sys::seccomp;
+use crate::system::threads;
 
 static LISTENER: Mutex<Option<OwnedFd>> = Mutex::new(None);
 static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -5,7 +5,7 @@
 //! version may make calls that this one does not know. It has what the capabilities of such a process leave open, above all another user
 //! namespace, in which a process has all of them again, and files by their handle, past every root folder.
 
-use crate::sys::seccomp;
+use crate::system::sys::seccomp;
 
 use super::system_calls::{ARCHITECTURE, ARGUMENT, NUMBER, PROCESSOR, equals, instruction};
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::sys::seccomp::{self, InstalledFilter};
+use crate::system::sys::seccomp::{self, InstalledFilter};
 
 /// Whether system calls are filtered.
 #[derive(Debug)]

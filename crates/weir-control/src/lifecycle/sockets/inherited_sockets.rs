@@ -8,7 +8,7 @@ use socket2::{SockAddr, SockRef, Type};
 use weir_config::{Config, ListenAddress};
 use weir_proxy::net::listening::BoundAddress;
 
-use crate::sys::inherited;
+use crate::system::sys::inherited;
 
 /// All of them, as the process was started.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use super::handover::{Channel, HandoverError};
 use super::launching;
 use super::launching::{Order, Outcome};
 use crate::lifecycle::privileges;
-use crate::sys::fork::{self, Forked};
+use crate::system::sys::fork::{self, Forked};
 
 pub use super::launching::UPGRADE_VARIABLE;
 

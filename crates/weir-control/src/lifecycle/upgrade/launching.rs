@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use weir_proxy::net::clock::{self, Instant};
 
 use super::handover::{Channel, HandoverError};
-use crate::sys::fork::{self, Forked};
+use crate::system::sys::fork::{self, Forked};
 
 /// The name of the process that takes orders, and of the one in reserve.
 pub(super) const NAME: &CStr = c"weir-launcher";

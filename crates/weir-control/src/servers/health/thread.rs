@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::checks::{ProbeConfig, ProbedServers, keep_checked, probes_per_second};
 use super::thread_pause::ThreadPause;
-use crate::threads;
+use crate::system::threads;
 use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 

@@ -23,7 +23,7 @@ use weir_observe::access_log::{LogTemplate, UnixMicros};
 
 use super::whole_lines::WholeLines;
 use crate::lifecycle::privileges;
-use crate::threads;
+use crate::system::threads;
 use weir_proxy::net::clock;
 use weir_proxy::state::crashes::faults::{self, ControlFault};
 use weir_proxy::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress, WorkerLogs};

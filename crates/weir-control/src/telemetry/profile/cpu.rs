@@ -12,8 +12,8 @@ use weir_observe::flame;
 use super::images::Image;
 use super::symbols::Symbols;
 use super::unwind::{Stack, Unwinder};
-use crate::sys::sampling::{SampledThread, Sampler};
-use crate::threads::registered;
+use crate::system::sys::sampling::{SampledThread, Sampler};
+use crate::system::threads::registered;
 use weir_proxy::net::{clock, memory};
 
 /// Samples per second of CPU time of each thread: few enough that what they cost is not seen, and no divisor of the kernel's ticks.

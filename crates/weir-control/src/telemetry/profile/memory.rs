@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::maps::{Mapping, mapping};
-use crate::threads::registered;
+use crate::system::threads::registered;
 
 /// Everything about the memory of the process, in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]

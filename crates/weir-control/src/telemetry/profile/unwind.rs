@@ -7,7 +7,7 @@ use framehop::{
 use weir_observe::flame::DEPTH_MAX;
 
 use super::images::{ElfImage, Image};
-use crate::sys::sampling::{Registers, Sample};
+use crate::system::sys::sampling::{Registers, Sample};
 
 /// The stack of a sample.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
-use rustls::crypto::aws_lc_rs;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use tokio::sync::Mutex as AsyncMutex;
+use weir_client::{ClientError, HttpClient as SendingClient, HttpDestination, tls_setup};
 use weir_config::Collector;
 use weir_http::retry_delay;
 use weir_observe::TraceLoss;
@@ -28,7 +29,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Longest answer that is read.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Characters of what a collector says that are told in the log.
 const MESSAGE_CHARS_MAX: usize = 200;
@@ -69,9 +70,9 @@ struct ClientState {
 /// One collector, and the connection to it.
 #[derive(Debug)]
 pub(super) struct CollectorClient {
-    agent: ureq::Agent,
+    /// Behind a lock that is always free: one batch is sent after the other.
+    client: AsyncMutex<SendingClient>,
     collector: Collector,
-    url: String,
     /// As it is logged.
     shown_url: String,
     queue: Arc<TraceQueue>,
@@ -82,8 +83,7 @@ pub(super) struct CollectorClient {
 impl CollectorClient {
     pub(super) fn new(collector: &Collector, queue: &Arc<TraceQueue>, counts: &Arc<TraceCounts>) -> Self {
         Self {
-            agent: agent(collector),
-            url: collector.url.to_string(),
+            client: AsyncMutex::new(SendingClient::new(destination(collector), collector.timeout)),
             shown_url: collector.url.without_secrets().to_string(),
             collector: collector.clone(),
             queue: Arc::clone(queue),
@@ -102,11 +102,11 @@ impl CollectorClient {
     }
 
     /// Sends a body until it is taken or refused, or there is no time or no room for it any more.
-    fn deliver(&self, body: &[u8]) -> Delivery {
+    async fn deliver(&self, body: &Bytes) -> Delivery {
         let mut backoff = BACKOFF_MIN;
         loop {
             let was_ending = self.queue.is_ending();
-            let failure = match self.send(body) {
+            let failure = match self.send(body).await {
                 Ok(None) => {
                     self.recover();
                     return Delivery::Taken { rejected: 0 };
@@ -145,23 +145,38 @@ impl CollectorClient {
     }
 
     /// Makes one request; gives how many spans the collector did not want, and why.
-    fn send(&self, body: &[u8]) -> Result<Option<(u64, DeliveryFailure)>, DeliveryFailure> {
-        let mut request = self.agent.post(&self.url).content_type("application/x-protobuf");
-        for (name, value) in &self.collector.headers.0 {
-            request = request.header(&**name, &**value);
-        }
-        let mut response = request.send(body).map_err(|error| DeliveryFailure::unreachable(&error))?;
-        let status = response.status().as_u16();
-        let retry_after = response
-            .headers()
-            .get("retry-after")
-            .and_then(|value| retry_delay(value.as_bytes(), clock::date()));
+    async fn send(&self, body: &Bytes) -> Result<Option<(u64, DeliveryFailure)>, DeliveryFailure> {
+        let mut client = self.client.lock().await;
+        let end = clock::now() + self.collector.timeout;
+        let request = self.request(body)?;
+        let sending = client.send(&request, self.collector.timeout);
+        let sent = tokio::time::timeout(self.collector.timeout, sending).await;
+        let response = sent.unwrap_or(Err(ClientError::TimedOut));
+        let response = response.map_err(|error| DeliveryFailure::unreachable(error.to_string()))?;
+        let status = response.head.status.as_u16();
+        let retry_after = response.head.headers.get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| retry_delay(value.as_bytes(), clock::date()));
         // Read to its end also when it says nothing, so that the connection can be used again.
-        let answer = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let answer = response.whole(ANSWER_BYTES_MAX, end.saturating_duration_since(clock::now())).await;
         match status {
-            200..=299 => Ok(answer.ok().and_then(|answer| rejected(status, &answer))),
+            200..=299 => Ok(answer.ok().and_then(|answer| rejected(status, answer.body()))),
             _ => Err(DeliveryFailure::answered(status, retry_after)),
         }
+    }
+
+    fn request(&self, body: &Bytes) -> Result<Request<Bytes>, DeliveryFailure> {
+        let path = &*self.collector.url.path;
+        let mut request = Request::post(format!("/{}", path.strip_prefix('/').unwrap_or(path)))
+            .header(CONTENT_TYPE, "application/x-protobuf");
+        let headers = &self.collector.headers.0;
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(USER_AGENT.as_str())) {
+            request = request.header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")));
+        }
+        for (name, value) in headers {
+            request = request.header(&**name, &**value);
+        }
+        let request = request.body(body.clone());
+        request.map_err(|error| DeliveryFailure::unreachable(error.to_string()))
     }
 
     fn report_failure(&self, failure: &DeliveryFailure) {
@@ -195,31 +210,18 @@ impl CollectorClient {
 #[async_trait]
 impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let outcome = self.deliver(request.body());
+        let outcome = self.deliver(request.body()).await;
         self.lock().outcome = Some(outcome);
         Ok(Response::new(Bytes::new()))
     }
 }
 
-/// An HTTP client that takes no proxy from the environment and follows no redirect, which would get its headers.
-fn agent(collector: &Collector) -> ureq::Agent {
-    let mut tls =
-        TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
-    if let Some(authorities) = &collector.authorities {
-        let certificates =
-            authorities.certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
-        tls = tls.root_certs(RootCerts::from(certificates));
-    }
-    ureq::Agent::config_builder()
-        .tls_config(tls.build())
-        .timeout_global(Some(collector.timeout))
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .proxy(None)
-        .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .into()
+fn destination(collector: &Collector) -> HttpDestination {
+    let tls = collector.url.is_tls.then(|| match &collector.authorities {
+        Some(authorities) => tls_setup(authorities, None, &[]),
+        None => Err("there are no authorities to verify its certificate".to_owned()),
+    });
+    HttpDestination::of_authority(&collector.url.authority, tls)
 }
 
 /// How many spans an answer says were not wanted, if any.
@@ -232,8 +234,8 @@ fn rejected(status: u16, answer: &[u8]) -> Option<(u64, DeliveryFailure)> {
 }
 
 impl DeliveryFailure {
-    fn unreachable(error: &ureq::Error) -> Self {
-        Self { status: 0, what: error.to_string(), is_passing: true, retry_after: None }
+    fn unreachable(what: String) -> Self {
+        Self { status: 0, what, is_passing: true, retry_after: None }
     }
 
     fn answered(status: u16, retry_after: Option<Duration>) -> Self {

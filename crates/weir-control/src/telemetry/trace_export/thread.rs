@@ -16,8 +16,8 @@ use weir_observe::TraceLoss;
 
 use super::collector_client::{CollectorClient, Delivery};
 use super::spans::{ClockReading, span_count, spans_of};
+use crate::system::threads;
 use crate::telemetry::trace_counts::TraceCounts;
-use crate::threads;
 use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::clock;
 use weir_proxy::state::tracing::trace_queue::{SampledExchange, TraceMessage, TraceQueue};
@@ -120,7 +120,7 @@ impl BatchExport {
             .with_retry_policy(RetryPolicy::disabled());
         let mut exporter = builder.build().map_err(|error| io::Error::other(error.to_string()))?;
         exporter.set_resource(&resource(job));
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { exporter, client, runtime })
     }
 

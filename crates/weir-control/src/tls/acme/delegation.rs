@@ -13,7 +13,7 @@ use weir_config::Dns;
 
 use super::issuer::IssuanceError;
 use super::luck;
-use crate::dns_names;
+use crate::servers::dns_names;
 
 /// CNAMEs that are followed from one name.
 const CNAMES_MAX: usize = 8;

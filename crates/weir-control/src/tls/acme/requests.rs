@@ -1,31 +1,31 @@
-//! Requests to authorities: HTTP/1.1 over TLS, one connection each, by way of the sockets and the TLS of the data path.
+//! Requests to authorities: HTTP/1.1 over TLS, one connection each.
 //!
-//! An order takes some fifteen of them, one after the other. The client of `instant-acme` hands them over by a channel, since connections
-//! stay on their thread. Must not know what they are about.
+//! An order takes some fifteen of them, one after the other. The client of `instant-acme` hands them over by a channel: its requests end with the thread that
+//! sends them, whoever waits for them. Must not know what they are about.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONNECTION;
 use http_body_util::{BodyExt as _, Full};
-use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
+use instant_acme::{BodyWrapper, BytesResponse};
 use rustls::pki_types::ServerName;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+use weir_client::{ClientError, HostAndPort, HttpClient, HttpDestination, PeerAddress};
 use weir_config::{Authorities, MaskedText};
-use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse};
-use weir_http::{ChunkedLimits, Framing, HeadLimits, Method, WallTime, retry_delay};
-use weir_proxy::net::buffer::BufferStock;
+use weir_http::{WallTime, retry_delay};
+use weir_observe::Phase;
 use weir_proxy::net::clock;
-use weir_proxy::net::connection::Connection;
-use weir_proxy::net::endpoint::Endpoint;
-use weir_proxy::net::socket::Behind;
-use weir_proxy::net::tls::client_config::HandshakeConfig;
-use weir_proxy::upstream::handshake::{self, ConnectionSetup};
+use weir_proxy::net::failure::{of_connect, of_server};
+use weir_proxy::net::tls::client_config::verifying;
 
 use super::schedule::RETRY_AFTER_MAX;
 
@@ -34,8 +34,6 @@ const REQUEST_TIME: Duration = Duration::from_secs(30);
 
 /// The largest response; a chain of certificates has a few KiB.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
-
-const BUFFER_SIZE: usize = 16 * 1024;
 
 const HTTPS_PORT: u16 = 443;
 
@@ -63,7 +61,7 @@ pub(super) enum RequestError {
     #[error("the URL `{0}` cannot be used")]
     BadUrl(MaskedText),
     #[error("the name `{0}` cannot be resolved: {1}")]
-    Unresolved(String, std::io::Error),
+    Unresolved(String, io::Error),
     #[error("the authority at `{0}` cannot be reached ({1})")]
     Unreached(String, &'static str),
     #[error("the authority at `{0}` did not answer within 30 s")]
@@ -76,6 +74,25 @@ pub(super) enum RequestError {
     Stopping,
     #[error("the request has ended early: Weir is about to stop, or the log has a defect of Weir")]
     Ended,
+}
+
+impl RequestError {
+    /// `part` is what was waited for.
+    fn new(host: &str, part: &str, error: ClientError) -> Self {
+        let host = || host.to_owned();
+        match error {
+            ClientError::Unresolved(error) => Self::Unresolved(host(), error),
+            ClientError::Unconnected(error) => Self::Unreached(host(), of_connect(&error).reason()),
+            ClientError::NoTls(error) => Self::Unreached(host(), of_server(Phase::Connect, &error).reason()),
+            ClientError::TimedOut => Self::TimedOut(host()),
+            ClientError::Broken(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Self::Broken(format!("it ends within its {part}"))
+            }
+            ClientError::Broken(error) => Self::Broken(error.to_string()),
+            ClientError::Malformed(what) => Self::Broken(what),
+            ClientError::TooLong => Self::Broken("it is longer than 1 MiB".to_owned()),
+        }
+    }
 }
 
 /// Sends requests, from any thread.
@@ -125,7 +142,7 @@ impl AcmeRequests {
     }
 }
 
-impl HttpClient for AcmeRequests {
+impl instant_acme::HttpClient for AcmeRequests {
     fn request(
         &self,
         request: AcmeRequest,
@@ -167,7 +184,6 @@ fn has_sound_urls(body: &Bytes) -> bool {
 
 /// Sends what comes. The authorities of the system are many files: read once, they are known.
 async fn send_all(next: &mut UnboundedReceiver<WaitingRequest>, known: &mut Option<Arc<Authorities>>) {
-    let stock = BufferStock::new(BUFFER_SIZE);
     while let Some((request, protection, answer)) = next.recv().await {
         let trusted = match known {
             Some(known) => Ok(Arc::clone(known)),
@@ -176,11 +192,9 @@ async fn send_all(next: &mut UnboundedReceiver<WaitingRequest>, known: &mut Opti
         match trusted {
             Ok(trusted) => {
                 *known = Some(Arc::clone(&trusted));
-                let stock = Rc::clone(&stock);
                 tokio::task::spawn_local(async move {
                     let host = request.uri().host().unwrap_or_default().to_owned();
-                    let sent =
-                        tokio::time::timeout(REQUEST_TIME, send(request, protection, &trusted, &stock)).await;
+                    let sent = tokio::time::timeout(REQUEST_TIME, send(request, protection, &trusted)).await;
                     let _gave_up = answer.send(sent.unwrap_or(Err(RequestError::TimedOut(host))));
                 });
             }
@@ -191,163 +205,49 @@ async fn send_all(next: &mut UnboundedReceiver<WaitingRequest>, known: &mut Opti
     }
 }
 
-async fn send(
-    request: AcmeRequest,
-    protection: RequestProtection,
-    trusted: &Arc<Authorities>,
-    stock: &Rc<BufferStock>,
-) -> AcmeResult {
-    let (parts, body) = request.into_parts();
+async fn send(request: AcmeRequest, protection: RequestProtection, trusted: &Arc<Authorities>) -> AcmeResult {
+    let (mut parts, body) = request.into_parts();
     let bad_url = || RequestError::BadUrl(MaskedText::from(&*parts.uri.to_string()));
     let is_tls = match parts.uri.scheme_str() {
         Some("https") => true,
         Some("http") if protection == RequestProtection::ByUrl => false,
         _ => return Err(bad_url()),
     };
-    let host = parts.uri.host().ok_or_else(bad_url)?;
+    let authority = parts.uri.authority().ok_or_else(bad_url)?.as_str().into();
+    let host = parts.uri.host().ok_or_else(bad_url)?.to_owned();
     let port = parts.uri.port_u16().unwrap_or(if is_tls { HTTPS_PORT } else { HTTP_PORT });
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let handshake = if is_tls {
-        let name = ServerName::try_from(bare.to_owned()).map_err(|_| bad_url())?;
-        let verified = HandshakeConfig::verified(name, trusted);
-        Some(verified.map_err(|error| RequestError::Tls(error.to_string()))?)
+    let tls = if is_tls {
+        ServerName::try_from(bare).map_err(|_| bad_url())?;
+        Some(Ok(tls(trusted)?))
     } else {
         None
     };
-    let found = tokio::net::lookup_host((bare, port)).await;
-    let found = found.map_err(|error| RequestError::Unresolved(host.to_owned(), error))?;
-    let endpoints: Vec<Endpoint> = found.map(Endpoint::Inet).collect();
-    let setup =
-        ConnectionSetup { header: None, handshake: handshake.as_ref(), behind: Behind::More, timers: None };
-    let unreached =
-        |failure: weir_observe::Failure| RequestError::Unreached(host.to_owned(), failure.reason());
-    let mut connection = handshake::open(setup, &endpoints, 0, stock).await.map_err(unreached)?;
-
+    let address = PeerAddress::Tcp(HostAndPort { host: bare.into(), port });
+    parts.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let head = head_of(&parts, &body).ok_or_else(bad_url)?;
-    let broken = |error: std::io::Error| RequestError::Broken(error.to_string());
-    write(&mut connection, &[head.as_bytes(), &body].concat()).await.map_err(broken)?;
-    let is_head = parts.method == http::Method::HEAD;
-    let response = receive(&mut connection, stock, is_head).await;
-    connection.send_end_now();
-    response
-}
-
-fn head_of(parts: &http::request::Parts, body: &Bytes) -> Option<String> {
-    let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let mut head = format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", parts.method, parts.uri.authority()?);
-    for (name, value) in &parts.headers {
-        head.push_str(&format!("{name}: {}\r\n", value.to_str().ok()?));
-    }
-    if parts.method == http::Method::POST {
-        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
-    }
-    head.push_str("Connection: close\r\n\r\n");
-    Some(head)
-}
-
-async fn write(connection: &mut Connection, mut bytes: &[u8]) -> std::io::Result<()> {
-    while !bytes.is_empty() || connection.has_unsent() {
-        let sent = std::future::poll_fn(|cx| connection.poll_write(cx, [bytes, &[], &[]], Behind::Unknown));
-        bytes = &bytes[sent.await?..];
-    }
-    Ok(())
-}
-
-async fn read(
-    connection: &mut Connection,
-    stock: &Rc<BufferStock>,
-    received: &mut Vec<u8>,
-) -> Result<usize, RequestError> {
-    let outcome = std::future::poll_fn(|cx| connection.poll_fill(cx, stock)).await;
-    let len = outcome.map_err(|error| RequestError::Broken(error.to_string()))?;
-    received.extend_from_slice(connection.received());
-    connection.consume(len);
-    Ok(len)
-}
-
-async fn receive(connection: &mut Connection, stock: &Rc<BufferStock>, is_head: bool) -> AcmeResult {
-    let broken = |what: &str| RequestError::Broken(what.to_owned());
-    let mut head = ParsedResponse::new();
-    let mut received = Vec::new();
-    let head_len = loop {
-        match head.parse(&received, &HeadLimits::default()) {
-            Ok(HeadProgress::Complete { len }) if head.status() >= 200 => break len,
-            Ok(HeadProgress::Complete { len }) => {
-                received.drain(..len);
-                head.reset();
-            }
-            Ok(HeadProgress::Incomplete) => {
-                if read(connection, stock, &mut received).await? == 0 {
-                    return Err(broken("it ends within its head"));
-                }
-            }
-            Err(rule) => return Err(RequestError::Broken(format!("{rule:?}"))),
-        }
+    let request = http::Request::from_parts(parts, body);
+    let mut client = HttpClient::new(HttpDestination { address, authority, tls }, REQUEST_TIME);
+    let failed = |part| {
+        let host = &host;
+        move |error| RequestError::new(host, part, error)
     };
-    let mut response = http::Response::builder().status(head.status());
-    for field in head.fields().iter() {
-        response = response.header(field.name.of(&received), field.value.of(&received));
-    }
-    let framing = head.framing(if is_head { Method::Head } else { Method::Post });
-    let part = received.split_off(head_len);
-    let body = receive_body(connection, stock, framing, part).await?;
-    response.body(Bytes::from(body)).map_err(|error| RequestError::Broken(error.to_string()))
+    let response = client.send(&request, REQUEST_TIME).await.map_err(failed("head"))?;
+    let response = response.whole(BODY_BYTES_MAX, REQUEST_TIME).await.map_err(failed("body"))?;
+    Ok(response.map(Bytes::from))
 }
 
-async fn receive_body(
-    connection: &mut Connection,
-    stock: &Rc<BufferStock>,
-    framing: Framing,
-    mut part: Vec<u8>,
-) -> Result<Vec<u8>, RequestError> {
-    let broken = |what: &str| RequestError::Broken(what.to_owned());
-    let mut body = Vec::new();
-    let mut chunks = ChunkedDecoder::new(ChunkedLimits::default());
-    loop {
-        let mut is_whole = framing.is_empty();
-        if framing == Framing::Delimited {
-            let decoded =
-                chunks.decode(&mut part).map_err(|rule| RequestError::Broken(format!("{rule:?}")))?;
-            body.extend_from_slice(&part[decoded.data]);
-            part.drain(..decoded.consumed);
-            is_whole = decoded.done;
-        } else {
-            body.append(&mut part);
-        }
-        if let Framing::Length(len) = framing {
-            is_whole = body.len() as u64 >= len;
-        }
-        if body.len() > BODY_BYTES_MAX {
-            return Err(broken("it is longer than 1 MiB"));
-        }
-        if is_whole {
-            return Ok(body);
-        }
-        if read(connection, stock, &mut part).await? == 0 {
-            return match framing {
-                Framing::UntilClose => Ok(body),
-                _ => Err(broken("it ends within its body")),
-            };
-        }
-    }
+/// Verifies servers as the data path does: one of `trusted` may also be a server's own certificate.
+fn tls(trusted: &Arc<Authorities>) -> Result<TlsConnector, RequestError> {
+    let config = verifying(trusted, None);
+    let mut config = config.map_err(|error| RequestError::Tls(error.to_string()))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requests_name_their_host_and_their_length() {
-        let request = http::Request::builder().method("POST").uri("https://ca.test:14000/order?x=1");
-        let (parts, _) =
-            request.header("content-type", "application/jose+json").body(()).unwrap().into_parts();
-        assert_eq!(
-            head_of(&parts, &Bytes::from_static(b"{}")).unwrap(),
-            "POST /order?x=1 HTTP/1.1\r\nHost: ca.test:14000\r\ncontent-type: application/jose+json\r\nContent-Length: 2\r\n\
-             Connection: close\r\n\r\n"
-        );
-    }
 
     #[test]
     fn the_library_finds_only_waits_that_it_can_add() {

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use weir_config::{CertificateError, CertificateFiles, LoadedCertificate};
 use weir_proxy::net::tls::issued::TokenAnswer;
 
-use crate::atomic_file::replace;
+use crate::system::atomic_file::replace;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;

@@ -17,7 +17,7 @@ use weir_tasks::OwnedTask;
 
 use super::host;
 use super::issuer::Issuer;
-use crate::threads;
+use crate::system::threads;
 
 /// The running thread; stopped and waited for when dropped.
 #[derive(Debug)]

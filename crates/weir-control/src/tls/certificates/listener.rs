@@ -18,7 +18,7 @@ use super::directory::{merge, scan};
 use super::files::{CertificateStamps, DATE_INTERVAL, days_to_tell, read_if_changed};
 use super::ocsp_responses::OcspResponses;
 use super::ticket_keys;
-use crate::internal_authority;
+use crate::tls::internal_authority;
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::certificates::Certificates;
 use weir_proxy::state::snapshot::ListenerPlan;

@@ -9,7 +9,7 @@ use weir_proxy::net::cpus;
 use weir_proxy::state::routes::access::password_checks::PasswordChecks;
 use weir_proxy::state::snapshot::Snapshot;
 
-use crate::threads;
+use crate::system::threads;
 
 /// One thread for so many CPUs, and the most there are.
 const CPUS_PER_THREAD: usize = 4;

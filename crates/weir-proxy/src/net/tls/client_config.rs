@@ -163,16 +163,6 @@ impl TlsClientConfig {
 }
 
 impl HandshakeConfig {
-    /// For a request of Weir's own over HTTP/1.1: the certificate has to be valid for `name` and issued by one of `authorities`.
-    ///
-    /// # Errors
-    /// When none of them can be used.
-    pub fn verified(name: ServerName<'static>, authorities: &Arc<Authorities>) -> Result<Self, Error> {
-        let mut config = verifying(authorities, None)?;
-        config.alpn_protocols = vec![HTTP1.to_vec()];
-        Ok(Self { config: Arc::new(config), name })
-    }
-
     /// For a probe where the traffic passes through encrypted: any certificate is accepted for `name`.
     ///
     /// # Errors

@@ -1,21 +1,24 @@
 //! In the place of the client of Kubernetes, in a build without it.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::PathBuf;
 
 use weir_config::{Config, Diagnostics};
+use weir_control::{RoutesElsewhere, RoutesUpdate};
 
 use crate::error::CommandError;
 use crate::features::KUBERNETES;
-use crate::kubernetes_arguments::KubernetesArguments;
-use crate::serve::events::ServeEvents;
+use crate::kubernetes::arguments::KubernetesArguments;
 
 /// Does not exist.
 pub(crate) struct AbsentRoutes(Infallible);
 
 impl AbsentRoutes {
     /// Nothing without `--kubernetes`, else an error.
-    pub(crate) fn prepare(arguments: &KubernetesArguments) -> Result<Option<Self>, CommandError> {
+    pub(crate) fn prepare(
+        arguments: &KubernetesArguments,
+        _file: Option<PathBuf>,
+    ) -> Result<Option<Self>, CommandError> {
         arguments.check()?;
         match arguments.kubernetes {
             None => Ok(None),
@@ -23,19 +26,33 @@ impl AbsentRoutes {
         }
     }
 
-    pub(crate) fn read_base(&self, _file: Option<&Path>) -> Result<(Config, Diagnostics), CommandError> {
+    pub(crate) fn read_base(&self) -> Result<(Config, Diagnostics), CommandError> {
         match self.0 {}
     }
 
-    pub(crate) fn start(&mut self, _base: &Config, _events: &ServeEvents) -> Result<(), CommandError> {
+    pub(crate) fn start(
+        &mut self,
+        _base: &Config,
+        _send: impl Fn(RoutesUpdate) -> bool + Send + Sync + 'static,
+    ) -> Result<(), CommandError> {
+        match self.0 {}
+    }
+}
+
+impl RoutesElsewhere for AbsentRoutes {
+    fn reload(&self) -> Result<Config, Vec<String>> {
         match self.0 {}
     }
 
-    pub(crate) fn reload(&self, _file: Option<&Path>) -> Result<Config, Vec<String>> {
+    fn none_known(&self) -> &'static str {
         match self.0 {}
     }
 
-    pub(crate) fn stop(self) {
+    fn no_upgrade(&self) -> &'static str {
+        match self.0 {}
+    }
+
+    fn stop(self: Box<Self>) {
         match self.0 {}
     }
 }

@@ -1,21 +1,20 @@
 //! Routes and servers of Kubernetes, from the thread that follows the API server to the running proxy.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use weir_config::{CheckedConfig, Config, Diagnostics};
-use weir_control::{NewNames, Proxy, ServerChanges};
+use weir_control::{NewNames, Proxy, RoutesElsewhere, RoutesUpdate, ServerChanges};
 use weir_kubernetes::{
     ChangeRefusal, ClusterReport, GatewaySettings, IngressSettings, KubernetesChange, KubernetesSource,
     KubernetesUpdate, ObjectKey, SourceSettings, UpdateSender,
 };
 use weir_observe::overview::{RefusedFragment, RoutesFromOverview};
 
-use crate::election::election;
 use crate::error::CommandError;
 use crate::features;
-use crate::kubernetes_arguments::{KubernetesArguments, ServedObjects};
-use crate::serve::events::ServeEvents;
+use crate::kubernetes::arguments::{KubernetesArguments, ServedObjects};
+use crate::kubernetes::election::election;
 use crate::start::{self, Origin};
 
 /// What is beside listeners and upstreams where no file says so. Endpoints of a Service are taken out everywhere within the delay.
@@ -36,20 +35,25 @@ const FORBIDDEN: [&str; 3] = ["listener", "upstream", "routes_from"];
 pub(crate) struct KubernetesRoutes {
     arguments: KubernetesArguments,
     served: ServedObjects,
+    /// What is beside the routes, if any.
+    file: Option<PathBuf>,
     source: Option<KubernetesSource>,
 }
 
 impl KubernetesRoutes {
     /// Nothing without `--kubernetes`.
-    pub(crate) fn prepare(arguments: &KubernetesArguments) -> Result<Option<Self>, CommandError> {
+    pub(crate) fn prepare(
+        arguments: &KubernetesArguments,
+        file: Option<PathBuf>,
+    ) -> Result<Option<Self>, CommandError> {
         arguments.check()?;
         let served = arguments.kubernetes.clone();
-        Ok(served.map(|served| Self { arguments: arguments.clone(), served, source: None }))
+        Ok(served.map(|served| Self { arguments: arguments.clone(), served, file, source: None }))
     }
 
     /// Reads what is beside listeners, routes and upstreams.
-    pub(crate) fn read_base(&self, file: Option<&Path>) -> Result<(Config, Diagnostics), CommandError> {
-        let checked = match file {
+    pub(crate) fn read_base(&self) -> Result<(Config, Diagnostics), CommandError> {
+        let checked = match self.file.as_deref() {
             None => CheckedConfig::parse_base(DEFAULT_BASE, "defaults of --kubernetes"),
             Some(path) if self.arguments.restricted_config => CheckedConfig::load_restricted(path),
             Some(path) => CheckedConfig::load_base(path),
@@ -65,36 +69,17 @@ impl KubernetesRoutes {
     }
 
     /// Begins to follow the API server.
-    pub(crate) fn start(&mut self, base: &Config, events: &ServeEvents) -> Result<(), CommandError> {
-        let send = events.routes();
+    pub(crate) fn start(
+        &mut self,
+        base: &Config,
+        send: impl Fn(RoutesUpdate) -> bool + Send + Sync + 'static,
+    ) -> Result<(), CommandError> {
         let updates = UpdateSender::new(move |update| send(Box::new(|proxy| apply(update, proxy))));
         let source = KubernetesSource::start(self.settings(base), updates)
             .context("the API server of Kubernetes cannot be followed")
             .map_err(|error| CommandError::Failed { error, help: None })?;
         self.source = Some(source);
         Ok(())
-    }
-
-    /// Reads the file again.
-    ///
-    /// # Errors
-    /// All errors, one line each; then nothing has changed.
-    pub(crate) fn reload(&self, file: Option<&Path>) -> Result<Config, Vec<String>> {
-        let (config, _warnings) = self.read_base(file).map_err(|error| {
-            let lines: Vec<String> = error.line().lines().map(str::to_owned).collect();
-            lines.iter().for_each(|line| tracing::error!("{line}"));
-            tracing::error!("the config was not reloaded: the previous one stays in use");
-            lines
-        })?;
-        if let Some(source) = &self.source {
-            source.set_base(config.clone());
-        }
-        Ok(config)
-    }
-
-    /// Does not follow the API server any more, and lets another process write statuses.
-    pub(crate) fn stop(self) {
-        drop(self.source);
     }
 
     /// How Ingresses are served: not by a process that serves one Gateway.
@@ -151,6 +136,34 @@ impl KubernetesRoutes {
             secrets_namespaces: arguments.secrets_namespace.iter().map(|name| name.as_str().into()).collect(),
             election,
         }
+    }
+}
+
+impl RoutesElsewhere for KubernetesRoutes {
+    fn reload(&self) -> Result<Config, Vec<String>> {
+        let (config, _warnings) = self.read_base().map_err(|error| {
+            let lines: Vec<String> = error.line().lines().map(str::to_owned).collect();
+            lines.iter().for_each(|line| tracing::error!("{line}"));
+            tracing::error!("the config was not reloaded: the previous one stays in use");
+            lines
+        })?;
+        if let Some(source) = &self.source {
+            source.set_base(config.clone());
+        }
+        Ok(config)
+    }
+
+    fn none_known(&self) -> &'static str {
+        "no route of the cluster is known: the API server has not answered"
+    }
+
+    fn no_upgrade(&self) -> &'static str {
+        "with `--kubernetes`, replace the pod: a rolling update serves without a gap"
+    }
+
+    /// Lets another process write statuses, too.
+    fn stop(self: Box<Self>) {
+        drop(self.source);
     }
 }
 

@@ -4,26 +4,17 @@
 //! The servers speak HTTP/1. What holds of an exchange in any protocol belongs to the folder of its phase.
 
 mod negotiation;
-mod messages;
-mod header_tables;
+mod heads;
 mod bodies;
-mod windows;
+mod flow;
 mod random_segments;
-mod trailers;
-mod interim_responses;
 mod early_response;
-mod many_streams;
 mod client_resets;
 mod limits;
 mod reports;
 mod websocket;
 mod connect;
-mod priorities;
-mod flow_control;
 mod memory;
-mod identity;
 mod goodbye;
 mod timeouts;
-mod malformed;
-mod smuggling;
 mod hostile;

@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use weir_config::Config;
 
-use crate::sys::fork::{self, Forked};
+use crate::system::sys::fork::{self, Forked};
 pub(crate) use availability::Availability;
 use availability::Sign;
 use process::WatcherProcess;
