@@ -123,38 +123,3 @@ impl TcpClient for TcpStream<'_> {
         Ok(())
     }
 }
-
-/// A connection that carries nothing but a tunnel.
-impl ClientEnd for Connection {
-    fn tls(&self) -> Option<TlsFacts<'_>> {
-        self.tls.as_deref().map(Records::facts)
-    }
-
-    fn local_address(&self) -> Option<SocketAddr> {
-        self.socket.local_address()
-    }
-
-    fn unread(&self) -> &[u8] {
-        &[]
-    }
-
-    fn sends_at_once(&self) -> bool {
-        self.has_input()
-    }
-
-    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
-        None
-    }
-
-    fn body_received(&self) -> u64 {
-        0
-    }
-
-    fn sent(&self) -> u64 {
-        0
-    }
-
-    fn stays_open(&self) -> bool {
-        false
-    }
-}
