@@ -12,6 +12,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::ClientConnection;
+#[cfg(test)]
+use super::memory::stream::MemoryStream;
 use super::stream_client::StreamClient;
 use crate::downstream::http2::Http2Stream;
 use crate::downstream::stream_driver::DrivenStream;
@@ -29,6 +31,8 @@ pub(crate) struct ExchangePool {
     pub(crate) worker: Rc<Worker>,
     pub(super) bytes: KeptExchanges<ClientConnection<ByteTransport>>,
     http2: KeptExchanges<StreamClient<Http2Stream>>,
+    #[cfg(test)]
+    memory: KeptExchanges<StreamClient<MemoryStream>>,
 }
 
 /// Those of one kind of user.
@@ -36,7 +40,13 @@ pub(crate) type KeptExchanges<U> = RefCell<Vec<PooledExchange<U>>>;
 
 impl ExchangePool {
     pub(crate) fn new(worker: &Rc<Worker>) -> Rc<Self> {
-        Rc::new(Self { worker: Rc::clone(worker), bytes: RefCell::default(), http2: RefCell::default() })
+        Rc::new(Self {
+            worker: Rc::clone(worker),
+            bytes: RefCell::default(),
+            http2: RefCell::default(),
+            #[cfg(test)]
+            memory: RefCell::default(),
+        })
     }
 
     /// An exchange, warm if an earlier one has left it; waits while the buffers are used up.
@@ -107,6 +117,13 @@ pub(crate) trait StreamUser: DrivenStream {
 impl StreamUser for Http2Stream {
     fn kept(pool: &ExchangePool) -> &KeptExchanges<StreamClient<Self>> {
         &pool.http2
+    }
+}
+
+#[cfg(test)]
+impl StreamUser for MemoryStream {
+    fn kept(pool: &ExchangePool) -> &KeptExchanges<StreamClient<Self>> {
+        &pool.memory
     }
 }
 

@@ -10,6 +10,8 @@ pub(crate) mod exchange_pool;
 mod stream_client;
 
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod seams;
 #[cfg(test)]
 mod simulation;

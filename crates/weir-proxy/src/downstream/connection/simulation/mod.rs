@@ -8,7 +8,7 @@
 
 mod browser;
 mod judge;
-mod peer;
+pub(super) mod peer;
 
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -56,10 +56,14 @@ fn config(server: &str) -> weir_config::Config {
 }
 
 /// Numbers drawn from a seed (xorshift64*).
-struct Draw(u64);
+pub(super) struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -100,7 +104,7 @@ impl ConnectionRig {
         let pool = ExchangePool::new(&worker);
         let connection = ByteConnection::open(pool, Rc::clone(&listener), accepted);
         drop(tokio::task::spawn_local(connection.expect("it is served").run()));
-        let draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let draw = Draw::new(seed);
         Self { worker, listener, client: Browser::new(theirs, draw), server, opened_at: clock::now() }
     }
 
