@@ -10,6 +10,7 @@ mod type_names;
 mod documents;
 mod imports;
 mod protocols;
+mod transports;
 mod crates;
 mod workspaces;
 mod commits;
@@ -54,6 +55,7 @@ fn check(tree: &SourceTree) -> Vec<Finding> {
         documents::check,
         imports::check,
         protocols::check,
+        transports::check,
         crates::check_sources,
         workspaces::check,
     ];
