@@ -39,12 +39,11 @@ impl ByteDriver {
         }
     }
 
-    /// The one that follows [`ByteDriver::Http1`] when the client begins with the preface of HTTP/2, which it may where it knows beforehand
+    /// Whether [`ByteDriver::Http2`] takes over when the first request is its preface: a client may begin with that where it knows beforehand
     /// (RFC 9113 section 3.3). With TLS, it has to agree on it.
     #[cold]
-    pub(crate) fn behind_preface(client: &Client) -> Option<Self> {
-        let may_begin = client.requests == 0 && !client.is_tls && knows(client) != PriorKnowledge::Off;
-        may_begin.then_some(Self::Http2)
+    pub(crate) fn may_begin_with_preface(client: &Client) -> bool {
+        client.requests == 0 && !client.is_tls && knows(client) != PriorKnowledge::Off
     }
 }
 

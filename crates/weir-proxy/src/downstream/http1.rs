@@ -285,7 +285,7 @@ impl ClientStream for Http1Stream<'_> {
                 match self.parse(exchange, &listener.head_limits) {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
-                    Err(failure) if is_preface(failure) && ByteDriver::behind_preface(client).is_some() => {
+                    Err(failure) if is_preface(failure) && ByteDriver::may_begin_with_preface(client) => {
                         self.state.is_http2 = true;
                         return Poll::Ready(Err(Ended::Closed));
                     }

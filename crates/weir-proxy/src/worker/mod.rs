@@ -362,11 +362,7 @@ impl Acceptor {
     }
 
     fn start_connection(&self, listener: Rc<LocalListener>, accepted: AcceptedConnection) {
-        let state = Arc::clone(&accepted.listener);
-        match ByteConnection::open(Rc::clone(&self.exchanges), listener, accepted) {
-            Some(conn) => drop(tokio::task::spawn_local(conn.run())),
-            None => self.worker.forget(self.worker.index, &state),
-        }
+        ByteConnection::start(&self.exchanges, listener, accepted, ByteConnection::run);
     }
 
     /// Takes a connection that another worker has accepted.

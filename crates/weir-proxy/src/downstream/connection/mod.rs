@@ -48,8 +48,25 @@ pub(crate) struct ClientConnection<T: Transport> {
 }
 
 impl<T: Transport> ClientConnection<T> {
+    /// Has a task of its own serve an accepted connection; whether it can be served.
+    pub(crate) fn start<F: Future<Output = ()> + 'static>(
+        exchanges: &Rc<ExchangePool>,
+        listener: Rc<LocalListener>,
+        accepted: AcceptedConnection<T::Carrier>,
+        run: impl FnOnce(Box<Self>) -> F,
+    ) -> bool {
+        let state = Arc::clone(&accepted.listener);
+        let conn = Self::open(Rc::clone(exchanges), listener, accepted);
+        let is_served = conn.is_some();
+        match conn {
+            Some(conn) => drop(tokio::task::spawn_local(run(conn))),
+            None => exchanges.worker.forget(exchanges.worker.index, &state),
+        }
+        is_served
+    }
+
     /// Takes over an accepted connection; `None` when it cannot be served, which is then counted and logged.
-    pub(crate) fn open(
+    fn open(
         exchanges: Rc<ExchangePool>,
         listener: Rc<LocalListener>,
         accepted: AcceptedConnection<T::Carrier>,

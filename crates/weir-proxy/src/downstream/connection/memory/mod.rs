@@ -91,15 +91,7 @@ impl MemoryRig {
         };
         assert!(self.worker.try_reserve(&self.listener.state), "there is room");
         self.worker.shared.loads[0].0.fetch_add(1, Ordering::Relaxed);
-        let connection = MemoryConnection::open(Rc::clone(&self.pool), Rc::clone(&self.listener), accepted);
-        match connection {
-            Some(connection) => drop(tokio::task::spawn_local(connection.run())),
-            None => {
-                self.worker.forget(0, &self.listener.state);
-                return false;
-            }
-        }
-        true
+        MemoryConnection::start(&self.pool, Rc::clone(&self.listener), accepted, MemoryConnection::run)
     }
 
     /// Lets everything happen that needs no time.

@@ -226,8 +226,8 @@ impl Rig {
         };
         assert!(self.worker.try_reserve(&self.listener.state), "there is room");
         self.worker.shared.loads[0].0.fetch_add(1, Ordering::Relaxed);
-        let connection = ByteConnection::open(Rc::clone(&self.pool), Rc::clone(&self.listener), accepted);
-        drop(tokio::task::spawn_local(connection.expect("it is served").run()));
+        let listener = Rc::clone(&self.listener);
+        assert!(ByteConnection::start(&self.pool, listener, accepted, ByteConnection::run), "it is served");
         let tls = self.tls.as_ref().map(|files| files.client(speech.application_protocol()));
         Client::new(Pipe::new(theirs, tls), speech, reading, ask)
     }

@@ -102,8 +102,10 @@ impl ConnectionRig {
         assert!(worker.try_reserve(&listener.state), "there is room");
         worker.shared.loads[0].0.fetch_add(1, Ordering::Relaxed);
         let pool = ExchangePool::new(&worker);
-        let connection = ByteConnection::open(pool, Rc::clone(&listener), accepted);
-        drop(tokio::task::spawn_local(connection.expect("it is served").run()));
+        assert!(
+            ByteConnection::start(&pool, Rc::clone(&listener), accepted, ByteConnection::run),
+            "it is served"
+        );
         let draw = Draw::new(seed);
         Self { worker, listener, client: Browser::new(theirs, draw), server, opened_at: clock::now() }
     }
