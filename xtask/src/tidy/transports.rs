@@ -57,7 +57,7 @@ fn is_carrier(named: &NamedPath) -> bool {
     let is = |carrier: &&str| {
         named.path.strip_prefix(*carrier).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
-    CARRIERS.iter().any(|carrier| is(&carrier))
+    CARRIERS.iter().any(is)
 }
 
 #[cfg(test)]
