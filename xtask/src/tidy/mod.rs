@@ -11,6 +11,7 @@ mod type_names;
 mod documents;
 mod imports;
 mod protocols;
+mod transports;
 mod crates;
 mod workspaces;
 mod commits;
@@ -56,6 +57,7 @@ fn check(tree: &SourceTree) -> Vec<Finding> {
         documents::check,
         imports::check,
         protocols::check,
+        transports::check,
         crates::check_sources,
         workspaces::check,
     ];

@@ -7,6 +7,7 @@ use super::finding::Finding;
 use super::paths::{NamedPath, named_paths};
 use super::rule::HouseRule;
 use super::test_code::is_test_only;
+use super::transports;
 use super::tree::{RustFile, SourceTree};
 
 /// The sources that the rule is about.
@@ -56,13 +57,8 @@ const PROTOCOLS: &[Protocol] = &[
     },
 ];
 
-/// The parts of the data path that name no module of a protocol, not those of their own crate either.
-const NEUTRAL: &[&str] = &[
-    "crates/weir-proxy/src/exchange/",
-    "crates/weir-proxy/src/responder/",
-    "crates/weir-proxy/src/state/",
-    "crates/weir-proxy/src/net/",
-];
+/// The parts of the data path that name no module of a protocol, not those of their own crate either, beside those that know no transport.
+const NEUTRAL: &[&str] = &["crates/weir-proxy/src/state/", "crates/weir-proxy/src/net/"];
 
 pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     let sources = tree.sources().iter().filter(|source| !source.test && is_of(&source.path, DATA_PATH));
@@ -78,7 +74,10 @@ impl Protocol {
     fn check(&self, source: &RustFile) -> Vec<Finding> {
         match is_of(&source.path, self.speakers) {
             true => self.exported(source),
-            false => self.named(source, is_of(&source.path, NEUTRAL)),
+            false => {
+                let is_neutral = is_of(&source.path, NEUTRAL) || is_of(&source.path, transports::NEUTRAL);
+                self.named(source, is_neutral)
+            }
         }
     }
 
@@ -177,8 +176,15 @@ mod tests {
         let text =
             "use weir_http::h2::{Connection, ErrorCode};\nuse crate::downstream::http2::Http2Stream;\n";
         assert_eq!(lines("crates/weir-proxy/src/downstream/http2/turn.rs", text), [0; 0]);
-        assert_eq!(lines("crates/weir-proxy/src/downstream/connection/streams.rs", text), [1, 1]);
+        assert_eq!(lines("crates/weir-proxy/src/downstream/connection/bytes/mod.rs", text), [1, 1]);
         assert_eq!(lines("crates/weir-proxy/src/exchange/respond.rs", text), [1, 1, 2]);
+    }
+
+    #[test]
+    fn the_loop_of_streams_names_no_protocol() {
+        let text = "use crate::downstream::http2::Http2Connection;\n";
+        assert_eq!(lines("crates/weir-proxy/src/downstream/connection/streams.rs", text), [1]);
+        assert_eq!(lines("crates/weir-proxy/src/downstream/connection/bytes/mod.rs", text), [0; 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod caches;
 
 use std::sync::Arc;
 
-use crate::config::{Config, Listener, ListenerProtocol, Route, Upstream};
+use crate::config::{Config, Listener, Route, Upstream};
 
 /// So many requests at once are few for one server.
 const FEW_REQUESTS: u32 = 16;
@@ -80,7 +80,7 @@ fn few_slots(upstream: &Upstream) -> Option<u32> {
 fn takes_uploads(listener: &Listener, route: &Route) -> bool {
     let methods = &route.matches.methods;
     let may_have_body = |method: &str| !WITHOUT_BODY.contains(&method);
-    listener.protocol == ListenerProtocol::Http
+    listener.protocol.routes_requests()
         && route.buffer_requests.is_none()
         && (methods.is_empty() || methods.iter().any(|method| may_have_body(method.as_str())))
         && route.body_size.is_none_or(|max| max.bytes() > 0)

@@ -15,7 +15,7 @@ use super::routing::headers::ListenerDefaults;
 use super::routing::{access_log, redirect, route};
 use crate::check::names::warn_unreachable;
 use crate::check::scope::CheckScope;
-use crate::config::{AccessList, Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
+use crate::config::{AccessList, Interner, LimitUse, Listener, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -32,7 +32,7 @@ pub(super) fn check(
     let lists = around.lists.named(&[], &text.value.lists, diagnostics);
     let limited_by = around.limits.of_listener(&text.value.limited_by, diagnostics);
     let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
-    if text.value.protocol == ListenerProtocol::Tcp {
+    if !text.value.protocol.routes_requests() {
         limit::report_of_http(name, &routes, diagnostics);
         report_passthrough(text, diagnostics);
     }
@@ -167,7 +167,7 @@ fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnos
             diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message));
         }
     }
-    if text.value.protocol == ListenerProtocol::Http
+    if text.value.protocol.routes_requests()
         && let (Some(at), None) = (text.value.timeouts.changed("tls"), &text.value.tls)
     {
         let message = "`tls` has no effect: the listener has no TLS";
@@ -224,7 +224,7 @@ fn report_passthrough(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<D
 
 /// Reports keys about requests, where there are none.
 fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
-    if text.value.protocol != ListenerProtocol::Tcp {
+    if text.value.protocol.routes_requests() {
         return;
     }
     let of_listener = [

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use weir_traffic::balance::HashKey;
 
-use crate::config::ListenerProtocol;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{Document, ListenerText, UpstreamText};
@@ -16,9 +15,10 @@ pub(super) fn check_upstreams(document: &Document, diagnostics: &mut Vec<Diagnos
     for (name, text) in &document.listener.0 {
         for upstream in targets(&text.value) {
             let senders = senders.entry(&upstream.value).or_default();
-            match text.value.protocol {
-                ListenerProtocol::Tcp => senders.tcp = senders.tcp.or(Some(name)),
-                ListenerProtocol::Http => senders.of_requests = true,
+            if text.value.protocol.routes_requests() {
+                senders.of_requests = true;
+            } else {
+                senders.tcp = senders.tcp.or(Some(name));
             }
         }
     }

@@ -146,6 +146,16 @@ choice! {
     }
 }
 
+impl ListenerProtocol {
+    /// Whether each request is routed on its own; otherwise, each connection is routed once, whatever it carries.
+    pub const fn routes_requests(self) -> bool {
+        match self {
+            Self::Http => true,
+            Self::Tcp => false,
+        }
+    }
+}
+
 section! {
     /// Time limits on the client side, each named after the phase that it limits.
     #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Config;
 use super::admission::access::{Access, TokenKeys};
-use super::listener::{Listener, ListenerProtocol};
+use super::listener::Listener;
 use super::routing::error_page::ErrorPage;
 use super::routing::route::{Route, RouteAction, RouteSettings, SplitTarget};
 use super::upstreams::upstream::UpstreamIndex;
@@ -94,7 +94,7 @@ impl FoundFaults {
         }
         let leads_on = matches!(route.action, RouteAction::Upstream(_))
             || matches!(&route.action, RouteAction::Split(parts) if parts.iter().all(|part| part.upstream().is_some()));
-        if listener.protocol == ListenerProtocol::Tcp && !leads_on {
+        if !listener.protocol.routes_requests() && !leads_on {
             self.add(&place(), "connections of a listener for TCP can only go to an upstream");
         }
         self.settings(place, &route.settings);

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use weir_config::{
-    ClientVerification, Config, ForwardHost, HeaderChanges, Listener, ListenerProtocol, Route, RouteAction,
-    RouteSettings, SplitAction, SplitTarget, Upstream, UpstreamIndex, UpstreamSettings,
+    ClientVerification, Config, ForwardHost, HeaderChanges, Listener, Route, RouteAction, RouteSettings,
+    SplitAction, SplitTarget, Upstream, UpstreamIndex, UpstreamSettings,
 };
 use weir_gateway::api::{Condition, GatewayStatusListener};
 use weir_gateway::{ObjectStatus, StatusUpdate, Translation, UpstreamServers};
@@ -35,8 +35,8 @@ fn render_listener(text: &mut String, config: &Config, listener: &Listener) {
     let _table = listener.route_table().unwrap();
     let addresses: Vec<String> = listener.addresses.iter().map(ToString::to_string).collect();
     write!(text, "listener {} at {}", listener.name, addresses.join(", ")).unwrap();
-    if listener.protocol == ListenerProtocol::Tcp {
-        text.push_str(", tcp");
+    if !listener.protocol.routes_requests() {
+        write!(text, ", {}", listener.protocol.name()).unwrap();
     }
     if let Some(tls) = &listener.tls {
         let names: Vec<String> = tls.certificates().map(|one| one.certificate.names.join("+")).collect();

@@ -6,7 +6,6 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_config::ListenerProtocol;
 use weir_observe::Cause;
 
 use crate::exchange::exchange_state::client::Client;
@@ -101,5 +100,5 @@ fn poll_closed(
 
 /// Whether a client that ends its direction aborts its request.
 pub(super) fn gives_up_on_close(client: &Client) -> bool {
-    client.protocol == ListenerProtocol::Http && client.listener.plan().config.abort_on_close
+    client.protocol.routes_requests() && client.listener.plan().config.abort_on_close
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_config::PriorKnowledge;
 use weir_http::http1::{FieldLines, HeadProgress, RequestParser, keeps_alive, write};
 use weir_http::{FieldName, FieldWriter as _, Framing, HeadLimits, Method, Rule, Version};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
+use super::byte_driver::ByteDriver;
 use crate::exchange::End;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
@@ -206,13 +206,6 @@ fn is_preface(failure: Failure) -> bool {
     failure.cause == Cause::Rule(Rule::Http2Preface)
 }
 
-/// Whether a client may begin with HTTP/2 because it knows beforehand (RFC 9113 section 3.3). With TLS, it has to agree on it.
-#[cold]
-fn may_begin_http2(client: &Client) -> bool {
-    let http2 = &client.listener.plan().config.http2;
-    client.requests == 0 && !client.is_tls && http2.prior_knowledge != PriorKnowledge::Off
-}
-
 /// Whether the client wants to send further requests on its connection.
 fn asks_for_more(exchange: &Exchange) -> bool {
     keeps_alive(exchange.request.version(), exchange.request.connection())
@@ -292,7 +285,7 @@ impl ClientStream for Http1Stream<'_> {
                 match self.parse(exchange, &listener.head_limits) {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
-                    Err(failure) if is_preface(failure) && may_begin_http2(client) => {
+                    Err(failure) if is_preface(failure) && ByteDriver::may_begin_with_preface(client) => {
                         self.state.is_http2 = true;
                         return Poll::Ready(Err(Ended::Closed));
                     }

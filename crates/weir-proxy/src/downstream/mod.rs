@@ -5,3 +5,6 @@ mod http1;
 mod http2;
 mod tcp;
 mod abort;
+mod stream_driver;
+mod transport;
+mod byte_driver;

@@ -19,13 +19,11 @@ pub struct Connection {
     pub(crate) tls: Option<Box<Records>>,
     /// Received and not consumed; absent when empty and nothing is arriving.
     pub(crate) input: Option<Buffer>,
-    /// Whether the last read from the socket filled an ordinary buffer: the next may take a large one.
-    sends_much: bool,
 }
 
 impl Connection {
     pub(crate) fn new(socket: Socket) -> Self {
-        Self { socket, tls: None, input: None, sends_much: false }
+        Self { socket, tls: None, input: None }
     }
 
     /// The received bytes that wait to be consumed.
@@ -97,11 +95,11 @@ impl Connection {
             input.fill(len);
             return Poll::Ready(Ok(len));
         }
-        let (mut taken, sends_much) = (None, self.sends_much);
+        let (mut taken, sends_much) = (None, self.socket.sends_much);
         let place = &mut taken;
         let take = || if sends_much { stock.take_large() } else { stock.take() };
         let len = ready!(self.socket.poll_read_when_ready(cx, || place.insert(take()).space()))?;
-        self.sends_much = len >= stock.size();
+        self.socket.sends_much = len >= stock.size();
         self.input = taken.filter(|_| len > 0);
         if let Some(input) = &mut self.input {
             input.fill(len);

@@ -28,6 +28,8 @@ pub(crate) struct Socket {
     watches_writes: bool,
     /// Whether the event loop had reported the end of the stream at the last read.
     is_ending: bool,
+    /// Whether the last read of its connection filled an ordinary buffer: the next may take a large one. It is here for its size.
+    pub(super) sends_much: bool,
     /// What [`Socket::poll_readable`] has found, for the read that follows it: whether the end of the stream was reported, too.
     found_readable: Option<bool>,
 }
@@ -83,7 +85,13 @@ pub(crate) enum PeerState {
 impl Socket {
     /// Takes a connected, non-blocking descriptor; registered with the event loop at the first wait.
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { watch: Watch::NotYet(fd), watches_writes: false, is_ending: false, found_readable: None }
+        Self {
+            watch: Watch::NotYet(fd),
+            watches_writes: false,
+            is_ending: false,
+            sends_much: false,
+            found_readable: None,
+        }
     }
 
     /// Takes a descriptor that is still connecting: room to write will say that it has connected.
@@ -92,7 +100,13 @@ impl Socket {
     /// Those of `epoll_ctl(2)`.
     pub(crate) fn connecting(fd: OwnedFd) -> io::Result<Self> {
         let fd = sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { watch: Watch::Watched(fd), watches_writes: true, is_ending: false, found_readable: None })
+        Ok(Self {
+            watch: Watch::Watched(fd),
+            watches_writes: true,
+            is_ending: false,
+            sends_much: false,
+            found_readable: None,
+        })
     }
 
     /// Bounds what the kernel holds of it that was not sent yet. There is no such bound where the socket is not one of TCP.

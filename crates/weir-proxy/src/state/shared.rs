@@ -52,11 +52,12 @@ pub struct Shared {
 #[repr(align(128))]
 pub struct Load(pub AtomicU32);
 
-/// A connection on its way from the worker that accepted it to the one that will serve it.
+/// A connection on its way from where it was accepted to the worker that will serve it. One that is a descriptor may go to another worker.
 #[derive(Debug)]
-pub struct AcceptedConnection {
+pub struct AcceptedConnection<C = OwnedFd> {
     pub(crate) listener: Arc<ListenerState>,
-    pub(crate) fd: OwnedFd,
+    /// What its transport is made of.
+    pub(crate) carrier: C,
     pub(crate) peer: Peer,
     /// The port it came in on; none on a Unix socket.
     pub(crate) port: Option<u16>,

@@ -78,10 +78,10 @@ impl WorkerSocket {
 
     fn accept(&self, listener: &LocalListener) -> rustix::io::Result<AcceptedConnection> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (fd, addr) = rustix::net::acceptfrom_with(&self.socket, flags)?;
+        let (carrier, addr) = rustix::net::acceptfrom_with(&self.socket, flags)?;
         Ok(AcceptedConnection {
             listener: Arc::clone(&listener.state),
-            fd,
+            carrier,
             peer: peer_of(addr),
             port: self.port,
         })

@@ -29,7 +29,7 @@ use super::net::timing::timers::Timers;
 use super::state::connections::connection_list::WorkerQuery;
 use super::state::crashes::crash::CrashState;
 use super::state::servers::pool::ServerConnection;
-use crate::downstream::connection::ClientConnection;
+use crate::downstream::connection::bytes::ByteConnection;
 use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
 use crate::net::clock;
 use crate::net::descriptors::ServerPermit;
@@ -87,8 +87,8 @@ impl ObjectSizes {
     /// The sizes in this build.
     pub fn of_this_build() -> Self {
         Self {
-            client_connection: ClientConnection::bytes_min(),
-            exchange: PooledExchange::bytes_min(),
+            client_connection: ByteConnection::bytes_min(),
+            exchange: PooledExchange::<ByteConnection>::bytes_min(),
             server_connection: size_of::<ServerConnection>(),
         }
     }
@@ -362,11 +362,7 @@ impl Acceptor {
     }
 
     fn start_connection(&self, listener: Rc<LocalListener>, accepted: AcceptedConnection) {
-        let state = Arc::clone(&accepted.listener);
-        match ClientConnection::open(Rc::clone(&self.exchanges), listener, accepted) {
-            Some(conn) => drop(tokio::task::spawn_local(conn.run())),
-            None => self.worker.forget(self.worker.index, &state),
-        }
+        ByteConnection::start(&self.exchanges, listener, accepted, ByteConnection::run);
     }
 
     /// Takes a connection that another worker has accepted.

@@ -4,7 +4,7 @@ use crate::certificate::Authorities;
 use crate::check::certificate_files::{diagnostic, load_file, load_revocations};
 use crate::check::files::Files;
 use crate::check::routing::headers;
-use crate::config::{ClientCertificateHeaders, ClientCertificates, ListenerProtocol};
+use crate::config::{ClientCertificateHeaders, ClientCertificates};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -33,7 +33,7 @@ pub(in crate::check) fn check_headers(
     let clients = listener.value.tls.as_ref().and_then(|tls| tls.value.client_certificates.as_ref());
     let Some(clients) = clients else { return };
     let headers = &clients.value.headers;
-    if listener.value.protocol == ListenerProtocol::Tcp {
+    if !listener.value.protocol.routes_requests() {
         if let Some(at) = clients.changed("headers") {
             let message = "`headers` has no effect here: the listener speaks `tcp`, so there are no requests";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));

@@ -34,7 +34,7 @@ pub(in crate::check) fn check(
     }
     let mut action = action::check(text, scope.files, scope.upstreams, diagnostics);
     report_of_other_protocol(text, listener.protocol, diagnostics);
-    if listener.protocol == ListenerProtocol::Tcp {
+    if !listener.protocol.routes_requests() {
         action::report_targets_of_tcp(value, diagnostics);
     }
     report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
@@ -394,18 +394,12 @@ fn report_of_other_protocol(
         "timeouts",
         "limits",
     ];
-    let (keys, help): (&[&str], _) = match protocol {
-        ListenerProtocol::Http => {
-            (&["sni", "tls_passthrough"], "write `host`, or `protocol = \"tcp\"` for the listener")
-        }
-        ListenerProtocol::Tcp => {
-            (&OF_HTTP, "a TCP connection is routed by `sni` and `source`, to an `upstream` or a `split`")
-        }
+    let (keys, help): (&[&str], _) = if protocol.routes_requests() {
+        (&["sni", "tls_passthrough"], "write `host`, or `protocol = \"tcp\"` for the listener")
+    } else {
+        (&OF_HTTP, "a TCP connection is routed by `sni` and `source`, to an `upstream` or a `split`")
     };
-    let speaks = match protocol {
-        ListenerProtocol::Http => "http",
-        ListenerProtocol::Tcp => "tcp",
-    };
+    let speaks = protocol.name();
     for key in keys {
         if let Some(at) = text.changed(key) {
             let message = format!("`{key}` has no effect here: the listener speaks `{speaks}`");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use weir_config::{ListenerProtocol, parse_duration};
+use weir_config::parse_duration;
 
 use super::query::decoded;
 use super::request::AdminRequest;
@@ -48,10 +48,13 @@ pub(super) fn change(
     let Some((_, plan)) = snapshot.listener(&name) else {
         return BufferedResponse::refused(404, &format!("there is no listener `{name}`"));
     };
-    if plan.config.protocol == ListenerProtocol::Tcp {
+    if !plan.config.protocol.routes_requests() {
         return BufferedResponse::refused(
             400,
-            &format!("the listener `{name}` speaks `tcp`: it has no requests to answer"),
+            &format!(
+                "the listener `{name}` speaks `{}`: it has no requests to answer",
+                plan.config.protocol.name()
+            ),
         );
     }
     plan.state.set_maintenance(patch.maintenance.then_some(retry_after));

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weir_config::ListenerProtocol;
 
 use super::{ReportWriter, millis, rfc3339};
 use crate::workers::connections::shown;
@@ -29,10 +28,7 @@ impl ReportWriter {
             "id": running.id.to_string(),
             "link": format!("/api/connections/{}", running.id),
             "listener": &*running.listener,
-            "protocol": match running.protocol {
-                ListenerProtocol::Http => "http",
-                ListenerProtocol::Tcp => "tcp",
-            },
+            "protocol": running.protocol.name(),
             "client": shown(running.peer),
             "peer": shown(running.sender.unwrap_or(running.peer)),
             "tls": running.is_tls,

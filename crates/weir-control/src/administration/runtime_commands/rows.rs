@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use weir_config::ListenerProtocol;
 use weir_observe::haproxy::{ErrorRow, SessionRow};
 
 use crate::administration::reports::{ReportWriter, client, unix_micros};
@@ -29,10 +28,7 @@ pub(super) fn connection_row(running: &ConnectionInfo, report: &ReportWriter) ->
         },
         source: shown(running.peer),
         listener: running.listener.to_string(),
-        mode: match running.protocol {
-            ListenerProtocol::Http => "http",
-            ListenerProtocol::Tcp => "tcp",
-        },
+        mode: running.protocol.name(),
         is_tls: running.is_tls,
         upstream: places.as_ref().and_then(|places| places.upstream).map(str::to_owned),
         server: places.as_ref().and_then(|places| places.server).map(str::to_owned),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use weir_config::{
-    HealthCheck, HealthProbe, ListenerProtocol, Mirror, Redirect, Route, RouteAction, SplitAction,
-    SplitTarget, UpstreamIndex, shown_conditions,
+    HealthCheck, HealthProbe, Mirror, Redirect, Route, RouteAction, SplitAction, SplitTarget, UpstreamIndex,
+    shown_conditions,
 };
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
@@ -237,7 +237,7 @@ impl Sources {
         ListenerOverview {
             name: config.name.to_string(),
             addresses: of_listener.map(|bound| bound.address.to_string()).collect(),
-            protocol: if config.protocol == ListenerProtocol::Tcp { "tcp" } else { "http" },
+            protocol: config.protocol.name(),
             has_tls: config.tls.is_some(),
             connections_max: config.connections_max,
             maintenance: plan.state.maintenance(),
@@ -490,7 +490,7 @@ const HTTP: &str = "http";
 fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
     let mut senders = vec![(false, false); snapshot.upstreams.len()];
     for listener in &snapshot.listeners {
-        let is_tcp = listener.config.protocol == ListenerProtocol::Tcp;
+        let is_tcp = !listener.config.protocol.routes_requests();
         for route in &listener.route_plans {
             for UpstreamIndex(target) in route.config.action.upstreams() {
                 senders[target].0 |= is_tcp;

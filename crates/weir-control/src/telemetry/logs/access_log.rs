@@ -90,7 +90,7 @@ impl AccessLogs {
             for (place, route) in of_listener.iter_mut().zip(&listener.routes) {
                 let Some(log) = route.access_log.own() else { continue };
                 let Some(format) = &log.format else { continue };
-                let key = (&log.output, format.to_string(), listener.protocol == ListenerProtocol::Tcp);
+                let key = (&log.output, format.to_string(), listener.protocol.routes_requests());
                 *place = known.get(&key).copied();
                 if place.is_none()
                     && let Some(end) = self.end(log, listener.protocol, &mut outputs)?
@@ -128,9 +128,10 @@ impl AccessLogs {
             }
         };
         outputs.insert(log.output.clone(), Arc::clone(&output));
-        let format = match protocol {
-            ListenerProtocol::Http => format.format().clone(),
-            ListenerProtocol::Tcp => format.format().of_connections(),
+        let format = if protocol.routes_requests() {
+            format.format().clone()
+        } else {
+            format.format().of_connections()
         };
         Ok(Some((Arc::new(format), output)))
     }

@@ -1,7 +1,8 @@
 //! The exchanges of a worker: the memory of their state and the state machine of their phases, reused from one to the next.
 //!
 //! Client connections are many and mostly idle, exchanges few and large. So a connection owns none: it borrows one from the
-//! pool for each request, is moved into it, and is returned with an [`AfterStream`]. Must not know the phases.
+//! pool for each request, is moved into it, and is returned with what becomes of it. Each kind of user has exchanges of its own: those of streams need
+//! no state of HTTP/1 and are smaller, since many of them wait at once. Must not know the phases.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -10,11 +11,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use weir_config::ListenerProtocol;
-
 use super::ClientConnection;
+#[cfg(test)]
+use super::memory::stream::MemoryStream;
 use super::stream_client::StreamClient;
-use crate::downstream::http1::{AfterStream, Http1StreamState};
+use crate::downstream::http2::Http2Stream;
+use crate::downstream::stream_driver::DrivenStream;
+use crate::downstream::transport::ByteTransport;
 use crate::exchange::End;
 use crate::exchange::{self, Exchange};
 use crate::state::worker::Worker;
@@ -26,148 +29,162 @@ const KEPT_MAX: usize = 256;
 /// The exchanges of one worker that no connection uses, and the allowance for those that may begin.
 pub(crate) struct ExchangePool {
     pub(crate) worker: Rc<Worker>,
-    free: RefCell<Vec<PooledExchange>>,
-    /// Those of streams.
-    free_for_streams: RefCell<Vec<PooledExchange>>,
+    pub(super) bytes: KeptExchanges<ClientConnection<ByteTransport>>,
+    http2: KeptExchanges<StreamClient<Http2Stream>>,
+    #[cfg(test)]
+    memory: KeptExchanges<StreamClient<MemoryStream>>,
 }
+
+/// Those of one kind of user.
+pub(crate) type KeptExchanges<U> = RefCell<Vec<PooledExchange<U>>>;
 
 impl ExchangePool {
     pub(crate) fn new(worker: &Rc<Worker>) -> Rc<Self> {
         Rc::new(Self {
             worker: Rc::clone(worker),
-            free: RefCell::default(),
-            free_for_streams: RefCell::default(),
+            bytes: RefCell::default(),
+            http2: RefCell::default(),
+            #[cfg(test)]
+            memory: RefCell::default(),
         })
     }
 
     /// An exchange, warm if an earlier one has left it; waits while the buffers are used up.
-    pub(crate) async fn take(&self, user: ExchangeUser) -> PooledExchange {
+    pub(crate) async fn take<U: ExchangeUser>(&self) -> PooledExchange<U> {
         self.worker.exchanges.wait().await;
-        self.lend(user)
+        self.lend()
     }
 
     /// The same without waiting; `None` while the buffers are used up, or others wait for them.
     #[inline]
-    pub(crate) fn try_take(&self, user: ExchangeUser) -> Option<PooledExchange> {
-        self.worker.exchanges.try_take().then(|| self.lend(user))
+    pub(crate) fn try_take<U: ExchangeUser>(&self) -> Option<PooledExchange<U>> {
+        self.worker.exchanges.try_take().then(|| self.lend())
     }
 
     /// The same although the buffers are used up: for an answer that needs none.
-    pub(crate) fn take_beyond(&self, user: ExchangeUser) -> PooledExchange {
+    pub(crate) fn take_beyond<U: ExchangeUser>(&self) -> PooledExchange<U> {
         self.worker.exchanges.overdraw();
-        self.lend(user)
+        self.lend()
     }
 
     #[inline]
-    fn lend(&self, user: ExchangeUser) -> PooledExchange {
+    fn lend<U: ExchangeUser>(&self) -> PooledExchange<U> {
         self.worker.shard.exchanges_open.increment();
-        self.free(user).borrow_mut().pop().unwrap_or_else(|| PooledExchange::new(user))
-    }
-
-    #[inline]
-    fn free(&self, user: ExchangeUser) -> &RefCell<Vec<PooledExchange>> {
-        match user {
-            ExchangeUser::Connection => &self.free,
-            ExchangeUser::Stream => &self.free_for_streams,
-        }
+        U::kept(self).borrow_mut().pop().unwrap_or_else(PooledExchange::new)
     }
 
     /// Takes back an exchange that is over; `None` when it must not be used again.
     #[inline]
-    pub(crate) fn give_back(&self, user: ExchangeUser, exchange: Option<PooledExchange>) {
+    pub(crate) fn give_back<U: ExchangeUser>(&self, exchange: Option<PooledExchange<U>>) {
         self.worker.exchanges.give_back();
         self.worker.wake_waiting_for_buffers();
         self.worker.shard.exchanges_open.decrement();
-        let mut free = self.free(user).borrow_mut();
-        if free.len() < KEPT_MAX {
-            free.extend(exchange);
+        let mut kept = U::kept(self).borrow_mut();
+        if kept.len() < KEPT_MAX {
+            kept.extend(exchange);
         }
     }
 
     /// Gives the memory of those that are free back to the allocator.
     pub(crate) fn shrink(&self) {
-        self.free.take();
-        self.free_for_streams.take();
+        self.bytes.take();
+        self.http2.take();
     }
 
     /// How many are free.
     pub(crate) fn free_count(&self) -> usize {
-        self.free.borrow().len() + self.free_for_streams.borrow().len()
+        self.bytes.borrow().len() + self.http2.borrow().len()
     }
 }
 
-/// What an exchange runs for: those of streams need no state of HTTP/1 and are smaller, since many of them wait at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExchangeUser {
-    /// A connection with one exchange at a time.
-    Connection,
-    /// A stream among others.
-    Stream,
+/// What an exchange runs for: it is moved into the exchange, and comes back.
+pub(crate) trait ExchangeUser: Sized + 'static {
+    /// How the exchange ended, and what becomes of its user.
+    type Outcome;
+
+    /// Where the exchanges for such users are kept.
+    fn kept(pool: &ExchangePool) -> &KeptExchanges<Self>;
+
+    /// Runs the exchanges of all users that come into `slot`, one after the other.
+    fn run_all(slot: Rc<ExchangeSlot<Self>>) -> impl Future<Output = Infallible> + 'static;
 }
 
-/// The state of one running exchange, on the heap once. It can be lent out again whenever no connection is in it.
-pub(crate) struct PooledExchange {
-    slot: Rc<ConnectionCell>,
+/// Streams whose exchanges have a place in the pool.
+pub(crate) trait StreamUser: DrivenStream {
+    fn kept(pool: &ExchangePool) -> &KeptExchanges<StreamClient<Self>>;
+}
+
+impl StreamUser for Http2Stream {
+    fn kept(pool: &ExchangePool) -> &KeptExchanges<StreamClient<Self>> {
+        &pool.http2
+    }
+}
+
+#[cfg(test)]
+impl StreamUser for MemoryStream {
+    fn kept(pool: &ExchangePool) -> &KeptExchanges<StreamClient<Self>> {
+        &pool.memory
+    }
+}
+
+/// The state of one running exchange, on the heap once. It can be lent out again whenever no user is in it.
+pub(crate) struct PooledExchange<U: ExchangeUser> {
+    slot: Rc<ExchangeSlot<U>>,
     work: Pin<Box<dyn Future<Output = Infallible>>>,
 }
 
-/// Where a connection waits for its exchange to begin, or to be taken back.
-type ConnectionCell = Cell<Option<SlotState>>;
+/// Where a user waits for its exchange to begin, or to be taken back.
+pub(crate) struct ExchangeSlot<U: ExchangeUser>(Cell<Option<SlotState<U>>>);
 
-enum SlotState {
-    Waiting(Box<ClientConnection>),
-    Done(Box<ClientConnection>, AfterStream),
-    StreamWaiting(Box<StreamClient>),
-    StreamDone(Box<StreamClient>, End),
+enum SlotState<U: ExchangeUser> {
+    Waiting(Box<U>),
+    Done(Box<U>, U::Outcome),
 }
 
-impl PooledExchange {
-    /// Bytes of one, without what its exchange has put on the heap.
-    pub(crate) fn bytes_min() -> usize {
-        size_of::<Self>() + size_of::<ConnectionCell>() + future_bytes(run_for_connections)
+impl<U: ExchangeUser> ExchangeSlot<U> {
+    /// The next one that waits for its exchange.
+    pub(super) async fn next(&self) -> Box<U> {
+        poll_fn(|_| match self.0.take() {
+            Some(SlotState::Waiting(user)) => Poll::Ready(user),
+            other => {
+                self.0.set(other);
+                Poll::Pending
+            }
+        })
+        .await
     }
 
-    fn new(user: ExchangeUser) -> Self {
-        let slot = Rc::new(Cell::new(None));
-        let work: Pin<Box<dyn Future<Output = Infallible>>> = match user {
-            ExchangeUser::Connection => Box::pin(run_for_connections(Rc::clone(&slot))),
-            ExchangeUser::Stream => Box::pin(run_for_streams(Rc::clone(&slot))),
-        };
+    /// Its exchange is over.
+    pub(super) fn end(&self, user: Box<U>, outcome: U::Outcome) {
+        self.0.set(Some(SlotState::Done(user, outcome)));
+    }
+}
+
+impl<U: ExchangeUser> PooledExchange<U> {
+    /// Bytes of one, without what its exchange has put on the heap.
+    pub(crate) fn bytes_min() -> usize {
+        size_of::<Self>() + size_of::<ExchangeSlot<U>>() + future_bytes(U::run_all)
+    }
+
+    fn new() -> Self {
+        let slot = Rc::new(ExchangeSlot(Cell::new(None)));
+        let work = Box::pin(U::run_all(Rc::clone(&slot)));
         Self { slot, work }
     }
 
-    /// Takes in a connection on which a request is arriving.
-    pub(crate) fn begin(&mut self, conn: Box<ClientConnection>) {
-        self.slot.set(Some(SlotState::Waiting(conn)));
+    /// Takes in a user whose request is there, or arriving.
+    pub(crate) fn begin(&mut self, user: Box<U>) {
+        self.slot.0.set(Some(SlotState::Waiting(user)));
     }
 
-    /// Takes in one stream of a connection, whose head is there.
-    pub(crate) fn begin_stream(&mut self, stream: Box<StreamClient>) {
-        self.slot.set(Some(SlotState::StreamWaiting(stream)));
-    }
-
-    /// Runs the exchange; gives the stream back with how it ended.
-    pub(crate) fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<(Box<StreamClient>, End)> {
+    /// Runs the exchange; gives the user back with how it ended.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Box<U>, U::Outcome)> {
         match self.work.as_mut().poll(cx) {
             Poll::Ready(never) => match never {},
-            Poll::Pending => match self.slot.take() {
-                Some(SlotState::StreamDone(stream, end)) => Poll::Ready((stream, end)),
+            Poll::Pending => match self.slot.0.take() {
+                Some(SlotState::Done(user, outcome)) => Poll::Ready((user, outcome)),
                 other => {
-                    self.slot.set(other);
-                    Poll::Pending
-                }
-            },
-        }
-    }
-
-    /// Runs the exchange; gives the connection back with what becomes of it.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Box<ClientConnection>, AfterStream)> {
-        match self.work.as_mut().poll(cx) {
-            Poll::Ready(never) => match never {},
-            Poll::Pending => match self.slot.take() {
-                Some(SlotState::Done(conn, after)) => Poll::Ready((conn, after)),
-                other => {
-                    self.slot.set(other);
+                    self.slot.0.set(other);
                     Poll::Pending
                 }
             },
@@ -180,65 +197,25 @@ pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usiz
     size_of::<F>()
 }
 
-/// The next one that waits for its exchange.
-async fn next<T>(slot: &ConnectionCell, take: impl Fn(SlotState) -> Result<T, SlotState>) -> T {
-    poll_fn(|_| match slot.take().map(&take) {
-        Some(Ok(waiting)) => Poll::Ready(waiting),
-        other => {
-            slot.set(other.and_then(Result::err));
-            Poll::Pending
-        }
-    })
-    .await
-}
+impl<S: StreamUser> ExchangeUser for StreamClient<S> {
+    type Outcome = End;
 
-/// Runs the exchanges of connections, one after the other.
-async fn run_for_connections(slot: Rc<ConnectionCell>) -> Infallible {
-    let mut exchange = Exchange::new();
-    let mut http1 = Http1StreamState::new();
-    let mut servers = PooledServers::default();
-    loop {
-        let mut conn = next(&slot, |state| match state {
-            SlotState::Waiting(conn) => Ok(conn),
-            other => Err(other),
-        })
-        .await;
-        let after = match conn.client.protocol {
-            ListenerProtocol::Http => {
-                let (client, mut stream) = conn.stream(&mut http1);
-                let end = exchange::run(client, &mut stream, &mut servers, &mut exchange).await;
-                stream.after(end, &exchange)
-            }
-            ListenerProtocol::Tcp => {
-                let (client, mut stream) = conn.tcp_stream();
-                match exchange::tcp::run(client, &mut stream, &mut servers.http1, &mut exchange).await {
-                    End::Tunnel(tunnel) => AfterStream::Tunnel(tunnel),
-                    _ => AfterStream::Close,
-                }
-            }
-        };
-        exchange.reset();
-        http1.reset();
-        slot.set(Some(SlotState::Done(conn, after)));
+    fn kept(pool: &ExchangePool) -> &KeptExchanges<Self> {
+        S::kept(pool)
     }
-}
 
-/// Runs the exchanges of streams, one after the other.
-async fn run_for_streams(slot: Rc<ConnectionCell>) -> Infallible {
-    let mut exchange = Exchange::new();
-    let mut servers = PooledServers::default();
-    loop {
-        let mut stream = next(&slot, |state| match state {
-            SlotState::StreamWaiting(stream) => Ok(stream),
-            other => Err(other),
-        })
-        .await;
-        let end = {
-            let StreamClient { client, stream: http2 } = &mut *stream;
-            exchange::run(client, http2, &mut servers, &mut exchange).await
-        };
-        exchange.reset();
-        slot.set(Some(SlotState::StreamDone(stream, end)));
+    async fn run_all(slot: Rc<ExchangeSlot<Self>>) -> Infallible {
+        let mut exchange = Exchange::new();
+        let mut servers = PooledServers::default();
+        loop {
+            let mut user = slot.next().await;
+            let end = {
+                let StreamClient { client, stream } = &mut *user;
+                exchange::run(client, stream, &mut servers, &mut exchange).await
+            };
+            exchange.reset();
+            slot.end(user, end);
+        }
     }
 }
 
@@ -249,7 +226,7 @@ mod tests {
     #[test]
     fn a_stream_that_waits_is_small() {
         // A connection of HTTP/2 has a hundred of them and more.
-        let future = future_bytes(run_for_streams);
+        let future = future_bytes(StreamClient::<Http2Stream>::run_all);
         assert!(future <= 2048, "{future}");
     }
 }

@@ -4,19 +4,19 @@ use std::task::Context;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::downstream::http2::Http2Stream;
+use crate::downstream::stream_driver::DrivenStream;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::phases::tunnel::TunnelClient;
 
-/// A stream of HTTP/2, and its client: what it is known of, and its own deadline.
-pub(crate) struct StreamClient {
+/// A stream, and its client: what is known of it, and its own deadline.
+pub(crate) struct StreamClient<S: DrivenStream> {
     pub(crate) client: Client,
-    pub(crate) stream: Http2Stream,
+    pub(crate) stream: S,
 }
 
-impl StreamClient {
+impl<S: DrivenStream> StreamClient<S> {
     /// The next stream on the connection of `client`.
-    pub(super) fn new(client: &Client, stream: Http2Stream) -> Box<Self> {
+    pub(super) fn new(client: &Client, stream: S) -> Box<Self> {
         let client = client.for_task();
         client.listener.shard.streams_open.increment();
         Box::new(Self { client, stream })
@@ -37,15 +37,15 @@ impl StreamClient {
     }
 }
 
-impl TunnelClient for StreamClient {
-    type End = Http2Stream;
+impl<S: DrivenStream> TunnelClient for StreamClient<S> {
+    type End = S;
 
-    fn split(&mut self) -> (&mut Client, &mut Http2Stream) {
+    fn split(&mut self) -> (&mut Client, &mut S) {
         (&mut self.client, &mut self.stream)
     }
 }
 
-impl Drop for StreamClient {
+impl<S: DrivenStream> Drop for StreamClient<S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.client.worker.shard.panics.increment();

@@ -2,18 +2,18 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_http::Rule;
 use weir_http::h2::{ConnectionLimits, ErrorCode, INITIAL_WINDOW, Settings};
 use weir_observe::{Cause, ListenerShard};
 
-use super::receive::{ClientCounts, ClientFacts, ClientStreams, GOODBYE, ToClients};
+use super::receive::{ClientCounts, ClientStreams, GOODBYE, ToClients};
 use super::stream::Http2Stream;
+use crate::downstream::stream_driver::{ClientFault, ConnectionEnd, EndReason, Standing, StreamDriver};
+use crate::downstream::transport::{ByteTransport, Transport as _};
 use crate::net::buffer::BufferStock;
-use crate::net::connection::Connection;
-use crate::net::tls::facts::OwnedTlsFacts;
 use crate::relay::http2::multiplexer::{Multiplexer, ReceiveEnd};
 use crate::relay::http2::shared::MessageLimits;
 use crate::state::budgets::inbox_budget::InboxBudget;
@@ -35,75 +35,70 @@ fn settings(listener: &ListenerPlan) -> Settings {
     }
 }
 
-/// Why nothing more is taken from a client.
-#[derive(Debug)]
-pub(crate) enum ConnectionEnd {
-    /// It has ended its direction, or failed.
-    Closed(io::Result<()>),
-    /// It has broken a rule, and was told so.
-    Fault(ClientFault),
+/// Counts a connection as one of HTTP/2.
+pub(crate) struct Http2ConnectionCount(Arc<ListenerShard>);
+
+impl Http2ConnectionCount {
+    fn new(shard: &Arc<ListenerShard>) -> Self {
+        shard.http2_connections.increment();
+        shard.http2_connections_open.increment();
+        Self(Arc::clone(shard))
+    }
 }
 
-/// A fault of a client that ends its connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClientFault {
-    pub(crate) rule: Rule,
-    /// Whether it was too much of something, so that nothing more is taken from it.
-    pub(crate) is_flood: bool,
+impl Drop for Http2ConnectionCount {
+    fn drop(&mut self) {
+        self.0.http2_connections_open.decrement();
+    }
 }
 
-/// How a connection stands behind a turn.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
-    /// Streams whose exchange is not over.
-    pub(crate) streams: usize,
-    /// Streams that the client has opened so far.
-    pub(crate) opened: u32,
-    /// Whether the client has to send more of something: its first frames, or the rest of a head.
-    pub(crate) is_partial: bool,
-    /// Whether the client has acknowledged our settings.
-    pub(crate) is_acknowledged: bool,
-    /// Whether it knows that no further streams are taken.
-    pub(crate) is_told: bool,
-    /// Bytes that were written in all, if some wait.
-    pub(crate) unwritten: Option<u64>,
-}
-
-/// A connection of HTTP/2, without the socket.
+/// A connection of HTTP/2, without its transport: the driver of its streams.
 pub(crate) struct Http2Connection {
     frames: Multiplexer<ToClients>,
 }
 
 impl Http2Connection {
-    /// A connection at its beginning.
-    pub(crate) fn new(connection: &mut Connection, listener: &ListenerPlan) -> Self {
+    fn end_with(&mut self, code: ErrorCode) {
+        let last_stream = {
+            let state = &mut *self.frames.shared.state.borrow_mut();
+            state.side.begin_end();
+            state.codec.last_stream()
+        };
+        self.frames.go_away(last_stream, code);
+    }
+}
+
+impl StreamDriver for Http2Connection {
+    type Transport = ByteTransport;
+    type Stream = Http2Stream;
+    type Count = Http2ConnectionCount;
+
+    fn open(transport: &mut ByteTransport, listener: &ListenerPlan) -> Self {
         let limits = ConnectionLimits {
             block_bytes_max: listener.head_limits.head_bytes_max,
             held_bytes_max: HELD_BYTES_MAX,
         };
-        let tls = connection.tls.as_mut().map(|records| {
-            let certificate = records.client_certificate.take();
-            OwnedTlsFacts::new(&records.facts(), certificate)
-        });
-        let facts = ClientFacts { tls, local_address: connection.socket.local_address() };
-        Self { frames: Multiplexer::new(settings(listener), limits, ClientStreams::default(), facts) }
+        let (facts, side) = (transport.take_facts(), ClientStreams::default());
+        Self { frames: Multiplexer::new(settings(listener), limits, side, facts) }
     }
 
-    /// A turn begins, at a time that counts from the beginning of the connection.
-    pub(crate) fn begin_turn(&mut self, cx: &Context<'_>, now: Duration) {
+    fn count_open(shard: &Arc<ListenerShard>) -> Http2ConnectionCount {
+        Http2ConnectionCount::new(shard)
+    }
+
+    fn begin_turn(&mut self, cx: &Context<'_>, now: Duration) {
         self.frames.begin_turn(cx, now);
     }
 
-    /// Takes in what has arrived, as much as one turn may; ready when nothing more is to come.
-    pub(crate) fn poll_receive(
+    fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
-        connection: &mut Connection,
+        transport: &mut ByteTransport,
         stock: &Rc<BufferStock>,
         listener: &ListenerPlan,
     ) -> Poll<ConnectionEnd> {
         let limits = MessageLimits { head: &listener.head_limits, trailers: &listener.chunked_limits };
-        self.frames.poll_receive(cx, connection, stock, limits).map(|end| match end {
+        self.frames.poll_receive(cx, &mut transport.connection, stock, limits).map(|end| match end {
             ReceiveEnd::Closed(outcome) => ConnectionEnd::Closed(outcome),
             ReceiveEnd::Fault(fault) => {
                 self.end_with(fault.code);
@@ -113,50 +108,15 @@ impl Http2Connection {
         })
     }
 
-    /// Gives the streams that have begun in this turn to `start`; some may be over already.
-    pub(crate) fn begin_streams(&mut self, mut start: impl FnMut(Http2Stream)) {
-        let mut begun = std::mem::take(&mut self.frames.shared.state.borrow_mut().side.begun);
-        for stream in begun.drain(..) {
-            start(Http2Stream::new(Rc::clone(&self.frames.shared), stream));
-        }
-        self.frames.shared.state.borrow_mut().side.begun = begun;
-    }
-
-    /// Accounts for what the connection holds, and for the memory there is.
-    pub(crate) fn account(&mut self, budget: &InboxBudget) {
+    fn account(&mut self, budget: &InboxBudget) {
         self.frames.account(budget);
     }
 
-    /// The connection is over: it holds nothing.
-    pub(crate) fn close_account(&mut self, budget: &InboxBudget) {
+    fn close_account(&mut self, budget: &InboxBudget) {
         self.frames.close_account(budget);
     }
 
-    /// Writes what waits; ready when all of it is written.
-    pub(crate) fn poll_send(
-        &mut self,
-        cx: &mut Context<'_>,
-        connection: &mut Connection,
-    ) -> Poll<io::Result<()>> {
-        self.frames.poll_send(cx, connection)
-    }
-
-    /// How it stands.
-    pub(crate) fn standing(&self, connection: &Connection) -> Standing {
-        let state = self.frames.shared.state.borrow();
-        let codec = &state.codec;
-        Standing {
-            streams: state.streams.len(),
-            opened: codec.streams_opened(),
-            is_partial: !codec.has_begun() || codec.is_in_block() || connection.has_input(),
-            is_acknowledged: codec.is_acknowledged(),
-            is_told: state.side.is_told,
-            unwritten: self.frames.unwritten(connection),
-        }
-    }
-
-    /// Counts what has happened since this was called last.
-    pub(crate) fn count(&mut self, shard: &ListenerShard) {
+    fn count(&mut self, shard: &ListenerShard) {
         let state = &mut *self.frames.shared.state.borrow_mut();
         let counts = std::mem::take(&mut state.side.counts);
         let resets_sent = state.codec.take_resets_sent();
@@ -168,55 +128,64 @@ impl Http2Connection {
         }
     }
 
-    /// Tells the client that no further streams are taken: at first those that are on their way still are, and a ping tells when the client
-    /// knows (RFC 9113 section 6.8).
-    pub(crate) fn announce_end(&mut self) {
+    fn begin_streams(&mut self, mut start: impl FnMut(Http2Stream)) {
+        let mut begun = std::mem::take(&mut self.frames.shared.state.borrow_mut().side.begun);
+        for stream in begun.drain(..) {
+            start(Http2Stream::new(Rc::clone(&self.frames.shared), stream));
+        }
+        self.frames.shared.state.borrow_mut().side.begun = begun;
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, transport: &mut ByteTransport) -> Poll<io::Result<()>> {
+        self.frames.poll_send(cx, &mut transport.connection)
+    }
+
+    fn standing(&self, transport: &ByteTransport) -> Standing {
+        let connection = &transport.connection;
+        let state = self.frames.shared.state.borrow();
+        let codec = &state.codec;
+        Standing {
+            streams: state.streams.len(),
+            opened: codec.streams_opened().into(),
+            is_partial: !codec.has_begun() || codec.is_in_block() || connection.has_input(),
+            is_acknowledged: codec.is_acknowledged(),
+            is_told: state.side.is_told,
+            unwritten: self.frames.unwritten(connection),
+            turn_at: None,
+        }
+    }
+
+    /// A ping behind the GOAWAY tells when the client knows (RFC 9113 section 6.8).
+    fn announce_end(&mut self) {
         self.frames.go_away(u32::MAX >> 1, ErrorCode::NO_ERROR);
         self.frames.ping(GOODBYE);
         self.frames.shared.state.borrow_mut().side.begin_end();
     }
 
-    /// The same, for good: what comes now is not served.
-    pub(crate) fn end(&mut self) {
-        self.end_with(ErrorCode::NO_ERROR);
+    fn end(&mut self, reason: EndReason) {
+        self.end_with(match reason {
+            EndReason::Regular => ErrorCode::NO_ERROR,
+            EndReason::Unacknowledged => ErrorCode::SETTINGS_TIMEOUT,
+        });
     }
 
-    /// The same for a client that has not acknowledged our settings.
-    pub(crate) fn end_unacknowledged(&mut self) {
-        self.end_with(ErrorCode::SETTINGS_TIMEOUT);
-    }
-
-    fn end_with(&mut self, code: ErrorCode) {
-        let last_stream = {
-            let state = &mut *self.frames.shared.state.borrow_mut();
-            state.side.begin_end();
-            state.codec.last_stream()
-        };
-        self.frames.go_away(last_stream, code);
-    }
-
-    /// Reads nothing more and gives up all streams; what waits to be sent still is.
-    pub(crate) fn give_up(&mut self, cause: Cause) {
+    fn give_up(&mut self, cause: Cause) {
         self.frames.give_up(cause);
     }
 
-    /// The same where nothing can be sent any more.
-    pub(crate) fn close(&mut self, cause: Cause) {
+    fn close(&mut self, cause: Cause) {
         self.frames.close(cause);
     }
 
-    /// Reads nothing more; the streams go on.
-    pub(crate) fn stop_reading(&mut self) {
+    fn stop_reading(&mut self) {
         self.frames.stop_reading();
     }
 
-    /// Gives back what a connection does not need that has had no new stream for a while.
-    pub(crate) fn release_heads(&mut self) {
+    fn release_heads(&mut self) {
         self.frames.release_heads();
     }
 
-    /// Gives back all memory that an idle connection does not need.
-    pub(crate) fn release_memory(&mut self) {
+    fn release_memory(&mut self) {
         self.frames.release_memory();
         self.frames.shared.state.borrow_mut().side.begun = Vec::new();
     }

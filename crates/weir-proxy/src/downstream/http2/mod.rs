@@ -7,5 +7,5 @@ mod tunnel;
 mod stream;
 mod receive;
 
-pub(crate) use connection::{ClientFault, ConnectionEnd, Http2Connection, Standing};
-pub(crate) use stream::{Http2Stream, StreamEnd};
+pub(crate) use connection::Http2Connection;
+pub(crate) use stream::Http2Stream;

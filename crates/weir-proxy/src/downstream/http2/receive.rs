@@ -1,13 +1,12 @@
 //! The side of clients: requests on their way from the frames to the streams that they open.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use weir_http::h2::{ConnectionFault, ErrorCode, Role, read_request};
 use weir_http::{Framing, Priority, RequestHead, Rule};
 use weir_observe::Cause;
 
-use crate::net::tls::facts::OwnedTlsFacts;
+use crate::downstream::transport::TransportFacts;
 use crate::relay::http2::inbox::ReceivedHead;
 use crate::relay::http2::receive::broken_rule;
 use crate::relay::http2::shared::{ConnectionSide, MessageLimits};
@@ -50,12 +49,6 @@ impl ClientStreams {
     }
 }
 
-/// What does not change about a connection of a client.
-pub(crate) struct ClientFacts {
-    pub(super) tls: Option<OwnedTlsFacts>,
-    pub(super) local_address: Option<SocketAddr>,
-}
-
 /// The head of a request, until the exchange takes it.
 #[derive(Default)]
 pub(crate) struct RequestInbox {
@@ -72,7 +65,7 @@ impl ConnectionSide for ToClients {
     type Head = RequestHead;
     type Inbox = RequestInbox;
     type State = ClientStreams;
-    type Facts = ClientFacts;
+    type Facts = TransportFacts;
 
     /// The head of a request: its stream begins at the end of the turn.
     fn head(

@@ -10,6 +10,7 @@ use weir_http::{FieldName, FieldWriter as _, Framing, Method, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::receive::ToClients;
+use crate::downstream::stream_driver::{DrivenStream, StreamEnd};
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
@@ -26,22 +27,11 @@ use crate::state::snapshot::ListenerPlan;
 /// The status that a tunnel begins with.
 const OK: u16 = 200;
 
-/// How the exchange of a stream has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StreamEnd {
-    /// Its response is whole.
-    Done,
-    /// There is no response, or it is not whole.
-    CutShort,
-    /// The client has failed, or an operator has ended it.
-    Aborted,
-}
-
 /// A stream, whose exchange runs in a task of its own.
 pub(crate) struct Http2Stream {
     pub(super) handle: StreamHandle<ToClients>,
     /// The failure for which it is not served, until it has been reported to the client.
-    pub(crate) refused: Option<Failure>,
+    refused: Option<Failure>,
     /// The rule that makes its request malformed.
     malformed: Option<Rule>,
 }
@@ -52,32 +42,6 @@ impl Http2Stream {
         stream: Rc<StreamShared<ToClients>>,
     ) -> Self {
         Self { handle: StreamHandle::new(connection, stream), refused: None, malformed: None }
-    }
-
-    /// The task of `cx` runs the stream from now on.
-    pub(crate) fn enter(&self, cx: &Context<'_>) {
-        self.handle.enter(cx);
-    }
-
-    /// Why the client does not want the response any more, or cannot get it.
-    pub(crate) fn gone(&self) -> Option<Cause> {
-        self.handle.gone()
-    }
-
-    /// The exchange is over.
-    pub(crate) fn finish(&mut self, end: StreamEnd) {
-        if self.handle.is_over() {
-            return;
-        }
-        if let Some(rule) = self.malformed {
-            // Behind the answer, so that the client may read what was wrong (RFC 9113 section 8.1.1).
-            self.handle.fail(rule);
-        }
-        self.handle.finish(match end {
-            StreamEnd::Done => ErrorCode::NO_ERROR,
-            StreamEnd::CutShort => ErrorCode::INTERNAL_ERROR,
-            StreamEnd::Aborted => ErrorCode::CANCEL,
-        });
     }
 
     /// Takes the head out of the inbox.
@@ -99,27 +63,38 @@ impl Http2Stream {
     }
 }
 
-impl Http2Stream {
-    /// A client may send requests for several hosts on one connection, as far as the certificate that it was shown is for them (RFC 9113 section
-    /// 9.1.1).
-    fn check_host(&self, exchange: &Exchange, listener: &ListenerPlan) -> Result<(), Failure> {
-        let (Some(facts), Some(tls)) = (self.tls(), &listener.tls) else { return Ok(()) };
-        let (asked, host) = (facts.server_name, exchange.request.host().of(&exchange.request_text));
-        if asked.is_empty() || asked.as_bytes().eq_ignore_ascii_case(host) {
-            return Ok(());
-        }
-        match std::str::from_utf8(host) {
-            Ok(host) if tls.certificates.are_others(asked, host) => {
-                Err(Failure::client(Phase::Request, Cause::Misdirected))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Whether a request that breaks this rule is only too large: there is nothing wrong with the stream then.
 fn is_limit(rule: Rule) -> bool {
     matches!(rule, Rule::HeadTooLarge | Rule::TooManyFields | Rule::TargetTooLong | Rule::MethodTooLong)
+}
+
+impl DrivenStream for Http2Stream {
+    fn enter(&self, cx: &Context<'_>) {
+        self.handle.enter(cx);
+    }
+
+    fn gone(&self) -> Option<Cause> {
+        self.handle.gone()
+    }
+
+    fn refuse(&mut self, failure: Failure) {
+        self.refused = Some(failure);
+    }
+
+    fn finish(&mut self, end: StreamEnd) {
+        if self.handle.is_over() {
+            return;
+        }
+        if let Some(rule) = self.malformed {
+            // Behind the answer, so that the client may read what was wrong (RFC 9113 section 8.1.1).
+            self.handle.fail(rule);
+        }
+        self.handle.finish(match end {
+            StreamEnd::Done => ErrorCode::NO_ERROR,
+            StreamEnd::CutShort => ErrorCode::INTERNAL_ERROR,
+            StreamEnd::Aborted => ErrorCode::CANCEL,
+        });
+    }
 }
 
 impl Drop for Http2Stream {
@@ -130,11 +105,11 @@ impl Drop for Http2Stream {
 
 impl ClientEnd for Http2Stream {
     fn tls(&self) -> Option<TlsFacts<'_>> {
-        self.handle.connection.facts.tls.as_ref().map(|tls| tls.get())
+        self.handle.connection.facts.tls()
     }
 
     fn local_address(&self) -> Option<SocketAddr> {
-        self.handle.connection.facts.local_address
+        self.handle.connection.facts.local_address()
     }
 
     fn unread(&self) -> &[u8] {
@@ -185,7 +160,11 @@ impl ClientStream for Http2Stream {
         let taken = self.take_head(exchange);
         match self.refused.take() {
             Some(failure) => Err(Ended::Failed(failure)),
-            None => taken.and_then(|()| self.check_host(exchange, listener)).map_err(Ended::Failed),
+            None => {
+                let checked =
+                    taken.and_then(|()| self.handle.connection.facts.check_host(exchange, listener));
+                checked.map_err(Ended::Failed)
+            }
         }
     }
 

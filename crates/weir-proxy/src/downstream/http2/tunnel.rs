@@ -4,7 +4,8 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::stream::{Http2Stream, StreamEnd};
+use super::stream::Http2Stream;
+use crate::downstream::stream_driver::{DrivenStream as _, StreamEnd};
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Behind;
 use crate::relay::tunnel::end::TunnelEnd;

@@ -1,6 +1,5 @@
 //! Phase Finish: the server connection becomes idle or closes, the figures are counted, the log line is written.
 
-use weir_config::ListenerProtocol;
 use weir_observe::{Failure, Phase};
 
 use crate::exchange::exchange_state::client::Client;
@@ -75,7 +74,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     record.bytes_in += record.body_in;
     let listener = &client.listener.shard;
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
-    if came && client.protocol == ListenerProtocol::Http {
+    if came && client.protocol.routes_requests() {
         listener.requests.increment();
     }
     listener.bytes_in.add(record.bytes_in);
@@ -133,7 +132,7 @@ pub(crate) fn log_connection_failure(client: &Client, connection: &impl ClientEn
 #[cold]
 fn keep_first_line(client: &Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
     // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
-    let is_head = client.protocol == ListenerProtocol::Http
+    let is_head = client.protocol.routes_requests()
         && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
     if is_head {
         let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();

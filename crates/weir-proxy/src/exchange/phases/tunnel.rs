@@ -4,7 +4,6 @@
 //! needs: the server's end, its slot, and what the log will want to know. Must not know how it came about, nor the protocol of
 //! either end.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -21,11 +20,8 @@ use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::record::Record;
 use crate::exchange::telemetry::{log, recording};
 use crate::net::clock::{self, Instant};
-use crate::net::connection::Connection;
 use crate::net::failure::of_io;
 use crate::net::failure::of_server;
-use crate::net::tls::facts::TlsFacts;
-use crate::net::tls::records::Records;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::end::TunnelEnd;
 use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
@@ -338,41 +334,6 @@ pub(crate) trait TunnelClient {
 
     /// The client, and the end whose raw bytes are relayed.
     fn split(&mut self) -> (&mut Client, &mut Self::End);
-}
-
-/// A connection that carries nothing but the tunnel.
-impl ClientEnd for Connection {
-    fn tls(&self) -> Option<TlsFacts<'_>> {
-        self.tls.as_deref().map(Records::facts)
-    }
-
-    fn local_address(&self) -> Option<SocketAddr> {
-        self.socket.local_address()
-    }
-
-    fn unread(&self) -> &[u8] {
-        &[]
-    }
-
-    fn sends_at_once(&self) -> bool {
-        self.has_input()
-    }
-
-    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
-        None
-    }
-
-    fn body_received(&self) -> u64 {
-        0
-    }
-
-    fn sent(&self) -> u64 {
-        0
-    }
-
-    fn stays_open(&self) -> bool {
-        false
-    }
 }
 
 fn of_broken(broken: &BrokenSide) -> Failure {

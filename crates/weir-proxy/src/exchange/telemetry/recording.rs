@@ -1,6 +1,5 @@
 //! Fills the record of an exchange for the flight recorder.
 
-use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use crate::exchange::exchange_state::client::Client;
@@ -136,10 +135,10 @@ fn stopped_by(exchange: &Exchange, config: &WorkerConfig) -> u32 {
 }
 
 fn kind(client: &Client, exchange: &Exchange) -> EntryKind {
-    match client.protocol {
-        ListenerProtocol::Tcp => EntryKind::TcpConnection,
-        ListenerProtocol::Http if exchange.tunnel_trace.is_some() => EntryKind::Tunnel,
-        ListenerProtocol::Http => EntryKind::Request,
+    match (client.protocol.routes_requests(), &exchange.tunnel_trace) {
+        (false, _) => EntryKind::TcpConnection,
+        (true, Some(_)) => EntryKind::Tunnel,
+        (true, None) => EntryKind::Request,
     }
 }
 

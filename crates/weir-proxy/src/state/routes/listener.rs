@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{
     Access, AccessList, AccessLogFormat, FixedResponse, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse,
-    Listener, ListenerProtocol, Mirror, PathForm, RemotePage, Route, RouteAction, RuleOrder, SplitAction,
-    SplitTarget, Stage, TokenKeys, UpstreamIndex, WithheldHeaders,
+    Listener, Mirror, PathForm, RemotePage, Route, RouteAction, RuleOrder, SplitAction, SplitTarget, Stage,
+    TokenKeys, UpstreamIndex, WithheldHeaders,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -306,7 +306,7 @@ impl ListenerPlan {
             pages: PageStore::new(config),
             routes: config.route_table()?,
             has_conditions: config.routes.iter().any(|route| route.condition.is_some()),
-            asks_for_sni: config.protocol == ListenerProtocol::Tcp
+            asks_for_sni: !config.protocol.routes_requests()
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
             request_drop: FieldSet::REQUEST_HOP.with(FieldSet::new(&replaced)),
@@ -614,10 +614,10 @@ fn server_config(
 
 /// The protocols that clients with TLS may agree on (ALPN).
 fn protocols(listener: &Listener) -> &'static [&'static [u8]] {
-    match listener.protocol {
-        ListenerProtocol::Http if listener.http2.enabled => &[b"h2", b"http/1.1"],
-        ListenerProtocol::Http => &[b"http/1.1"],
-        ListenerProtocol::Tcp => &[],
+    match (listener.protocol.routes_requests(), listener.http2.enabled) {
+        (true, true) => &[b"h2", b"http/1.1"],
+        (true, false) => &[b"http/1.1"],
+        (false, _) => &[],
     }
 }
 

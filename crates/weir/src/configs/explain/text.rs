@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{FastcgiSettings, FixedResponse, ListenerProtocol, Redirect, StaticFiles, Upstream};
+use weir_config::{FastcgiSettings, FixedResponse, Redirect, StaticFiles, Upstream};
 use weir_observe::Failure;
 use weir_traffic::ServerTier;
 use weir_traffic::balance::ServerCandidate;
@@ -55,17 +55,13 @@ impl ExplanationText {
 fn push_request(page: &mut ExplanationText, explanation: &RequestExplanation<'_>) {
     let request = explanation.request;
     let target = &request.url.target;
-    match explanation.listener.protocol {
-        ListenerProtocol::Http => {
-            page.line("request", &format!("{} {target} for {}", request.method, lossy_host(explanation)));
-        }
-        ListenerProtocol::Tcp => {
-            page.line(
-                "request",
-                &format!("a connection with the server name {} (SNI)", lossy_host(explanation)),
-            );
-        }
-    }
+    let host = lossy_host(explanation);
+    let shown = if explanation.listener.protocol.routes_requests() {
+        format!("{} {target} for {host}", request.method)
+    } else {
+        format!("a connection with the server name {host} (SNI)")
+    };
+    page.line("request", &shown);
     if let Some(path) = request.normal_path() {
         page.line("path", &format!("matched as {path}, its normal form"));
     }
@@ -153,7 +149,7 @@ fn push_forward(
     forward: &ForwardedRequest<'_>,
 ) {
     let how = if forward.rewritten { ", rewritten" } else { ", as it came" };
-    if explanation.listener.protocol == ListenerProtocol::Http {
+    if explanation.listener.protocol.routes_requests() {
         page.line("target", &format!("{}{how}", forward.target));
     }
     if let Some((protocol, passes)) = &forward.upgrade {

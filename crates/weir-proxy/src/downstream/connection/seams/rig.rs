@@ -14,7 +14,7 @@ use super::client::{Ask, Client, Got, Reading, Speech};
 use super::server::{self, Plan, Server};
 use super::tls::{TlsFiles, TlsSides};
 use super::wire::Pipe;
-use crate::downstream::connection::ClientConnection;
+use crate::downstream::connection::bytes::ByteConnection;
 use crate::downstream::connection::exchange_pool::ExchangePool;
 use crate::exchange::features::authentication::key_fetch;
 use crate::exchange::simulation::worker;
@@ -220,14 +220,14 @@ impl Rig {
         }
         let accepted = AcceptedConnection {
             listener: Arc::clone(&self.listener.state),
-            fd: ours.into(),
+            carrier: ours.into(),
             peer: Peer::Inet(([192, 0, 2, 1], 5000).into()),
             port: None,
         };
         assert!(self.worker.try_reserve(&self.listener.state), "there is room");
         self.worker.shared.loads[0].0.fetch_add(1, Ordering::Relaxed);
-        let connection = ClientConnection::open(Rc::clone(&self.pool), Rc::clone(&self.listener), accepted);
-        drop(tokio::task::spawn_local(connection.expect("it is served").run()));
+        let listener = Rc::clone(&self.listener);
+        assert!(ByteConnection::start(&self.pool, listener, accepted, ByteConnection::run), "it is served");
         let tls = self.tls.as_ref().map(|files| files.client(speech.application_protocol()));
         Client::new(Pipe::new(theirs, tls), speech, reading, ask)
     }

@@ -8,7 +8,7 @@
 
 mod browser;
 mod judge;
-mod peer;
+pub(super) mod peer;
 
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use self::browser::{Browser, StreamKind};
 use self::peer::{LIMITED_LEN, OriginPeer};
-use super::ClientConnection;
+use super::bytes::ByteConnection;
 use super::exchange_pool::ExchangePool;
 use crate::exchange::simulation::worker;
 use crate::net::clock::{self, Instant};
@@ -56,10 +56,14 @@ fn config(server: &str) -> weir_config::Config {
 }
 
 /// Numbers drawn from a seed (xorshift64*).
-struct Draw(u64);
+pub(super) struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -91,16 +95,18 @@ impl ConnectionRig {
         ours.set_nonblocking(true).expect("it can be set");
         let accepted = AcceptedConnection {
             listener: Arc::clone(&listener.state),
-            fd: ours.into(),
+            carrier: ours.into(),
             peer: Peer::Inet(([192, 0, 2, 1], 5000).into()),
             port: None,
         };
         assert!(worker.try_reserve(&listener.state), "there is room");
         worker.shared.loads[0].0.fetch_add(1, Ordering::Relaxed);
         let pool = ExchangePool::new(&worker);
-        let connection = ClientConnection::open(pool, Rc::clone(&listener), accepted);
-        drop(tokio::task::spawn_local(connection.expect("it is served").run()));
-        let draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        assert!(
+            ByteConnection::start(&pool, Rc::clone(&listener), accepted, ByteConnection::run),
+            "it is served"
+        );
+        let draw = Draw::new(seed);
         Self { worker, listener, client: Browser::new(theirs, draw), server, opened_at: clock::now() }
     }
 

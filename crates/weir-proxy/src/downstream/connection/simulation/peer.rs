@@ -1,4 +1,4 @@
-//! A server of HTTP/1 on a Unix socket: short and long responses, and tunnels that echo.
+//! A server of HTTP/1 on a Unix socket: short and long responses, sums of bodies, silence, and tunnels that echo.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 use data_encoding::BASE64;
 
 /// Bytes of a long response.
-pub(super) const LIMITED_LEN: u64 = 9_000;
+pub(in crate::downstream::connection) const LIMITED_LEN: u64 = 9_000;
 
 /// What a server appends to the key of a WebSocket (RFC 6455 section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -24,7 +24,7 @@ struct OriginConn {
 }
 
 /// The server.
-pub(super) struct OriginPeer {
+pub(in crate::downstream::connection) struct OriginPeer {
     folder: std::path::PathBuf,
     path: String,
     listener: UnixListener,
@@ -32,7 +32,7 @@ pub(super) struct OriginPeer {
 }
 
 impl OriginPeer {
-    pub(super) fn listen() -> Self {
+    pub(in crate::downstream::connection) fn listen() -> Self {
         let number = rand_number();
         let folder = std::env::temp_dir().join(format!("weir-simulation-{}-{number:x}", std::process::id()));
         std::fs::create_dir(&folder).expect("there is a folder for temporary files");
@@ -42,22 +42,27 @@ impl OriginPeer {
         Self { folder, path, listener, conns: Vec::new() }
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub(in crate::downstream::connection) fn path(&self) -> &str {
         &self.path
     }
 
     /// Tunnels that Weir has not ended.
-    pub(super) fn tunnels_open(&self) -> usize {
+    pub(in crate::downstream::connection) fn tunnels_open(&self) -> usize {
         self.conns.iter().filter(|conn| conn.is_tunnel && !conn.has_ended).count()
     }
 
+    /// Connections that Weir has not ended.
+    pub(in crate::downstream::connection) fn connections_open(&self) -> usize {
+        self.conns.iter().filter(|conn| !conn.has_ended).count()
+    }
+
     /// All that has come on each connection.
-    pub(super) fn records(&self) -> Vec<Vec<u8>> {
+    pub(in crate::downstream::connection) fn records(&self) -> Vec<Vec<u8>> {
         self.conns.iter().map(|conn| conn.received.clone()).collect()
     }
 
     /// Does what there is to do; whether there was any.
-    pub(super) fn turn(&mut self) -> bool {
+    pub(in crate::downstream::connection) fn turn(&mut self) -> bool {
         let mut moved = false;
         while let Ok((socket, _)) = self.listener.accept() {
             socket.set_nonblocking(true).expect("it can be set");
@@ -120,14 +125,24 @@ impl OriginConn {
                 return self.output.append(&mut self.input);
             }
             let Some(end) = self.input.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return };
-            let head: Vec<u8> = self.input.drain(..end + 4).collect();
-            let head = String::from_utf8(head).expect("heads of Weir are text");
+            let head = String::from_utf8(self.input[..end + 4].to_vec()).expect("heads of Weir are text");
+            let body = field(&head, "content-length").map_or(0, |len| len.parse().expect("it is a number"));
+            if self.input.len() < head.len() + body {
+                return;
+            }
+            let body: Vec<u8> = self.input.drain(..head.len() + body).skip(head.len()).collect();
             let id = field(&head, "x-id").expect("each request has one");
             let response = if head.starts_with("GET /short ") {
                 format!("HTTP/1.1 200 OK\r\nX-Id: {id}\r\nContent-Length: 5\r\n\r\nshort")
             } else if head.starts_with("GET /limited ") {
                 let body = "x".repeat(LIMITED_LEN as usize);
                 format!("HTTP/1.1 200 OK\r\nX-Id: {id}\r\nContent-Length: {LIMITED_LEN}\r\n\r\n{body}")
+            } else if head.starts_with("POST /sum ") {
+                let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
+                let len = sum.to_string().len();
+                format!("HTTP/1.1 200 OK\r\nX-Id: {id}\r\nContent-Length: {len}\r\n\r\n{sum}")
+            } else if head.starts_with("GET /silent ") {
+                String::new()
             } else {
                 self.is_tunnel = true;
                 let accept = accept(&head);

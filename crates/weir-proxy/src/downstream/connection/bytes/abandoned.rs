@@ -2,31 +2,31 @@
 
 use weir_observe::Cause;
 
-use super::ClientConnection;
+use super::ByteConnection;
 use crate::downstream::abort::gives_up_on_close;
 
 /// Bytes of unread requests that are examined to distinguish one request from several.
 const UNREAD_BYTES_MAX: usize = 4 * 1024;
 
-impl ClientConnection {
+impl ByteConnection {
     /// Why the client has aborted, while there is no buffer to read its request; `None` if it has not. Asks the kernel.
     #[cold]
     pub(super) fn is_abandoned(&self) -> Option<Cause> {
-        if self.connection.socket.is_gone() {
+        if self.transport.connection.socket.is_gone() {
             return Some(Cause::Reset);
         }
-        let is_closed = gives_up_on_close(&self.client) && self.connection.socket.is_read_closed();
+        let is_closed = gives_up_on_close(&self.client) && self.transport.connection.socket.is_read_closed();
         (is_closed && self.sent_one_request()).then_some(Cause::Closed)
     }
 
     /// Whether what waits to be read can only be one request. What is encrypted counts as one.
     fn sent_one_request(&self) -> bool {
-        if self.connection.tls.is_some() {
+        if self.transport.connection.tls.is_some() {
             return true;
         }
         let mut unread = [0; UNREAD_BYTES_MAX];
-        let len = self.connection.socket.peek(&mut unread).unwrap_or(0);
+        let len = self.transport.connection.socket.peek(&mut unread).unwrap_or(0);
         let heads = |bytes: &[u8]| memchr::memmem::find_iter(bytes, b"\r\n\r\n").count();
-        len < UNREAD_BYTES_MAX && heads(self.connection.received()) + heads(&unread[..len]) <= 1
+        len < UNREAD_BYTES_MAX && heads(self.transport.connection.received()) + heads(&unread[..len]) <= 1
     }
 }

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use super::ClientConnection;
+use super::ByteConnection;
 use crate::state::connections::activity::Activity;
 
 /// Why there is no TLS on a connection.
@@ -16,7 +16,7 @@ pub(crate) enum TlsRefusal {
 }
 
 /// Waits; ready when that has to end.
-pub(super) fn poll_over(conn: &mut ClientConnection) -> Poll<TlsRefusal> {
+pub(super) fn poll_over(conn: &mut ByteConnection) -> Poll<TlsRefusal> {
     conn.client.report_idle(Activity::Handshake);
     let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
     let over = conn.client.deadline.poll_passed();

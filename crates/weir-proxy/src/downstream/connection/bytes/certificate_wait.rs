@@ -10,7 +10,7 @@ use std::task::Poll;
 use weir_http::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloProgress};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::ClientConnection;
+use super::ByteConnection;
 use super::tls_refusal::{TlsRefusal, poll_over};
 use crate::net::clock;
 use crate::net::socket::Behind;
@@ -26,7 +26,7 @@ const UNRECOGNIZED_NAME: u8 = 112;
 /// # Errors
 /// When there is none by then, or none to come: the client has been sent an alert. When the client is gone.
 pub(super) async fn wait(
-    conn: &mut ClientConnection,
+    conn: &mut ByteConnection,
     certificates: &Certificates,
     issued: &ListenerIssued,
 ) -> Result<(), TlsRefusal> {
@@ -70,19 +70,19 @@ pub(super) async fn wait(
 }
 
 /// The ClientHello, which stays in the input; `None` where it is none, which the handshake will find out.
-pub(super) async fn read_hello(conn: &mut ClientConnection) -> Result<Option<ClientHello>, TlsRefusal> {
+pub(super) async fn read_hello(conn: &mut ByteConnection) -> Result<Option<ClientHello>, TlsRefusal> {
     let mut hello = ClientHello::new();
     let is_one = std::future::poll_fn(|cx| {
         loop {
-            match hello.parse(conn.connection.received(), CLIENT_HELLO_BYTES_MAX) {
+            match hello.parse(conn.transport.connection.received(), CLIENT_HELLO_BYTES_MAX) {
                 Ok(HelloProgress::Complete) => return Poll::Ready(Ok(true)),
                 Ok(HelloProgress::NotTls) | Err(_) => return Poll::Ready(Ok(false)),
                 Ok(HelloProgress::Incomplete { .. }) => {}
             }
-            if let Some(input) = conn.connection.input.as_mut().filter(|input| input.is_full()) {
+            if let Some(input) = conn.transport.connection.input.as_mut().filter(|input| input.is_full()) {
                 input.grow((input.len() * 2).min(CLIENT_HELLO_BYTES_MAX + 1).max(input.len() + 1));
             }
-            match conn.connection.poll_fill(cx, &conn.client.worker.stock) {
+            match conn.transport.connection.poll_fill(cx, &conn.client.worker.stock) {
                 Poll::Ready(Ok(len)) if len > 0 => {}
                 Poll::Ready(_) => {
                     let closed = Failure::client(Phase::Tls, Cause::Closed);
@@ -96,7 +96,7 @@ pub(super) async fn read_hello(conn: &mut ClientConnection) -> Result<Option<Cli
 }
 
 /// Rejects a client for want of a certificate, and says so in the log, once in a while for each host.
-async fn refuse_host(conn: &mut ClientConnection, issued: &ListenerIssued, host: &str) -> TlsRefusal {
+async fn refuse_host(conn: &mut ByteConnection, issued: &ListenerIssued, host: &str) -> TlsRefusal {
     if let Some(reason) = issued.to_tell(host) {
         let listener = &*conn.client.listener.plan().config.name;
         tracing::warn!(
@@ -109,14 +109,15 @@ async fn refuse_host(conn: &mut ClientConnection, issued: &ListenerIssued, host:
     refuse(conn, INTERNAL_ERROR, Failure::weir(Phase::Tls, Cause::TlsCertificatePending)).await
 }
 
-async fn refuse(conn: &mut ClientConnection, alert: u8, failure: Failure) -> TlsRefusal {
+async fn refuse(conn: &mut ByteConnection, alert: u8, failure: Failure) -> TlsRefusal {
     // A fatal alert in a record without encryption: the handshake has not begun.
     let record = [21, 3, 3, 0, 2, 2, alert];
-    let sent =
-        std::future::poll_fn(|cx| match conn.connection.poll_write(cx, [&record, &[], &[]], Behind::Close) {
+    let sent = std::future::poll_fn(|cx| {
+        match conn.transport.connection.poll_write(cx, [&record, &[], &[]], Behind::Close) {
             Poll::Ready(_) => Poll::Ready(()),
             Poll::Pending => poll_over(conn).map(|_| ()),
-        });
+        }
+    });
     sent.await;
     TlsRefusal::Failed(failure)
 }

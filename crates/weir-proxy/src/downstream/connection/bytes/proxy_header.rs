@@ -11,23 +11,18 @@ use weir_config::ProxyProtocol;
 use weir_http::proxy_protocol::{Endpoints, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::ClientConnection;
+use super::ByteConnection;
 use crate::net::clock;
 use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::state::connections::activity::Activity;
 
-/// Whether a connection from `peer` begins with a header.
-pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {
-    config.is_some_and(|config| config.from.contains(peer.ip()))
-}
-
 /// Receives the header of a connection that begins with one; whether the connection may go on. Otherwise that is counted and
 /// logged, and the connection is to be closed.
-pub(crate) async fn receive(conn: &mut ClientConnection) -> bool {
+pub(crate) async fn receive(conn: &mut ByteConnection) -> bool {
     let plan = std::sync::Arc::clone(&conn.client.listener.plan());
     let Some(config) = &plan.config.proxy_protocol else { return true };
     conn.client.deadline.set(conn.client.now, Some(config.timeout));
-    conn.connection.fill_at_once(&conn.client.worker.stock);
+    conn.transport.connection.fill_at_once(&conn.client.worker.stock);
     let outcome = std::future::poll_fn(|cx| poll_header(cx, conn, config)).await;
     conn.client.now = clock::now();
     let outcome = outcome.and_then(|()| conn.count_client().map_err(Some));
@@ -45,7 +40,7 @@ pub(crate) async fn receive(conn: &mut ClientConnection) -> bool {
 /// Reads on until the header is whole or wrong. No failure is returned when neither side broke a rule.
 fn poll_header(
     cx: &mut Context<'_>,
-    conn: &mut ClientConnection,
+    conn: &mut ByteConnection,
     config: &ProxyProtocol,
 ) -> Poll<Result<(), Option<Failure>>> {
     let bad = Failure::client(Phase::Accept, Cause::ProxyHeaderBad);
@@ -65,10 +60,10 @@ fn poll_header(
         if conn.is_stopped() {
             return Poll::Ready(Err(None));
         }
-        match conn.connection.poll_fill(cx, &conn.client.worker.stock) {
+        match conn.transport.connection.poll_fill(cx, &conn.client.worker.stock) {
             Poll::Ready(Ok(len)) if len > 0 => {}
             // Connected and gone, as a health check of TCP does.
-            Poll::Ready(_) if !conn.connection.has_input() => return Poll::Ready(Err(None)),
+            Poll::Ready(_) if !conn.transport.connection.has_input() => return Poll::Ready(Err(None)),
             Poll::Ready(_) => return Poll::Ready(Err(Some(bad))),
             Poll::Pending => {
                 let timed_out = Failure::client(Phase::Accept, Cause::TimedOut);
@@ -81,19 +76,19 @@ fn poll_header(
 }
 
 /// Takes the header off what has been received; `false` as long as it is not whole.
-fn take_header(conn: &mut ClientConnection, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
+fn take_header(conn: &mut ByteConnection, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
     let size_max = config.header_size.as_usize();
-    match parse(conn.connection.received(), size_max)? {
+    match parse(conn.transport.connection.received(), size_max)? {
         ProxyHeaderProgress::Complete(header) => {
             let (len, origin) = (header.len, origin(&header, conn.client.peer));
             if let Some((client, origin)) = origin {
                 conn.replace_peer(client, origin);
             }
-            conn.connection.consume(len);
+            conn.transport.connection.consume(len);
             Ok(true)
         }
         ProxyHeaderProgress::Incomplete => {
-            if let Some(input) = conn.connection.input.as_mut().filter(|input| input.is_full()) {
+            if let Some(input) = conn.transport.connection.input.as_mut().filter(|input| input.is_full()) {
                 let size = (input.len() * 2).min(size_max + 1).max(input.len() + 1);
                 input.grow(size);
             }

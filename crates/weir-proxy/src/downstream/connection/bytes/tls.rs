@@ -13,7 +13,7 @@ use rustls::server::UnbufferedServerConnection;
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::tls_refusal::{TlsRefusal, poll_over};
-use super::{ClientConnection, certificate_wait};
+use super::{ByteConnection, certificate_wait};
 use crate::exchange::tcp;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
@@ -33,7 +33,7 @@ const HANDSHAKE: u8 = 0x16;
 /// # Errors
 /// When there is no TLS on the connection. What plain HTTP the client sent is left in its input.
 pub(crate) async fn accept(
-    conn: &mut ClientConnection,
+    conn: &mut ByteConnection,
     server_config: &TlsServerConfig,
 ) -> Result<(), TlsRefusal> {
     let limit = conn.client.listener.plan().config.timeouts.tls;
@@ -61,7 +61,7 @@ pub(crate) async fn accept(
     };
     conn.client.deadline.set_at(None);
     conn.client.now = clock::now();
-    if let (Ok(()), Some(records)) = (outcome, &mut conn.connection.tls) {
+    if let (Ok(()), Some(records)) = (outcome, &mut conn.transport.connection.tls) {
         records.handshake_micros = clock::micros(conn.client.now.saturating_duration_since(began));
         count(conn);
     }
@@ -69,14 +69,16 @@ pub(crate) async fn accept(
 }
 
 /// What the client begins with; it stays in the input.
-async fn first_byte(conn: &mut ClientConnection) -> Result<u8, TlsRefusal> {
+async fn first_byte(conn: &mut ByteConnection) -> Result<u8, TlsRefusal> {
     // What came behind a PROXY protocol header is in the input already.
-    if !conn.connection.has_input() && !conn.connection.fill_at_once(&conn.client.worker.stock) {
+    if !conn.transport.connection.has_input()
+        && !conn.transport.connection.fill_at_once(&conn.client.worker.stock)
+    {
         let received = std::future::poll_fn(|cx| {
             if conn.is_stopped() {
                 return Poll::Ready(Err(TlsRefusal::Closed));
             }
-            match conn.connection.poll_fill(cx, &conn.client.worker.stock) {
+            match conn.transport.connection.poll_fill(cx, &conn.client.worker.stock) {
                 Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
                 Poll::Ready(Err(_)) => Poll::Ready(Err(TlsRefusal::Closed)),
                 Poll::Pending => poll_over(conn).map(Err),
@@ -84,11 +86,11 @@ async fn first_byte(conn: &mut ClientConnection) -> Result<u8, TlsRefusal> {
         });
         received.await?;
     }
-    conn.connection.received().first().copied().ok_or(TlsRefusal::Closed)
+    conn.transport.connection.received().first().copied().ok_or(TlsRefusal::Closed)
 }
 
 /// Whether TLS passes through to the server, as the route for the server name says. A hello that cannot be read is left to the handshake.
-async fn passes_through(conn: &mut ClientConnection) -> bool {
+async fn passes_through(conn: &mut ByteConnection) -> bool {
     let listener = Arc::clone(&conn.client.listener.plan());
     if !listener.passes_tls {
         return false;
@@ -100,7 +102,7 @@ async fn passes_through(conn: &mut ClientConnection) -> bool {
 
 /// Waits until the rate limit allows this handshake.
 async fn wait_for_rate(
-    conn: &mut ClientConnection,
+    conn: &mut ByteConnection,
     server_config: &TlsServerConfig,
     latest: Instant,
 ) -> Result<(), TlsRefusal> {
@@ -125,7 +127,7 @@ async fn wait_for_rate(
 
 /// Waits for the certificate that the client needs, if Weir obtains certificates by itself and some are not there yet.
 async fn certificate(
-    conn: &mut ClientConnection,
+    conn: &mut ByteConnection,
     server_config: &TlsServerConfig,
     limit: Duration,
 ) -> Result<(), TlsRefusal> {
@@ -136,14 +138,15 @@ async fn certificate(
     Ok(())
 }
 
-async fn shake(conn: &mut ClientConnection, server_config: &TlsServerConfig) -> Result<(), TlsRefusal> {
+async fn shake(conn: &mut ByteConnection, server_config: &TlsServerConfig) -> Result<(), TlsRefusal> {
     let made = UnbufferedServerConnection::new(server_config.config());
     let made = made.map_err(|_| TlsRefusal::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
-    let mut records = Box::new(Records::new(TlsSession::Server(made), conn.connection.input.take()));
+    let mut records =
+        Box::new(Records::new(TlsSession::Server(made), conn.transport.connection.input.take()));
     let outcome = std::future::poll_fn(|cx| {
         match records.poll_handshake(
             cx,
-            &mut conn.connection.socket,
+            &mut conn.transport.connection.socket,
             &conn.client.worker.stock,
             Behind::Unknown,
         ) {
@@ -162,14 +165,14 @@ async fn shake(conn: &mut ClientConnection, server_config: &TlsServerConfig) -> 
         return Err(TlsRefusal::Closed);
     }
     records.client_certificate = client_certificate(conn, &records, server_config)?;
-    conn.connection.tls = Some(records);
+    conn.transport.connection.tls = Some(records);
     conn.client.is_tls = true;
     Ok(())
 }
 
 /// The certificate that the client presented, if one was requested.
 fn client_certificate(
-    conn: &ClientConnection,
+    conn: &ByteConnection,
     records: &Records,
     server_config: &TlsServerConfig,
 ) -> Result<Option<Box<ClientCertificate>>, TlsRefusal> {
@@ -195,7 +198,7 @@ fn client_certificate(
     Ok(Some(read))
 }
 
-fn refused(conn: &ClientConnection, error: &io::Error) -> TlsRefusal {
+fn refused(conn: &ByteConnection, error: &io::Error) -> TlsRefusal {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let failure = match cause {
         Some(error) => match of_rustls(error) {
@@ -215,8 +218,8 @@ fn refused(conn: &ClientConnection, error: &io::Error) -> TlsRefusal {
     TlsRefusal::Failed(failure)
 }
 
-fn count(conn: &ClientConnection) {
-    let Some(tls) = &conn.connection.tls else { return };
+fn count(conn: &ByteConnection) {
+    let Some(tls) = &conn.transport.connection.tls else { return };
     let by_version = &conn.client.listener.shard.tls_handshakes[usize::from(tls.is_version_13())];
     by_version[usize::from(tls.is_resumed())].increment();
 }
