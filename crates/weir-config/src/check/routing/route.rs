@@ -12,7 +12,7 @@ use crate::check::scope::CheckScope;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
     AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, RequestBuffering,
-    Route, RouteAction, RouteSettings,
+    Route, RouteAction, RouteParts, RouteSettings, upgrade_fault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -58,7 +58,7 @@ pub(in crate::check) fn check(
     let mut rewrite = rewrite(text, diagnostics);
     if let RouteAction::Redirect(redirect) = &mut action {
         redirect.rewrite = rewrite.take();
-        super::redirect::report_regex_first(text, redirect, diagnostics);
+        super::redirect::report(text, redirect, diagnostics);
     }
     let settings = RouteSettings {
         rewrite,
@@ -103,18 +103,20 @@ pub(in crate::check) fn check(
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
     let matches = matches(text, shows_groups, diagnostics).into();
-    Route { name: route_name(value).into(), matches, action, settings: interner.intern(settings) }
+    let settings = interner.intern(settings);
+    Route::assume(RouteParts { name: route_name(value).into(), matches, action, settings })
 }
 
 fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {
     let cors = text.value.to_cors();
-    let mut origins = text.value.origins.iter().flat_map(|origins| &origins.0);
-    let any = origins.find(|origin| origin.value == CorsOrigin::Any);
-    if let Some(any) = any.filter(|_| cors.credentials) {
-        let message = "`credentials` with every origin would let any site act as its visitors";
+    if let Some(fault) = cors.fault() {
+        let mut origins = text.value.origins.iter().flat_map(|origins| &origins.0);
+        let any = origins.find(|origin| origin.value == CorsOrigin::Any);
         let help = "name the origins: browsers refuse `*` with credentials";
-        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("credentials"), message);
-        diagnostics.push(diagnostic.label(any.span, "every origin").help(help));
+        let at = text.key_at("credentials");
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, fault.to_string());
+        let label = any.map_or(text.span, |any| any.span);
+        diagnostics.push(diagnostic.label(label, "every origin").help(help));
     }
     cors
 }
@@ -260,9 +262,8 @@ fn upgrades(tokens: &[Spanned<Token>], diagnostics: &mut Vec<Diagnostic>) -> Vec
     let mut upgrades: Vec<Box<str>> = Vec::new();
     for token in tokens {
         let name = token.value.to_ascii_lowercase();
-        if name == "h2c" {
-            let message = "`h2c` cannot be forwarded: requests in the tunnel would bypass every rule";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, token.span, message));
+        if let Some(fault) = upgrade_fault(&name) {
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, token.span, fault.to_string()));
         }
         upgrades.push(name.into());
     }
