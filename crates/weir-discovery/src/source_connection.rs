@@ -118,7 +118,7 @@ mod tests {
             (false, "[::1]:2379", "::1", 2379),
             (false, "[::1]", "::1", 80),
         ] {
-            let url = SourceUrl { is_tls, authority: authority.into() };
+            let url = SourceUrl::new(is_tls, authority);
             assert_eq!(split_authority(&url), (host, port));
         }
     }
