@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::{Config, RouteSource, RouteStore};
+use crate::diagnostic::FileIndex;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::{CheckedConfig, Fragment};
-use crate::source_map::FileIndex;
 
 /// The keys of a store with their texts, or why a text cannot be used.
 pub type OfferedFragments = BTreeMap<Box<str>, Result<Arc<str>, Box<str>>>;

@@ -40,7 +40,6 @@ mod value;
 // Diagnostics, and their places.
 mod diagnostic;
 mod masked_text;
-mod source_map;
 
 // Files, up to a size.
 mod text_file;
@@ -52,29 +51,30 @@ pub use certificate::{
     has_uri,
 };
 pub use config::{
-    AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,
-    AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, Bird, BodyRule, CacheDisk, CacheStore,
-    CacheTtl, CertificateSource, CipherSuite, ClientCertificateHeaders, ClientCertificates,
-    ClientVerification, Collector, CollectorHeaders, CollectorUrl, Config, ConfigDump, ConfigFault,
-    ConnectionsMax, ConsulAgent, ConsulService, CookieMode, CookieSecret, Cors, CorsOrigin, Credentials,
-    Dialogue, DiscoverySettings, Dns, DnsHook, DnsRecords, DnsUpdate, EncodedSlashAction, ErrorPage,
-    EtcdCluster, ExternalAccount, FailBack, FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth,
-    ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe,
-    HistogramBuckets, HttpProbe, INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority, InternalSource,
-    Interner, JwtAuth, Keepalived, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate,
-    LimitStore, LimitUse, ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    AcceptFrom, Access, AccessList, AccessListParts, AccessLog, AccessLogFormat, AccessLogOutput,
+    AccountSecret, Acme, AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, Bird, BodyRule,
+    CacheDisk, CacheStore, CacheStoreParts, CacheTtl, CertificateSource, Checked, CipherSuite,
+    ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
+    CollectorUrl, Config, ConfigDump, ConfigFault, ConfigParts, ConnectionsMax, ConsulAgent, ConsulService,
+    CookieMode, CookieSecret, Cors, CorsOrigin, Credentials, Dialogue, DiscoverySettings, Dns, DnsHook,
+    DnsRecords, DnsUpdate, EncodedSlashAction, ErrorPage, EtcdCluster, ExternalAccount, FailBack,
+    FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe,
+    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS,
+    INTERNAL_NETWORKS, InternalAuthority, InternalSource, Interner, JwtAuth, Keepalived, KeyExchangeGroup,
+    KeyLimit, KeyLimitParts, Leniency, LimitBandwidth, LimitRate, LimitRateParts, LimitStore, LimitUse,
+    ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerParts, ListenerProtocol,
     ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror,
-    MirrorPart, MonitoredMaster, NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PartitionName,
-    PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity,
+    MirrorPart, MonitoredMaster, NetworkTable, OnDown, OutlierEjection, PagePart, PageText, PartitionName,
+    Parts, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity,
     ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
     RemoteKeys, RemotePage, RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route,
-    RouteAccessLog, RouteAction, RouteCache, RouteSettings, RouteSource, RouteStore, RouteTimeouts,
-    RuleOrder, SandboxMode, Sentinel, Server, ServerDescription, ServerLeniency, ServerProtocol,
-    ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin,
-    StorePlace, StoreTls, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource,
-    TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WithheldHeaders, WorkerCount,
-    XdsControlPlane, XdsNode,
+    RouteAccessLog, RouteAction, RouteCache, RouteParts, RouteSettings, RouteSource, RouteStore,
+    RouteTimeouts, RuleOrder, SandboxMode, Sentinel, Server, ServerDescription, ServerLeniency,
+    ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles,
+    StoreLogin, StorePlace, StoreTls, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys,
+    TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2,
+    UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
@@ -86,6 +86,7 @@ pub use load::CheckedConfig;
 pub use masked_text::MaskedText;
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
+pub use text::Realm;
 pub use value::{
     ByteRate, CertificateName, Condition, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue,
     ListenAddress, Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, Stage,

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::check::{Files, ListFiles, NamedFiles, check};
-use crate::config::{Admin, Config};
+use crate::config::{Admin, Config, ConfigFault};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
+use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
 use crate::print::Variables;
 use crate::restricted::check_restricted;
 use crate::source::{Loading, TreeNode, join_fragment, load};
-use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
@@ -156,7 +156,7 @@ impl CheckedConfig {
         };
         let mut checked = Self::of_tree(tree, sources, diagnostics, rules);
         if let Some(config) = &mut checked.config {
-            config.dump = base.dump.clone();
+            config.parts_mut().dump = base.dump.clone();
         }
         checked
     }
@@ -213,6 +213,13 @@ impl CheckedConfig {
         let files = Files::new(&sources, may_read).with_lists(lists).without_files_in(fragments);
         let config = check(&document, &files, rules.needs_listener, variables, &mut diagnostics);
         files.report_refused(&mut diagnostics);
+        if diagnostics.iter().all(|diagnostic| diagnostic.kind.is_warning()) {
+            let faults = config.all_faults();
+            let fault = |fault: ConfigFault| {
+                Diagnostic::new(DiagnosticKind::BadValue, document.span, fault.to_string())
+            };
+            diagnostics.extend(faults.into_iter().map(fault));
+        }
         let named = files.into_named();
         variables.hide_in(&mut diagnostics);
         let diagnostics = Diagnostics::new(sources, diagnostics);
@@ -223,9 +230,6 @@ impl CheckedConfig {
 
     /// The configuration or the diagnostics; warnings are dropped in the first case.
     pub fn into_result(self) -> Result<Config, Diagnostics> {
-        if let Some(config) = &self.config {
-            debug_assert_eq!(config.validate(), Ok(()), "the check of a file finds all of these");
-        }
         self.config.ok_or(self.diagnostics)
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_config::{CertificateError, ConfigFault, ServerAddress};
+use weir_config::ServerAddress;
 use weir_proxy::state::servers::plan_inputs::{PlanError, TlsError};
 
 /// The name of a server that cannot be resolved.
@@ -76,9 +76,6 @@ pub enum StartError {
         /// The system's error.
         error: io::Error,
     },
-    /// The configuration does not hold together, which the check of a file excludes: it was made by other means.
-    #[error("the config cannot be used: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Config(Vec<ConfigFault>),
     /// TLS of a listener cannot be made ready.
     #[error(transparent)]
     Tls(#[from] TlsError),

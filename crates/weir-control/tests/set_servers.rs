@@ -192,7 +192,11 @@ fn servers_of_the_last_resort_get_requests_when_they_are_all_that_is_left() {
     let [a, b] = ["a", "b"].map(NamedServer::start);
     let mut proxy = start(&[&a, &b], "");
     let mut client = PlainClient::new(&proxy);
-    let ending = |server: &NamedServer| Server { tier: ServerTier::LastResort, ..server.server() };
+    let ending = |server: &NamedServer| {
+        let mut server = server.server();
+        server.tier = ServerTier::LastResort;
+        server
+    };
     change(&mut proxy, vec![ending(&a), b.server()]);
     assert_eq!(client.servers_of(6), ["b"]);
     change(&mut proxy, vec![ending(&a)]);

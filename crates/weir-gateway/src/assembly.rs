@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use weir_config::{
-    Config, FixedResponse, Listener, Mirror, Route, RouteAction, RouteSettings, ShareFraction, SplitAction,
-    SplitTarget, UpstreamIndex,
+    Config, ConfigFault, FixedResponse, Listener, ListenerParts, Mirror, Route, RouteAction, RouteParts,
+    RouteSettings, ShareFraction, SplitAction, SplitTarget, UpstreamIndex,
 };
 use weir_traffic::route::{HostPattern, RouteMatch};
 
@@ -65,6 +65,8 @@ pub(crate) struct Assembly {
     /// Counts the assemblies.
     turn: u64,
     listeners: BTreeMap<Box<str>, Arc<Listener>>,
+    /// What the last translation has left out, and why: nothing, as long as objects are translated to what can be.
+    faults: Vec<ConfigFault>,
 }
 
 /// The open listeners of a Gateway on one port.
@@ -78,10 +80,17 @@ struct Port<'a> {
     is_http: bool,
     /// The routes with their hosts, the one that precedes all others last.
     routes: Vec<(&'a RouteKey, &'a RouteState, Vec<SharedText>)>,
-    listener: Listener,
+    listener: ListenerParts,
 }
 
 impl Assembly {
+    /// What was left out since this was asked for last, and why.
+    pub(crate) fn take_faults(&mut self) -> Vec<ConfigFault> {
+        let mut faults = self.upstreams.take_faults();
+        faults.append(&mut self.faults);
+        faults
+    }
+
     /// The upstreams that have become other ones since this was asked for last.
     pub(crate) fn take_fresh(&mut self) -> Vec<Arc<Backend>> {
         self.upstreams.take_fresh()
@@ -98,7 +107,7 @@ impl Assembly {
         routes: &BTreeMap<RouteKey, RouteState>,
         settings: &GatewaySettings,
         mut ingress: Option<&mut IngressInput<'_>>,
-    ) -> Config {
+    ) -> Option<Config> {
         let ports = ports(plans, routes, settings);
         let unresolved = Backend::unresolved();
         if ports.iter().any(|port| !port.is_http) {
@@ -127,29 +136,33 @@ impl Assembly {
                 routes.extend(built[*key].routes.iter().cloned());
             }
             port.listener.routes = routes;
-            let listener = match known.remove(&name) {
-                Some(same) if is_same(&same, &port.listener) => same,
-                _ => Arc::new(port.listener),
-            };
             self.built.insert(name.clone(), built);
-            self.listeners.insert(name, listener);
+            let listener = match known.remove(&name) {
+                Some(same) if is_same(&same, &port.listener) => Some(same),
+                _ => self.noted(Listener::from_parts(port.listener)).map(Arc::new),
+            };
+            self.listeners.extend(listener.map(|listener| (name, listener)));
         }
-        let mut config = Config {
-            listeners: self.listeners.values().cloned().collect(),
-            upstreams: self.upstreams.all().cloned().collect(),
-            ..settings.base.clone()
-        };
+        let mut config = settings.base.to_parts();
+        config.listeners = self.listeners.values().cloned().collect();
+        config.upstreams = self.upstreams.all().cloned().collect();
         if let Some(ingress) = &mut ingress {
             let parts = ingress.parts(&|backend| self.upstreams.index(backend));
             config.listeners.extend(parts.listeners);
             config.lists.extend(parts.lists);
             config.limits.extend(parts.limits);
+            self.faults.extend(parts.faults);
         }
-        config
+        self.noted(Config::from_parts(config))
+    }
+
+    /// What was made; why not is noted.
+    fn noted<T>(&mut self, made: Result<T, Vec<ConfigFault>>) -> Option<T> {
+        made.map_err(|faults| self.faults.extend(faults)).ok()
     }
 
     /// The routes of a listener, those that are as before as they were.
-    fn build(&self, port: &Port<'_>, mut built: BuiltRoutes) -> BuiltRoutes {
+    fn build(&mut self, port: &Port<'_>, mut built: BuiltRoutes) -> BuiltRoutes {
         let mut priorities = Priorities::default();
         for host in port.hostnames() {
             priorities.next(rank(&RouteMatch::default()), std::iter::once(&*host));
@@ -183,9 +196,11 @@ impl Assembly {
                 known.turn = self.turn;
                 continue;
             }
-            let of_passage =
-                |(passage, hosts): &(Passage<'_>, Vec<_>)| self.routes_of(*passage, compiled, hosts, &wanted);
-            let routes: Vec<_> = passages.iter().flat_map(of_passage).collect();
+            let mut routes = Vec::new();
+            for (passage, hosts) in &passages {
+                let parts = self.routes_of(*passage, compiled, hosts, &wanted);
+                routes.extend(parts.into_iter().map(|parts| checked_route(parts, &mut self.faults)));
+            }
             let one = BuiltRoute {
                 compiled: Arc::clone(compiled),
                 hosts: hosts.as_slice().into(),
@@ -208,7 +223,7 @@ impl Assembly {
         compiled: &CompiledRoute,
         hosts: &[SharedText],
         priorities: &[i32],
-    ) -> Vec<Arc<Route>> {
+    ) -> Vec<RouteParts> {
         let Some(hosts) = patterns(hosts) else { return Vec::new() };
         let mut priorities = priorities.iter();
         let mut routes = Vec::new();
@@ -226,8 +241,9 @@ impl Assembly {
                 let kind = compiled.kind.name().to_ascii_lowercase();
                 let passed = if passage.passes_beside_others { "/passthrough" } else { "" };
                 let name = format!("{kind}/{}/{place}{passed}", compiled.key);
-                let (name, matches, settings) = (name.into(), Arc::new(matches), Arc::clone(&settings));
-                routes.push(Arc::new(Route { name, matches, condition: None, action, settings }));
+                let mut parts = RouteParts::new(&name, Arc::new(matches), action);
+                parts.settings = Arc::clone(&settings);
+                routes.push(parts);
             }
         }
         routes
@@ -266,8 +282,9 @@ impl Assembly {
             None => SplitAction::Respond(500),
         };
         let settings = |own: &TargetSettings| self.with_mirrors(passage, &own.settings, (rule, &own.mirrors));
-        let settings = target.own.as_ref().map(settings);
-        SplitTarget { to, weight: target.weight, settings }
+        let mut split = SplitTarget::new(to, target.weight);
+        split.settings = target.own.as_ref().map(settings);
+        split
     }
 
     /// The settings with the mirrors of the rule, and then those of one of its backends.
@@ -289,22 +306,22 @@ impl Assembly {
     }
 
     /// What happens to requests of a listener's hosts that no route of its own takes: those of less specific listeners do not get them.
-    fn unmatched(&self, port: &Port<'_>) -> Vec<Arc<Route>> {
+    fn unmatched(&mut self, port: &Port<'_>) -> Vec<Arc<Route>> {
         let hostnames = port.hostnames();
+        let unresolved = self.upstreams.index_of(&Backend::unresolved());
         let of_hosts = hostnames.iter().filter_map(|host| {
             let hosts = patterns(std::slice::from_ref(host))?;
-            let name = format!("no-route/{}", if host.is_empty() { "*" } else { host }).into();
+            let name = format!("no-route/{}", if host.is_empty() { "*" } else { host });
             let action = match port.is_http {
                 true => respond(404),
-                false => RouteAction::Upstream(self.upstreams.index(&Backend::unresolved())),
+                false => RouteAction::Upstream(unresolved?),
             };
             let matches = Arc::new(RouteMatch { hosts, ..RouteMatch::default() });
-            let tls_passthrough = listeners::passes_tls(&port.plans, host);
-            let settings = match tls_passthrough {
-                true => Arc::new(RouteSettings { tls_passthrough, ..RouteSettings::default() }),
-                false => Arc::default(),
-            };
-            Some(Arc::new(Route { name, matches, condition: None, action, settings }))
+            let mut parts = RouteParts::new(&name, matches, action);
+            if listeners::passes_tls(&port.plans, host) {
+                parts.tls_passthrough = true;
+            }
+            Some(checked_route(parts, &mut self.faults))
         });
         of_hosts.collect()
     }
@@ -385,10 +402,24 @@ fn patterns(hosts: &[SharedText]) -> Option<Vec<HostPattern>> {
     }
 }
 
-fn is_same(one: &Listener, other: &Listener) -> bool {
+/// A route; requests of one that cannot be as it was meant to are answered 500.
+pub(crate) fn checked_route(parts: RouteParts, faults: &mut Vec<ConfigFault>) -> Arc<Route> {
+    let (name, matches) = (Arc::clone(&parts.name), Arc::clone(&parts.matches));
+    let route = Route::from_parts(parts).unwrap_or_else(|found| {
+        faults.extend(found);
+        Route::refusing(&name, matches)
+    });
+    Arc::new(route)
+}
+
+fn is_same(one: &ListenerParts, other: &ListenerParts) -> bool {
     let same_routes = one.routes.len() == other.routes.len()
         && one.routes.iter().zip(&other.routes).all(|(one, other)| Arc::ptr_eq(one, other) || one == other);
-    let bare = |listener: &Listener| Listener { routes: Vec::new(), ..listener.clone() };
+    let bare = |listener: &ListenerParts| {
+        let mut bare = listener.clone();
+        bare.routes.clear();
+        bare
+    };
     same_routes && bare(one) == bare(other)
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::{LoadedCertificate, ServerProtocol, Upstream, UpstreamSettings, UpstreamTls};
+use weir_config::{
+    ConfigFault, LoadedCertificate, ServerProtocol, Upstream, UpstreamParts, UpstreamSettings, UpstreamTls,
+};
 
 use super::options::settings::GatewaySettings;
 use crate::api::{BackendReference, GROUP, SharedText};
@@ -63,14 +65,15 @@ impl Backend {
         gateway: &ObjectKey,
         certificate: &Arc<LoadedCertificate>,
     ) -> Arc<Self> {
-        let Some(tls) = &self.tls else { return Arc::clone(self) };
+        let Some(mut tls) = self.tls.clone() else { return Arc::clone(self) };
+        tls.certificate = Some(Arc::clone(certificate));
         Arc::new(Self {
             name: format!("{}-for-{}.{}", self.name, gateway.namespace, gateway.name).into(),
             service: self.service.clone(),
             port_name: self.port_name.clone(),
             policy: self.policy.clone(),
             protocol: self.protocol,
-            tls: Some(UpstreamTls { certificate: Some(Arc::clone(certificate)), ..tls.clone() }),
+            tls: Some(tls),
             settings: self.settings.clone(),
         })
     }
@@ -124,19 +127,22 @@ impl Backend {
     }
 
     /// The upstream, without its servers: they come from a [`UpstreamServers`](crate::UpstreamServers).
-    pub(crate) fn upstream(&self) -> Upstream {
-        let mut upstream = Upstream::new(&self.name, Vec::new());
-        let own = self.settings.as_deref().cloned().unwrap_or_else(|| {
+    ///
+    /// # Errors
+    /// Why there can be no such upstream.
+    pub(crate) fn upstream(&self) -> Result<Upstream, Vec<ConfigFault>> {
+        let mut upstream = UpstreamParts::new(&self.name, Vec::new());
+        let mut settings = self.settings.as_deref().cloned().unwrap_or_else(|| {
             let mut settings = UpstreamSettings::default();
             settings.timeouts.connect = CONNECT_TIME;
             settings
         });
-        let settings = UpstreamSettings { protocol: self.protocol, ..own };
+        settings.protocol = self.protocol;
         if settings != *upstream.settings {
             upstream.settings = Arc::new(settings);
         }
         upstream.tls = self.tls.clone().map(Box::new);
-        upstream
+        Upstream::from_parts(upstream)
     }
 }
 
@@ -206,7 +212,7 @@ impl BackendScope<'_> {
         match protocol {
             ServerProtocol::H2c => name.push_str("-h2c"),
             ServerProtocol::H2 => name.push_str("-h2"),
-            _ => {}
+            ServerProtocol::Http1 | ServerProtocol::Auto | ServerProtocol::Fastcgi => {}
         }
         Ok(Arc::new(Backend {
             name: name.into(),

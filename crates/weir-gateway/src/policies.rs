@@ -69,7 +69,9 @@ pub(crate) fn read(
                 format!("validation.hostname: `{}` is not a host name", validation.hostname),
             )
         })?;
-        Ok(UpstreamTls { subject_alt_names: names, ..UpstreamTls::verifying(authorities, name) })
+        let mut tls = UpstreamTls::verifying(authorities, name);
+        tls.subject_alt_names = names;
+        Ok(tls)
     });
     PolicyVerdict { tls, resolved }
 }
@@ -141,10 +143,7 @@ fn together(found: &[Arc<Authorities>]) -> Result<Arc<Authorities>, &'static str
                     "validation.caCertificateRefs: the certificates of several ConfigMaps have more than 256 KiB; put them into one",
                 );
             }
-            Ok(Arc::new(Authorities {
-                file: several[0].file.clone(),
-                certificates: all().cloned().collect(),
-            }))
+            Ok(Arc::new(Authorities::new(several[0].file.clone(), all().cloned().collect())))
         }
     }
 }

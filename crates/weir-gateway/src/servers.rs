@@ -41,8 +41,9 @@ impl ZonedServer {
             (server.mode, server.tier) = (Mode::Serving, ServerTier::LastResort);
         }
         if let Some(zone) = zone {
-            let zone = Some(zone.into());
-            server.description = Some(Arc::new(ServerDescription { zone, ..ServerDescription::default() }));
+            let mut description = ServerDescription::default();
+            description.zone = Some(zone.into());
+            server.description = Some(Arc::new(description));
         }
         server
     }

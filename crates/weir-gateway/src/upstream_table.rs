@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_config::{Upstream, UpstreamIndex};
+use weir_config::{ConfigFault, Upstream, UpstreamIndex};
 
 use crate::backends::Backend;
 use crate::store::ObjectKey;
@@ -17,6 +17,8 @@ pub(crate) struct UpstreamTable {
     by_service: HashMap<ObjectKey, Vec<Box<str>>>,
     /// The upstreams that are new or different since the servers of all were asked for.
     fresh: Vec<Arc<Backend>>,
+    /// Why some of these cannot be as they were meant to.
+    faults: Vec<ConfigFault>,
 }
 
 #[derive(Debug)]
@@ -37,13 +39,18 @@ impl UpstreamTable {
         std::mem::take(&mut self.fresh)
     }
 
+    /// Why upstreams that have become other ones cannot be as they were meant to: their requests are answered 503.
+    pub(crate) fn take_faults(&mut self) -> Vec<ConfigFault> {
+        std::mem::take(&mut self.faults)
+    }
+
     /// Notes that one is used.
     pub(crate) fn keep(&mut self, backend: &Arc<Backend>) {
         if let Some(place) = self.places.get(&backend.name) {
             let entry = &mut self.entries[*place];
             entry.is_used = true;
             if !Arc::ptr_eq(&entry.backend, backend) && entry.backend != *backend {
-                entry.upstream = Arc::new(backend.upstream());
+                entry.upstream = upstream(backend, &mut self.faults);
                 self.fresh.push(Arc::clone(backend));
             }
             entry.backend = Arc::clone(backend);
@@ -53,7 +60,7 @@ impl UpstreamTable {
         if let Some(service) = &backend.service {
             self.by_service.entry(service.clone()).or_default().push(backend.name.clone());
         }
-        let upstream = Arc::new(backend.upstream());
+        let upstream = upstream(backend, &mut self.faults);
         self.entries.push(UpstreamEntry { backend: Arc::clone(backend), upstream, is_used: true });
         self.fresh.push(Arc::clone(backend));
     }
@@ -92,8 +99,22 @@ impl UpstreamTable {
         names.filter_map(|name| Some(&self.entries[*self.places.get(name)?].backend))
     }
 
+    /// The place of one that may be used.
+    pub(crate) fn index_of(&self, backend: &Backend) -> Option<UpstreamIndex> {
+        self.places.get(&backend.name).copied().map(UpstreamIndex)
+    }
+
     /// The place of one that is used.
     pub(crate) fn index(&self, backend: &Backend) -> UpstreamIndex {
         UpstreamIndex(self.places[&backend.name])
     }
+}
+
+/// The upstream of a backend; one that never has a server if that cannot be.
+fn upstream(backend: &Backend, faults: &mut Vec<ConfigFault>) -> Arc<Upstream> {
+    let made = backend.upstream().unwrap_or_else(|found| {
+        faults.extend(found);
+        Upstream::without_servers(&backend.name)
+    });
+    Arc::new(made)
 }

@@ -220,12 +220,16 @@ impl ClusterLoop {
             ingress_reports,
             default_certificate_problem,
             ingress_config_map_problem,
+            faults,
             ..
         } = self.translator.translate(&now());
         weir_tasks::strike("a translation of objects");
         self.ingress_log.take(&ingress_reports);
         self.ingress_log.take_default_certificate(default_certificate_problem);
         self.ingress_log.take_config_map(ingress_config_map_problem);
+        for fault in faults {
+            tracing::error!(%fault, "objects of Kubernetes ask for what cannot be: requests for it are refused");
+        }
         let changed = self.servers.take(servers);
         let mut are_outdated = false;
         match self.applying.next(config) {

@@ -40,7 +40,7 @@ impl CompletedUpstreams {
     /// The configuration with the servers of its upstreams; those of other upstreams are forgotten.
     pub(crate) fn complete(&mut self, config: &mut Config) {
         let mut before = std::mem::take(&mut self.0);
-        for upstream in &mut config.upstreams {
+        config.replace_upstreams(|upstream| {
             let mut known = before.remove(&upstream.name).unwrap_or_default();
             let completed = match known.completed.take() {
                 Some((declared, completed)) if Arc::ptr_eq(&declared, upstream) => completed,
@@ -48,7 +48,7 @@ impl CompletedUpstreams {
             };
             known.completed = Some((Arc::clone(upstream), Arc::clone(&completed)));
             self.0.insert(upstream.name.clone(), known);
-            *upstream = completed;
-        }
+            completed
+        });
     }
 }

@@ -31,6 +31,11 @@ pub enum RewriteError {
 }
 
 impl Rewrite {
+    /// Whether a regular expression decides what the path becomes.
+    pub const fn is_by_regex(&self) -> bool {
+        matches!(self.0, RewriteKind::Regex { .. })
+    }
+
     /// Removes `prefix`: with `/api`, `/api/x` becomes `/x` and `/api` becomes `/`. Other paths, also
     /// `/apix`, stay as they are.
     ///

@@ -457,7 +457,7 @@ mod tests {
             "use std::time::{Duration, SystemTime, UNIX_EPOCH};\nfn a() { UNIX_EPOCH + Duration::MAX; }\n";
         let count = |path: &str| check_sources(&SourceTree::of(&[(path, text)])).len();
         assert_eq!(count("crates/weir-control/src/tls/acme/record.rs"), 3);
-        assert_eq!(count("crates/weir-http/src/message/date.rs"), 3);
+        assert_eq!(count("crates/weir-http/src/message/field_values/date.rs"), 3);
         assert_eq!(count("crates/weir-proxy/src/net/clock.rs"), 0);
         assert_eq!(count("lab/weir-lab/src/clock.rs"), 0);
         assert_eq!(count("crates/weir/tests/e2e/tls/acme/mod.rs"), 0);

@@ -11,11 +11,19 @@ use super::{CertificateError, FileProblem, pem, x509};
 
 /// The content of a file of authorities: at least one certificate, each of which can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Authorities {
     /// Where they were read from; `None`: from where this system keeps them.
     pub file: Option<PathBuf>,
     /// Each is independent; their order has no meaning.
     pub certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Authorities {
+    /// Those of several files, or none; `file`: as errors and reports name them.
+    pub fn new(file: Option<PathBuf>, certificates: Vec<CertificateDer<'static>>) -> Self {
+        Self { file, certificates }
+    }
 }
 
 impl Authorities {

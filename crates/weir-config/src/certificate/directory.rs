@@ -17,6 +17,7 @@ const ENTRIES_MAX: usize = 100_000;
 
 /// A certificate for clients, with the OCSP response of its authority.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ListenerCertificate {
     /// With its chain and its key.
     pub certificate: Arc<LoadedCertificate>,
@@ -24,8 +25,16 @@ pub struct ListenerCertificate {
     pub ocsp: Option<Arc<OcspResponse>>,
 }
 
+impl ListenerCertificate {
+    /// A certificate, with what is stapled to it.
+    pub fn new(certificate: Arc<LoadedCertificate>, ocsp: Option<Arc<OcspResponse>>) -> Self {
+        Self { certificate, ocsp }
+    }
+}
+
 /// A folder of certificates.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct CertificateDirectory {
     /// The folder.
     pub path: PathBuf,
@@ -37,6 +46,7 @@ pub struct CertificateDirectory {
 
 /// A certificate in a folder that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnusableCertificate {
     /// The file with the certificate.
     pub file: PathBuf,
@@ -44,8 +54,16 @@ pub struct UnusableCertificate {
     pub error: CertificateError,
 }
 
+impl UnusableCertificate {
+    /// The certificate of this file, for this reason.
+    pub fn new(file: impl Into<PathBuf>, error: CertificateError) -> Self {
+        Self { file: file.into(), error }
+    }
+}
+
 /// The files of one certificate in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DirectoryFiles {
     /// Certificate and key.
     pub files: CertificateFiles,

@@ -15,6 +15,7 @@ use super::x509;
 
 /// The identity of the owner of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Identity {
     /// The subject by RFC 4514, the most specific part first; may be empty.
     pub subject: String,

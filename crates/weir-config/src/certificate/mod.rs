@@ -23,6 +23,7 @@ pub use ticket_key::TicketKey;
 pub use x509::has_uri;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use weir_http::WallTime;
 
 /// The files of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct CertificateFiles {
     /// PEM with the certificate first, then the chain to a root.
     pub certificate: PathBuf,
@@ -39,8 +41,16 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
+impl CertificateFiles {
+    /// A certificate and its key in these files, which may be one.
+    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { certificate: certificate.into(), key: key.into() }
+    }
+}
+
 /// A certificate that can be shown in a handshake: chain and key belong together.
 #[derive(Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LoadedCertificate {
     /// Where it was read from.
     pub files: CertificateFiles,
@@ -55,6 +65,20 @@ pub struct LoadedCertificate {
     pub not_before: WallTime,
     /// Until when it is valid.
     pub not_after: WallTime,
+}
+
+impl LoadedCertificate {
+    /// One that was made rather than read, valid in this time; its key is that of the first of the chain.
+    pub fn new(
+        files: CertificateFiles,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        names: Vec<Box<str>>,
+        valid: RangeInclusive<WallTime>,
+    ) -> Self {
+        let (not_before, not_after) = valid.into_inner();
+        Self { files, chain, key, names, not_before, not_after }
+    }
 }
 
 impl LoadedCertificate {
@@ -73,6 +97,7 @@ impl LoadedCertificate {
 
 /// Why files are not a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CertificateError {
     /// The file that is to blame.
     pub file: PathBuf,
@@ -82,6 +107,13 @@ pub struct CertificateError {
     pub message: String,
     /// The hint.
     pub help: Option<&'static str>,
+}
+
+impl CertificateError {
+    /// An error in this file.
+    pub fn new(file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
+        Self { file: file.into(), is_key: false, message: message.into(), help: None }
+    }
 }
 
 impl fmt::Display for CertificateError {

@@ -13,11 +13,19 @@ const HELP: &str = "make one with `openssl rand -out FILE 80`, readable for the 
 
 /// A key of tickets. Debug output does not show it.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TicketKey {
     /// The file.
     pub file: PathBuf,
     /// Its content: random bytes.
     pub secret: Box<[u8]>,
+}
+
+impl TicketKey {
+    /// A key that is in this file.
+    pub fn new(file: impl Into<PathBuf>, secret: Box<[u8]>) -> Self {
+        Self { file: file.into(), secret }
+    }
 }
 
 impl fmt::Debug for TicketKey {

@@ -10,12 +10,12 @@ use crate::check::templates;
 use crate::check::templates::TemplatePlace;
 use crate::check::upstream_lookup::UpstreamLookup;
 use crate::config::{
-    CacheDisk, CacheStore, CacheTtl, Interner, Route, RouteAction, RouteCache, RouteSettings, own_partitions,
-    partitions,
+    CacheDisk, CacheStore, CacheStoreParts, CacheTtl, Interner, Route, RouteAction, RouteCache, RouteFault,
+    RouteSettings, cache_faults, own_partitions, partitions,
 };
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{CacheText, Document, RouteCacheText};
 
 /// The caches by their names, and which of them are used.
@@ -67,19 +67,18 @@ impl CacheLookup {
         for template in value.bypass.iter().chain([&value.key]) {
             templates::check(&template.value, template.span, place, diagnostics);
         }
-        if value.key.value.values().next().is_none() {
-            let message = "every request of the route would get the same response";
-            let help = "write placeholders, such as `{host}{path}{query}`";
-            let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message);
-            diagnostics.push(diagnostic.help(help));
-        }
         if let Some(share) = &value.share {
             check_name(share, "share", diagnostics);
         }
-        if value.override_ttl && value.ttl.is_none() {
-            let at = text.key_at("override_ttl");
-            let message = "`override_ttl` has no effect here: there is no `ttl`";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+        for fault in cache_faults(&value.key.value, value.override_ttl && value.ttl.is_none()) {
+            let message = fault.to_string();
+            diagnostics.push(match fault {
+                RouteFault::OverrideWithoutTtl => {
+                    Diagnostic::new(DiagnosticKind::Conflict, text.key_at("override_ttl"), message)
+                }
+                _ => Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message)
+                    .help("write placeholders, such as `{host}{path}{query}`"),
+            });
         }
         let name = value.name.as_ref()?;
         let Some(found) = self.caches.iter().position(|cache| cache.name == name.value) else {
@@ -148,6 +147,7 @@ pub(in crate::check) fn set_partitions(
             }
             *settings = interner.intern(own);
         };
+        let route = route.parts_mut();
         set(&mut route.settings);
         if let RouteAction::Split(targets) = &mut route.action {
             targets.iter_mut().filter_map(|target| target.settings.as_mut()).for_each(set);
@@ -180,13 +180,6 @@ fn check(
 ) -> CacheStore {
     let value = &text.value;
     let (memory, response_max) = (value.memory.value, value.response_max.value);
-    if response_max > memory {
-        let at = text.written("response_max").unwrap_or(value.memory.span);
-        let message = format!("`response_max` ({response_max}) is larger than `memory` ({memory})");
-        let help = "a response is in memory while it is fetched";
-        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
-        diagnostics.push(diagnostic.label(text.key_at("memory"), "the memory").help(help));
-    }
     let disk = value.disk.as_ref().and_then(|disk| {
         let folder = disk.value.folder.as_ref()?;
         let path = files.path(folder);
@@ -196,5 +189,14 @@ fn check(
         }
         Some(CacheDisk { folder: path, size: disk.value.size.bytes() })
     });
-    CacheStore { name: name.value.clone(), memory: memory.bytes(), response_max: response_max.bytes(), disk }
+    let parts =
+        CacheStoreParts { disk, ..CacheStoreParts::new(&name.value, memory.bytes(), response_max.bytes()) };
+    let cache = CacheStore::assume(parts);
+    for fault in cache.faults() {
+        let at = text.written("response_max").unwrap_or(value.memory.span);
+        let help = "a response is in memory while it is fetched";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, fault.fault.to_string());
+        diagnostics.push(diagnostic.label(text.key_at("memory"), "the memory").help(help));
+    }
+    cache
 }

@@ -10,9 +10,9 @@ use crate::certificate::{
     Authorities, CertificateError, CertificateFiles, LoadedCertificate, RevocationLists,
 };
 use crate::check::files::Files;
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 
 /// A certificate and its key, if the files may be read and can be used.
 pub(in crate::check) fn load_pair(

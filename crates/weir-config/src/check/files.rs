@@ -11,8 +11,8 @@ use weir_access::{KeySet, Users};
 
 use crate::certificate::{Authorities, CertificateError};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListText};
 use crate::text_file::read_text;
 

@@ -15,12 +15,15 @@ use super::routing::headers::ListenerDefaults;
 use super::routing::{access_log, redirect, route};
 use crate::check::names::warn_unreachable;
 use crate::check::scope::CheckScope;
-use crate::config::{AccessList, Interner, LimitUse, Listener, ProxyProtocol, Route};
+use crate::config::{
+    AccessList, ConfigFault, Fault, Interner, LimitUse, Listener, ListenerFault, ListenerParts,
+    ProxyProtocol, Route,
+};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::ListenerText;
-use crate::value::{ListenAddress, print_duration};
+use crate::value::ListenAddress;
 
 pub(super) fn check(
     name: &Spanned<Box<str>>,
@@ -38,7 +41,6 @@ pub(super) fn check(
     }
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
-    check_connection_rate(text, diagnostics);
     report_of_http(text, diagnostics);
     warn_limits(text, diagnostics);
     warn_request_id(text, diagnostics);
@@ -48,7 +50,7 @@ pub(super) fn check(
     }
     let tls = text.value.tls.as_ref().map(|tls| tls::check(tls, &routes, around.files, diagnostics));
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
-    Listener {
+    let listener = Listener::assume(ListenerParts {
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
@@ -61,7 +63,9 @@ pub(super) fn check(
         routes: routes.into_iter().map(Arc::new).collect(),
         tls,
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
-    }
+    });
+    report(listener.faults(), text, diagnostics);
+    listener
 }
 
 fn routes(
@@ -80,13 +84,14 @@ fn routes(
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
         let mut route = Route::to_upstream("*", scope.upstreams.find(upstream, diagnostics));
-        route.lists = rules.0.to_vec();
-        route.limited_by = scope.limits.of_route(rules.1, &None, &route.action, diagnostics);
-        route.body_size = body_size;
-        route.request_headers = headers.request.clone();
-        route.response_headers = headers.response.clone();
-        route.compression = text.value.compression.to_compression();
-        route.error_pages = headers.error_pages.clone();
+        let parts = route.parts_mut();
+        parts.lists = rules.0.to_vec();
+        parts.limited_by = scope.limits.of_route(rules.1, &None, &parts.action, diagnostics);
+        parts.body_size = body_size;
+        parts.request_headers = headers.request.clone();
+        parts.response_headers = headers.response.clone();
+        parts.compression = text.value.compression.to_compression();
+        parts.error_pages = headers.error_pages.clone();
         routes.push(route);
         places.push(upstream.span);
     }
@@ -148,25 +153,39 @@ fn check_route_names(
                 );
             }
             _ => {
-                route.name = format!("{}#{}", route.name, index + 1).into();
+                route.parts_mut().name = format!("{}#{}", route.name, index + 1).into();
                 known.entry(route.name.clone()).or_insert(index);
             }
         }
     }
 }
 
-/// Values that the kernel takes in whole seconds have to be whole seconds.
-fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
-    for (key, value) in
-        [("tcp_keepalive", text.value.tcp_keepalive), ("defer_accept", text.value.defer_accept)]
-    {
-        if let Some(value) = value
-            && value.subsec_millis() != 0
-        {
-            let message = format!("`{key}` is in whole seconds; this is {}", print_duration(value));
-            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message));
-        }
+/// Gives what does not hold of a listener its place in the text; that of its addresses and routes has been found with those of others.
+fn report(faults: Vec<ConfigFault>, text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
+    for fault in faults {
+        let Fault::Listener(fault) = fault.fault else { continue };
+        let bad = |at| Diagnostic::new(DiagnosticKind::BadValue, at, fault.to_string());
+        diagnostics.push(match &fault {
+            ListenerFault::NotWholeSeconds { key, .. } => bad(text.key_at(key)),
+            ListenerFault::Rate(_) => {
+                bad(text.value.connections_per_client_rate.as_ref().map_or(text.span, |rate| rate.span))
+            }
+            ListenerFault::NoProxyPeer => {
+                let help = "name the balancers in front, such as `from = [\"10.0.0.0/8\"]`";
+                bad(text.value.proxy_protocol.as_ref().map_or(text.span, |one| one.key_at("from"))).help(help)
+            }
+            ListenerFault::NoSuite(_)
+            | ListenerFault::NoTlsVersion
+            | ListenerFault::TicketsAndClientCertificates
+            | ListenerFault::NoAddress
+            | ListenerFault::AddressTwice(_)
+            | ListenerFault::OnlyToUpstreams => continue,
+        });
     }
+}
+
+/// Warns of values that nothing can make use of.
+fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     if text.value.protocol.routes_requests()
         && let (Some(at), None) = (text.value.timeouts.changed("tls"), &text.value.tls)
     {
@@ -176,14 +195,6 @@ fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnos
     if text.value.trusted_proxies.unix && has_no_unix_socket(text) {
         let message = "`\"unix\"` matches no peer: the listener has no Unix socket";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.key_at("trusted_proxies"), message));
-    }
-}
-
-/// A rate of connections is one whose burst refills within a day.
-fn check_connection_rate(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
-    let Some(rate) = &text.value.connections_per_client_rate else { return };
-    if let Err(error) = rate.value.tokens() {
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, rate.span, error.to_string()));
     }
 }
 
@@ -198,12 +209,7 @@ fn proxy_protocol(
 ) -> Option<ProxyProtocol> {
     let section = text.value.proxy_protocol.as_ref()?;
     let from = section.value.from.clone()?;
-    if from.networks.is_empty() && !from.unix {
-        let message = "`from` is empty: no connection would begin with a header";
-        let help = "name the balancers in front, such as `from = [\"10.0.0.0/8\"]`";
-        diagnostics
-            .push(Diagnostic::new(DiagnosticKind::BadValue, section.key_at("from"), message).help(help));
-    } else if from.unix && has_no_unix_socket(text) {
+    if from.unix && has_no_unix_socket(text) {
         let message = "`\"unix\"` matches no peer: the listener has no Unix socket";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, section.key_at("from"), message));
     }

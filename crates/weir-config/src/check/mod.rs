@@ -34,12 +34,11 @@ use std::sync::Arc;
 use upstream_lookup::UpstreamLookup;
 use upstreams::{affinity, discovery, routes_from, upstream};
 
-use crate::config::{Config, ConnectionsMax, Interner};
+use crate::config::{Config, ConfigParts, ConnectionsMax, Interner};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::print::{Variables, dump};
 use crate::text::Document;
-use crate::value::print_duration;
 
 /// Checks a document; the findings say whether the configuration may be used.
 pub(crate) fn check(
@@ -95,7 +94,7 @@ pub(crate) fn check(
     let credentials = admin::check(&document.admin, files, diagnostics);
     let dump = dump(document, variables);
     let Document { process, log, dns, admin, recorder, metrics, .. } = document;
-    Config {
+    Config::assume(ConfigParts {
         process: process.value.clone(),
         identity,
         log: log.clone(),
@@ -113,7 +112,7 @@ pub(crate) fn check(
         caches,
         listeners,
         upstreams,
-    }
+    })
 }
 
 /// Warns of upstreams that no route names, unless a name that could not be read or found may have been meant for one.
@@ -134,14 +133,9 @@ fn warn_unused(document: &Document, upstreams: &UpstreamLookup<'_>, diagnostics:
 
 fn check_process(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let dns = &document.dns;
-    if dns.value.ttl_min > dns.value.ttl_max {
-        let message = format!(
-            "`ttl_min` ({}) is longer than `ttl_max` ({})",
-            print_duration(dns.value.ttl_min),
-            print_duration(dns.value.ttl_max)
-        );
+    if let Some(fault) = dns.value.fault() {
         let at = dns.written("ttl_min").unwrap_or_else(|| dns.key_at("ttl_max"));
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, fault.to_string()));
     }
     let ConnectionsMax::Exactly(process_max) = document.process.value.connections_max else { return };
     for (_, listener) in &document.listener.0 {

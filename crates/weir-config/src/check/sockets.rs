@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::source_map::SourceSpan;
 use crate::text::Document;
 use crate::value::ListenAddress;
 

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use crate::config::{AccessList, KeyLimit, Listener, Route};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{Document, HeaderChangesText, ListenerText, RouteText};
 use crate::value::{Template, TemplateValue};
 

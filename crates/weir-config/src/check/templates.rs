@@ -3,9 +3,9 @@
 use weir_traffic::route::RouteRegex;
 
 use super::stages::Proofs;
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
-use crate::source_map::SourceSpan;
 use crate::text::RouteText;
 use crate::value::{Stage, Template, TemplatePart, TemplateValue};
 

@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn an_upstream_is_small() {
         let bytes = |upstreams: usize| {
-            let shown = config(upstreams).config.expect("it has no errors").dump;
+            let config = config(upstreams).config.expect("it has no errors");
+            let shown = &config.dump;
             shown.0.text.len() + size_of_val(&*shown.0.ends) + size_of_val(&*shown.0.lines)
         };
         let each = (bytes(40) - bytes(20)) / 20;

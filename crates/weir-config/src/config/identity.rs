@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// The identity of the running process. Empty: as it was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProcessIdentity {
     /// `process.user` and `process.group`.
     pub account: Option<ProcessAccount>,
@@ -15,6 +16,7 @@ pub struct ProcessIdentity {
 
 /// User and groups, by their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProcessAccount {
     /// The user as the config has it; `None`: it stays, only the group changes.
     pub user: Option<(Box<str>, u32)>,
@@ -22,4 +24,11 @@ pub struct ProcessAccount {
     pub group: u32,
     /// Further groups.
     pub groups: Vec<u32>,
+}
+
+impl ProcessAccount {
+    /// User and groups.
+    pub fn new(user: Option<(Box<str>, u32)>, group: u32, groups: Vec<u32>) -> Self {
+        Self { user, group, groups }
+    }
 }

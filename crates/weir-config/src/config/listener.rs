@@ -1,5 +1,6 @@
 //! `[listener.NAME]`: sockets for clients, with limits and time limits.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +10,11 @@ use ipnet::IpNet;
 use weir_traffic::route::HostPattern;
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::{AccessList, AccessLog, ErrorPage, HeaderChanges, LimitUse, ListenerTls, Route};
+use super::listener_fault::ListenerFault;
+use super::routing::fault::RouteFault;
+use super::{
+    AccessList, AccessLog, Checked, ErrorPage, Faults, HeaderChanges, LimitUse, ListenerTls, Parts, Route,
+};
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
 use crate::value::{
@@ -17,8 +22,12 @@ use crate::value::{
 };
 
 /// One listener: its sockets, its rules for clients, its routes.
+pub type Listener = Checked<ListenerParts>;
+
+/// What makes up a [`Listener`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Listener {
+#[non_exhaustive]
+pub struct ListenerParts {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
     /// Where it accepts connections; at least one, no two the same.
@@ -83,7 +92,44 @@ pub struct Listener {
     pub routes: Vec<Arc<Route>>,
 }
 
-impl Listener {
+impl Parts for ListenerParts {
+    fn place(&self) -> String {
+        format!("listener `{}`", self.name)
+    }
+
+    fn check(&self, faults: &mut Faults) {
+        faults.extend(self.addresses.is_empty().then_some(ListenerFault::NoAddress));
+        let mut known = HashSet::new();
+        let twice = self.addresses.iter().filter(|address| !known.insert(*address));
+        faults.extend(twice.map(|address| ListenerFault::AddressTwice(address.to_string())));
+        faults.check_unique("route", self.routes.iter().map(|route| &*route.name));
+        if self.protocol == ListenerProtocol::Tcp {
+            for route in self.routes.iter().filter(|route| !route.action.leads_on()) {
+                let place = format!("route `{}` of listener `{}`", route.name, self.name);
+                faults.add_at(place, ListenerFault::OnlyToUpstreams);
+            }
+        }
+        faults.extend(whole_seconds_fault("tcp_keepalive", self.tcp_keepalive));
+        faults.extend(whole_seconds_fault("defer_accept", self.defer_accept));
+        let rate = self.connections_per_client_rate.and_then(|rate| rate.tokens().err());
+        faults.extend(rate.map(ListenerFault::Rate));
+        faults.extend(self.proxy_protocol.as_ref().and_then(ProxyProtocol::fault));
+        faults.extend(self.tls.iter().flat_map(ListenerTls::faults));
+        faults.extend(RouteFault::of_changes(&self.response_headers));
+        faults.check_section(&self.timeouts);
+        faults.check_section(&self.limits);
+        faults.check_section(&self.http2);
+        faults.check_section(&self.request_id);
+    }
+}
+
+/// Of a time that the kernel takes in whole seconds.
+fn whole_seconds_fault(key: &'static str, value: Option<Duration>) -> Option<ListenerFault> {
+    let value = value.filter(|value| value.subsec_nanos() != 0)?;
+    Some(ListenerFault::NotWholeSeconds { key, value })
+}
+
+impl ListenerParts {
     /// Whether a request for this host is none for the connection of this server name: they belong to different isolated names.
     pub fn is_misdirected(&self, server_name: &[u8], host: &[u8]) -> bool {
         let place = |host: &[u8]| self.isolated_names.iter().position(|name| name.matches(host));
@@ -114,6 +160,7 @@ impl Listener {
 
 /// Two routes of a listener, of which none precedes the other for some request.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TiedRoutes {
     /// The name of the listener.
     pub listener: Box<str>,
@@ -303,6 +350,7 @@ choice! {
 
 /// `proxy_protocol`: peers whose connections begin with a PROXY protocol header.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProxyProtocol {
     /// The peers; at least one.
     pub from: TrustedProxies,
@@ -312,8 +360,16 @@ pub struct ProxyProtocol {
     pub header_size: Size,
 }
 
+impl ProxyProtocol {
+    /// What may not hold of it.
+    pub(crate) fn fault(&self) -> Option<ListenerFault> {
+        (self.from.networks.is_empty() && !self.from.unix).then_some(ListenerFault::NoProxyPeer)
+    }
+}
+
 /// `trusted_proxies`: peers whose `X-Forwarded-*`, `Forwarded` and `X-Real-Ip` headers are trusted and extended. Those of other peers are dropped or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct TrustedProxies {
     /// Networks of trusted peers.
     pub networks: Vec<IpNet>,
@@ -408,12 +464,12 @@ mod tests {
     use weir_traffic::route::RouteMatch;
 
     use super::*;
-    use crate::config::UpstreamIndex;
+    use crate::config::{RouteAction, RouteParts, UpstreamIndex};
 
     /// The cases of the conformance suite of the Gateway API.
     #[test]
     fn a_request_belongs_to_the_most_specific_isolated_name() {
-        let mut listener = Listener::new("web", Vec::new(), Vec::new());
+        let mut listener = ListenerParts::new("web", Vec::new(), Vec::new());
         assert!(!listener.is_misdirected(b"a.test", b"b.test"), "no host is isolated");
         let names = ["second.test", "fourth.wildcard.test", "*.wildcard.test"];
         listener.isolated_names = names.map(|name| HostPattern::parse(name).unwrap()).into();
@@ -436,13 +492,13 @@ mod tests {
     #[test]
     fn tied_routes_are_named() {
         let route = |name: &str, host: &str| {
-            let mut route = Route::to_upstream(name, UpstreamIndex(0));
             let hosts = vec![HostPattern::parse(host).unwrap()];
-            route.matches = Arc::new(RouteMatch { hosts, ..RouteMatch::default() });
-            route
+            let matches = Arc::new(RouteMatch { hosts, ..RouteMatch::default() });
+            let parts = RouteParts::new(name, matches, RouteAction::Upstream(UpstreamIndex(0)));
+            Arc::new(Route::from_parts(parts).unwrap())
         };
         let routes = vec![route("one", "a.test"), route("two", "b.test"), route("three", "A.test.")];
-        let listener = Listener::new("web", Vec::new(), routes);
+        let listener = ListenerParts::new("web", Vec::new(), routes);
         let tied = listener.route_table().unwrap_err();
         let named = (&*tied.listener, &*tied.first, &*tied.second);
         assert_eq!(named, ("web", "one", "three"));

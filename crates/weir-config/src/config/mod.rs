@@ -3,6 +3,11 @@
 //! A value of these types is free of errors: every index is in range, every name is known, every combination is allowed. The `Default` of
 //! each type is the default of the product; the meaning of each key is in the reference (`docs/configuration.md`).
 
+#[cfg(test)]
+mod tests;
+mod checked;
+mod fault;
+mod listener_fault;
 mod validate;
 mod dump;
 mod interning;
@@ -26,9 +31,11 @@ use std::sync::Arc;
 pub use admission::access::{
     Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
 };
-pub use admission::limit::{KeyLimit, LimitBandwidth, LimitRate};
-pub(crate) use admission::list::is_client_address;
-pub use admission::list::{AccessList, ListAction, ListEntries, NetworkEntry};
+pub(crate) use admission::fault::RuleFault;
+pub(crate) use admission::limit::{BANDWIDTH, BURST, CONCURRENT, KEYS_MAX, REFUSAL_STATUSES};
+pub use admission::limit::{KeyLimit, KeyLimitParts, LimitBandwidth, LimitRate, LimitRateParts};
+pub use admission::list::{AccessList, AccessListParts, ListAction, ListEntries, NetworkTable};
+pub(crate) use admission::list::{TARPIT_DELAY, is_client_address};
 pub use admission::rule_order::RuleOrder;
 pub use certificates::acme::{
     AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, DnsRecords, DnsUpdate, ExternalAccount,
@@ -39,38 +46,47 @@ pub use certificates::client_certificates::{
 };
 pub use certificates::internal::{INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority};
 pub(crate) use certificates::internal::{is_internal_address, is_internal_name};
+pub(crate) use certificates::tls::versions_without_suite;
 pub use certificates::tls::{
     CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion,
 };
+pub(crate) use checked::Faults;
+pub use checked::{Checked, Parts};
 pub use credentials::Credentials;
 pub use destination::ForwardHost;
 pub use dump::ConfigDump;
+pub use fault::ConfigFault;
+pub(crate) use fault::Fault;
 pub use grpc_status::GrpcStatusName;
 pub use identity::{ProcessAccount, ProcessIdentity};
 pub use interning::Interner;
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
-    ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
-    TiedRoutes, TrustedProxies,
+    ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol,
+    RequestId, TiedRoutes, TrustedProxies,
 };
+pub(crate) use listener_fault::ListenerFault;
 pub use metrics::{HistogramBuckets, Metrics};
 pub use process::{
     Admin, Bird, ConnectionsMax, Dns, FailBack, Keepalived, LogLevel, LogLineFormat, LogSettings, MemoryMax,
     Process, RecorderSettings, ReloadTrigger, SandboxMode, WorkerCount,
 };
 pub use routing::access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
-pub use routing::cache::{CacheDisk, CacheStore, CacheTtl, PartitionName, RouteCache};
+pub(crate) use routing::cache::cache_faults;
+pub use routing::cache::{CacheDisk, CacheStore, CacheStoreParts, CacheTtl, PartitionName, RouteCache};
 pub(crate) use routing::cache_partition::{own_partitions, partitions};
 pub use routing::compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use routing::cors::split_origin;
 pub use routing::cors::{Cors, CorsOrigin};
 pub use routing::error_page::{ErrorPage, PagePart, PageText, RemotePage};
 pub use routing::fastcgi::FastcgiSettings;
+pub(crate) use routing::fault::RouteFault;
 pub use routing::mirror::{Mirror, MirrorPart};
 pub use routing::route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
-    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
+    Route, RouteAccessLog, RouteAction, RouteParts, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
+pub(crate) use routing::route::{late_values, split_fault, upgrade_fault};
 pub use routing::static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstreams::affinity::{AffinitySettings, CookieMode, CookieSecret};
@@ -79,21 +95,29 @@ pub use upstreams::discovery::{
     SourceUrl, XdsControlPlane, XdsNode,
 };
 pub use upstreams::ejection::OutlierEjection;
+pub(crate) use upstreams::fault::UpstreamFault;
 pub use upstreams::health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub use upstreams::routes_from::{RouteSource, RouteStore};
 pub use upstreams::store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};
 pub use upstreams::upstream::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerDescription,
-    ServerLeniency, Upstream, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    ServerLeniency, Upstream, UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings,
+    UpstreamTimeouts,
+};
+pub(crate) use upstreams::upstream::{
+    PANIC_THRESHOLD, PORT, REQUESTS_MAX, WEIGHT, protocol_faults, server_faults, weight_fault,
 };
 pub use upstreams::upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstreams::upstream_tls::UpstreamTls;
-pub use validate::ConfigFault;
 pub use withheld::WithheldHeaders;
 
 /// A whole configuration without errors. Cheap to clone: its large parts are shared.
+pub type Config = Checked<ConfigParts>;
+
+/// What makes up a [`Config`].
 #[derive(Debug, Clone, Default)]
-pub struct Config {
+#[non_exhaustive]
+pub struct ConfigParts {
     /// The settings of the process as a whole.
     pub process: Process,
     /// What the process becomes when everything is open.
@@ -130,7 +154,42 @@ pub struct Config {
     pub upstreams: Vec<Arc<Upstream>>,
 }
 
+impl Default for Config {
+    /// The defaults of the product, without a listener.
+    fn default() -> Self {
+        Self::assume(ConfigParts::default())
+    }
+}
+
 impl Config {
+    /// Gives upstreams other servers: those for which there are some.
+    pub fn set_servers(&mut self, mut servers: impl FnMut(&Upstream) -> Option<Vec<Server>>) {
+        self.replace_upstreams(|upstream| match servers(upstream) {
+            Some(servers) => Arc::new(upstream.with_servers(servers)),
+            None => Arc::clone(upstream),
+        });
+    }
+
+    /// Replaces the upstream in this place by another one of its name; one of another name is not taken.
+    pub fn replace_upstream(&mut self, place: UpstreamIndex, other: Arc<Upstream>) {
+        let upstream = self.parts_mut().upstreams.get_mut(place.0);
+        if let Some(upstream) = upstream.filter(|upstream| upstream.name == other.name) {
+            *upstream = other;
+        }
+    }
+
+    /// Replaces upstreams by others of the same names; what has another name is not taken.
+    pub fn replace_upstreams(&mut self, mut other: impl FnMut(&Arc<Upstream>) -> Arc<Upstream>) {
+        for upstream in &mut self.parts_mut().upstreams {
+            let other = other(upstream);
+            if other.name == upstream.name {
+                *upstream = other;
+            }
+        }
+    }
+}
+
+impl ConfigParts {
     /// The upstream that a route names.
     pub fn upstream(&self, index: UpstreamIndex) -> &Upstream {
         &self.upstreams[index.0]

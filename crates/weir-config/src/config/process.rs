@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
+use crate::key::{Bounds, ChoiceWord, ConfigValue, OutOfBounds, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
 use crate::value::{FileMode, ListenAddress, Percent, Size, Token};
 
@@ -252,6 +252,12 @@ impl ConfigValue for MemoryMax {
             Self::Exactly(size) => size.write(),
         }
     }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        if let Self::Exactly(size) = self {
+            size.check_bounds(key, bounds, found);
+        }
+    }
 }
 
 impl ConfigValue for ConnectionsMax {
@@ -267,6 +273,12 @@ impl ConfigValue for ConnectionsMax {
         match self {
             Self::Auto => Box::<str>::from(AUTO[0].name).write(),
             Self::Exactly(connections) => connections.to_string(),
+        }
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        if let Self::Exactly(connections) = self {
+            connections.check_bounds(key, bounds, found);
         }
     }
 }

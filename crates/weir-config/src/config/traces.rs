@@ -11,6 +11,7 @@ use crate::value::{Fraction, HeaderName, HeaderValue};
 
 /// Traces by OpenTelemetry.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct TraceSettings {
     /// The share of the traces begun here that are sampled.
     pub ratio: Fraction,
@@ -26,6 +27,7 @@ pub struct TraceSettings {
 
 /// The destination of spans.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Collector {
     /// Where it takes them.
     pub url: CollectorUrl,
@@ -41,6 +43,7 @@ pub struct Collector {
 
 /// The URL of a collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CollectorUrl {
     /// Whether it is one of `https`.
     pub is_tls: bool,

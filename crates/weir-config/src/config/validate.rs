@@ -1,115 +1,89 @@
-//! What holds of every configuration, from whatever source: a file, objects of Kubernetes, a store of routes.
+//! What holds of every configuration as a whole, from whatever source: a file, objects of Kubernetes, a store of routes.
 //!
-//! The check of a file finds more, and says where; this looks at the values alone. It is asked before a configuration is taken into use, so that the data
-//! path can rely on it.
+//! The check of a file finds more, and says where; this looks at the values alone. What holds of a listener, a route and the like was checked when it was made.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
-use super::Config;
 use super::admission::access::{Access, TokenKeys};
 use super::listener::Listener;
 use super::routing::error_page::ErrorPage;
-use super::routing::route::{Route, RouteAction, RouteSettings, SplitTarget};
+use super::routing::route::{Route, RouteAction, RouteSettings};
 use super::upstreams::upstream::UpstreamIndex;
+use super::{Config, ConfigFault, ConfigParts, Dns, Fault, Faults, Parts};
 use crate::value::{Template, TemplateValue};
 
-/// The largest weight of a target of a split.
-const WEIGHT_MAX: u32 = 1_000_000;
+impl Parts for ConfigParts {
+    fn place(&self) -> String {
+        "the configuration".to_owned()
+    }
 
-/// Why a configuration cannot be used: what it is about, and what is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigFault {
-    place: String,
-    message: String,
+    fn check(&self, faults: &mut Faults) {
+        faults.check_unique("list", self.lists.iter().map(|list| &*list.name));
+        faults.check_unique("limit", self.limits.iter().map(|limit| &*limit.name));
+        faults.check_unique("cache", self.caches.iter().map(|cache| &*cache.name));
+        faults.check_unique("listener", self.listeners.iter().map(|listener| &*listener.name));
+        faults.check_unique("upstream", self.upstreams.iter().map(|upstream| &*upstream.name));
+        let mut references = References { faults, upstreams: self.upstreams.len() };
+        self.listeners.iter().for_each(|listener| references.listener(listener));
+        check_rules(&self.listeners, faults);
+        faults.extend(self.dns.fault());
+        faults.check_section(&self.process);
+        faults.check_section(&self.dns);
+        faults.check_section(&self.admin);
+        faults.check_section(&self.recorder);
+    }
 }
 
-impl fmt::Display for ConfigFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+impl Dns {
+    /// What may not hold of it.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        let (min, max) = (self.ttl_min, self.ttl_max);
+        (min > max).then_some(Fault::DnsTimes { min, max })
     }
 }
 
 impl Config {
-    /// Everything that does not hold of the configuration as a whole: names that occur twice, references that lead nowhere, splits without a share,
-    /// rules by users that are never known.
-    ///
-    /// # Errors
-    /// What does not hold.
-    pub fn validate(&self) -> Result<(), Vec<ConfigFault>> {
-        let mut found = FoundFaults { faults: Vec::new(), upstreams: self.upstreams.len() };
-        found.unique("list", self.lists.iter().map(|list| &*list.name));
-        found.unique("limit", self.limits.iter().map(|limit| &*limit.name));
-        found.unique("cache", self.caches.iter().map(|cache| &*cache.name));
-        found.unique("listener", self.listeners.iter().map(|listener| &*listener.name));
-        found.unique("upstream", self.upstreams.iter().map(|upstream| &*upstream.name));
-        for listener in &self.listeners {
-            found.listener(listener);
-        }
-        found.rules(&self.listeners);
-        if found.faults.is_empty() { Ok(()) } else { Err(found.faults) }
+    /// What does not hold of it and of all in it: nothing, unless it has placeholders for what could not be read.
+    pub(crate) fn all_faults(&self) -> Vec<ConfigFault> {
+        let routes = self.listeners.iter().flat_map(|listener| &listener.routes);
+        let mut faults = self.faults();
+        faults.extend(self.listeners.iter().flat_map(|listener| listener.faults()));
+        faults.extend(routes.flat_map(|route| route.faults()));
+        faults.extend(self.upstreams.iter().flat_map(|upstream| upstream.faults()));
+        faults.extend(self.lists.iter().flat_map(|list| list.faults()));
+        faults.extend(self.limits.iter().flat_map(|limit| limit.faults()));
+        faults.extend(self.caches.iter().flat_map(|cache| cache.faults()));
+        faults
     }
 }
 
-/// What was found.
-struct FoundFaults {
-    faults: Vec<ConfigFault>,
+/// Whether references lead to an upstream.
+struct References<'a> {
+    faults: &'a mut Faults,
     /// How many upstreams there are.
     upstreams: usize,
 }
 
-impl FoundFaults {
-    fn add(&mut self, place: &str, message: impl Into<String>) {
-        self.faults.push(ConfigFault { place: place.to_owned(), message: message.into() });
-    }
-
-    fn unique<'a>(&mut self, kind: &str, names: impl Iterator<Item = &'a str>) {
-        let mut known = HashSet::new();
-        for name in names {
-            if !known.insert(name) {
-                self.add(&format!("{kind} `{name}`"), "its name is taken twice");
-            }
-        }
-    }
-
+impl References<'_> {
     fn listener(&mut self, listener: &Listener) {
-        if listener.addresses.is_empty() {
-            self.add(&format!("listener `{}`", listener.name), "it has no address");
-        }
-        self.unique("route", listener.routes.iter().map(|route| &*route.name));
         self.pages(&format!("listener `{}`", listener.name), &listener.error_pages);
         for route in &listener.routes {
             let place = || format!("route `{}` of listener `{}`", route.name, listener.name);
-            self.route(&place, listener, route);
+            self.route(&place, route);
         }
     }
 
-    fn route(&mut self, place: &dyn Fn() -> String, listener: &Listener, route: &Route) {
+    fn route(&mut self, place: &dyn Fn() -> String, route: &Route) {
         for upstream in route.action.upstreams() {
             self.reference(place, "", upstream);
         }
         if let RouteAction::Split(targets) = &route.action {
-            self.split(place, targets);
-        }
-        let leads_on = matches!(route.action, RouteAction::Upstream(_))
-            || matches!(&route.action, RouteAction::Split(parts) if parts.iter().all(|part| part.upstream().is_some()));
-        if !listener.protocol.routes_requests() && !leads_on {
-            self.add(&place(), "connections of a listener for TCP can only go to an upstream");
+            for settings in targets.iter().filter_map(|target| target.settings.as_ref()) {
+                self.settings(place, settings);
+            }
         }
         self.settings(place, &route.settings);
-    }
-
-    fn split(&mut self, place: &dyn Fn() -> String, targets: &[SplitTarget]) {
-        if targets.iter().all(|target| target.weight == 0) {
-            self.add(&place(), "none of its targets has a weight");
-        }
-        if targets.iter().any(|target| target.weight > WEIGHT_MAX) {
-            self.add(&place(), format!("a weight is larger than {WEIGHT_MAX}"));
-        }
-        for settings in targets.iter().filter_map(|target| target.settings.as_ref()) {
-            self.settings(place, settings);
-        }
     }
 
     fn settings(&mut self, place: &dyn Fn() -> String, settings: &Arc<RouteSettings>) {
@@ -140,34 +114,32 @@ impl FoundFaults {
         }
     }
 
-    fn reference(&mut self, place: &dyn Fn() -> String, what: &str, upstream: UpstreamIndex) {
+    fn reference(&mut self, place: &dyn Fn() -> String, what: &'static str, upstream: UpstreamIndex) {
         if upstream.0 >= self.upstreams {
-            let message =
-                format!("{what}there are {} upstreams, and no number {}", self.upstreams, upstream.0);
-            self.add(&place(), message);
+            let fault = Fault::NoSuchUpstream { of: what, upstreams: self.upstreams, index: upstream.0 };
+            self.faults.add_at(place(), fault);
         }
     }
+}
 
-    /// A rule by a value that no route with it proves would let every client pass, or none.
-    fn rules(&mut self, listeners: &[Arc<Listener>]) {
-        let mut unknown = BTreeMap::new();
-        let mut known = HashSet::new();
-        for route in listeners.iter().flat_map(|listener| &listener.routes) {
-            let access = route.settings.access.as_deref();
-            let lists = route.settings.lists.iter().map(|list| ("list", &*list.name, &list.key));
-            let limits = route.settings.limited_by.iter();
-            let limits = limits.map(|used| ("limit", &*used.limit.name, &used.limit.key));
-            for (kind, name, key) in lists.chain(limits) {
-                match never_known(key, access) {
-                    Some(value) => _ = unknown.insert((kind, name), value),
-                    None => _ = known.insert((kind, name)),
-                }
+/// A rule by a value that no route with it proves would let every client pass, or none.
+fn check_rules(listeners: &[Arc<Listener>], faults: &mut Faults) {
+    let mut unknown = BTreeMap::new();
+    let mut known = HashSet::new();
+    for route in listeners.iter().flat_map(|listener| &listener.routes) {
+        let access = route.settings.access.as_deref();
+        let lists = route.settings.lists.iter().map(|list| ("list", &*list.name, &list.key));
+        let limits = route.settings.limited_by.iter();
+        let limits = limits.map(|used| ("limit", &*used.limit.name, &used.limit.key));
+        for (kind, name, key) in lists.chain(limits) {
+            match never_known(key, access) {
+                Some(value) => _ = unknown.insert((kind, name), value),
+                None => _ = known.insert((kind, name)),
             }
         }
-        for ((kind, name), value) in unknown.into_iter().filter(|(rule, _)| !known.contains(rule)) {
-            let message = format!("no route with it knows `{{{}}}`, by which it is", value.name());
-            self.add(&format!("{kind} `{name}`"), message);
-        }
+    }
+    for ((kind, name), value) in unknown.into_iter().filter(|(rule, _)| !known.contains(rule)) {
+        faults.add_at(format!("{kind} `{name}`"), Fault::NeverKnown(value.name()));
     }
 }
 
@@ -185,6 +157,7 @@ fn never_known<'a>(key: &'a Template, access: Option<&Access>) -> Option<&'a Tem
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{ListenerParts, RouteParts};
 
     const TEXT: &str = "
         listener.web = { address = \":80\", route = [{ upstream = \"a\" }, { split = [{ upstream = \"a\", weight = 1 }], path = \"/s\" }] }
@@ -194,14 +167,17 @@ mod tests {
 
     fn faults(change: impl FnOnce(&mut Config)) -> Vec<String> {
         let mut config = Config::parse(TEXT, "weir.toml").unwrap();
-        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(config.all_faults(), []);
         change(&mut config);
-        let faults = config.validate().expect_err("it is no good any more");
-        faults.iter().map(ToString::to_string).collect()
+        config.all_faults().iter().map(ToString::to_string).collect()
     }
 
-    fn route(config: &mut Config, listener: usize, place: usize) -> &mut Route {
-        Arc::make_mut(&mut Arc::make_mut(&mut config.listeners[listener]).routes[place])
+    fn listener(config: &mut Config, place: usize) -> &mut ListenerParts {
+        Arc::make_mut(&mut config.parts_mut().listeners[place]).parts_mut()
+    }
+
+    fn route(config: &mut Config, of: usize, place: usize) -> &mut RouteParts {
+        Arc::make_mut(&mut listener(config, of).routes[place]).parts_mut()
     }
 
     #[test]
@@ -210,7 +186,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].ends_with("there are 1 upstreams, and no number 1"), "{found:?}");
         assert_eq!(
-            faults(|config| config.upstreams.clear()).len(),
+            faults(|config| config.parts_mut().upstreams.clear()).len(),
             3,
             "one for each route that leads to one"
         );
@@ -220,12 +196,12 @@ mod tests {
     fn a_name_that_occurs_twice() {
         let found = faults(|config| {
             let again = Arc::clone(&config.upstreams[0]);
-            config.upstreams.push(again);
+            config.parts_mut().upstreams.push(again);
         });
         assert_eq!(found, ["upstream `a`: its name is taken twice"]);
         let found = faults(|config| {
             let again = Arc::clone(&config.listeners[0].routes[0]);
-            Arc::make_mut(&mut config.listeners[0]).routes.push(again);
+            listener(config, 0).routes.push(again);
         });
         assert!(
             found[0].starts_with("route `") && found[0].ends_with("its name is taken twice"),
@@ -239,10 +215,10 @@ mod tests {
             let RouteAction::Split(targets) = &mut route(config, 0, 1).action else { panic!("a split") };
             targets[0].weight = 0;
         });
-        assert!(found[0].ends_with("none of its targets has a weight"), "{found:?}");
+        assert!(found[0].ends_with("no upstream would get a request"), "{found:?}");
         let found = faults(|config| {
             let RouteAction::Split(targets) = &mut route(config, 0, 1).action else { panic!("a split") };
-            targets[0].weight = WEIGHT_MAX + 1;
+            targets[0].weight = 1_000_001;
         });
         assert!(found[0].ends_with("a weight is larger than 1000000"), "{found:?}");
     }
@@ -250,7 +226,7 @@ mod tests {
     #[test]
     fn a_listener_for_tcp_whose_connections_go_nowhere() {
         let found = faults(|config| route(config, 1, 0).action = RouteAction::Split(Vec::new()));
-        assert!(found.iter().any(|fault| fault.ends_with("none of its targets has a weight")), "{found:?}");
+        assert!(found.iter().any(|fault| fault.ends_with("no upstream would get a request")), "{found:?}");
         let found = faults(|config| {
             let other = Config::parse(
                 "listener.web = { address = \":80\", route = [{ respond = { status = 200 } }] }",
@@ -266,7 +242,7 @@ mod tests {
         let found = faults(|config| {
             let limit = Arc::clone(&config.limits[0]);
             let settings = Arc::make_mut(&mut route(config, 0, 0).settings);
-            settings.limited_by.push(super::super::LimitUse { limit, upstream: None });
+            settings.limited_by.push(crate::config::LimitUse { limit, upstream: None });
         });
         assert_eq!(found, ["limit `all`: no route with it knows `{user}`, by which it is"]);
     }

@@ -4,6 +4,7 @@ use super::{Config, RouteAction};
 
 /// Headers that only Weir may send to servers, which trust them regardless of the listener of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct WithheldHeaders {
     /// They describe client certificates on some listener.
     pub certificates: Vec<Box<str>>,
@@ -26,7 +27,10 @@ impl Config {
         let mirrors = routes.flat_map(|route| {
             let targets = match &route.action {
                 RouteAction::Split(parts) => &parts[..],
-                _ => &[],
+                RouteAction::Upstream(_)
+                | RouteAction::Redirect(_)
+                | RouteAction::Respond(_)
+                | RouteAction::Files(_) => &[],
             };
             let of_targets =
                 targets.iter().filter_map(|part| part.settings.as_ref()).flat_map(|own| &own.mirrors);

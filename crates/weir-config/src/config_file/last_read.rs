@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use crate::check::{Files, NamedFiles, check_upstream};
 use crate::config::{Config, Interner, Upstream};
+use crate::diagnostic::SourceMap;
 use crate::key::{Bounds, ConfigValue as _, Spanned, SpannedTable, TreeReader};
 use crate::load::CheckedConfig;
 use crate::print::{Variables, dump};
 use crate::source::{Loading, Tree, load};
-use crate::source_map::SourceMap;
 use crate::text::{AffinityText, Document, UpstreamText};
 use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 
@@ -85,9 +85,9 @@ impl LastRead {
         let (old, new) = self.change(&text)?;
         let (before, after) = (tables(&self.text[old.clone()], path)?, tables(&text[new.clone()], path)?);
         for (place, upstream) in changed_servers(&before, &after, &config)? {
-            config.upstreams[place] = Arc::new(upstream);
+            config.parts_mut().upstreams[place] = Arc::new(upstream);
         }
-        config.dump =
+        config.parts_mut().dump =
             config.dump.with_upstreams(&dump(&after.document, &after.variables), self.dump_bytes_max)?;
         let headers = self.headers_with(&after.document, &text, &old, &new);
         Some(Self { text, config, headers, named, dump_bytes_max, parts })
@@ -213,7 +213,7 @@ fn changed_servers(before: &Tables, after: &Tables, config: &Config) -> Option<V
             return None;
         }
         let settings = Arc::clone(&known.settings);
-        changed.push((place, Upstream { settings, ..after.clone() }));
+        changed.push((place, after.with_settings(settings)));
     }
     Some(changed)
 }

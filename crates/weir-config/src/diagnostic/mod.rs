@@ -6,16 +6,17 @@ mod foreign;
 mod render;
 mod hidden;
 mod suggest;
+mod source_map;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use crate::masked_text::masked_line;
-use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 pub(crate) use hidden::SecretPlaces;
 pub use render::Colour;
+pub(crate) use source_map::{FileIndex, SourceMap, SourceSpan, floor_char_boundary};
 pub(crate) use suggest::{did_you_mean, nearest, one_of};
 
 /// One thing that is wrong, and where; [`Diagnostics`] knows the lines.

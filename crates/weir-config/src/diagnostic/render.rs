@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::hidden::SecretPlaces;
 use super::{Diagnostic, Diagnostics, Location};
-use crate::source_map::{FileIndex, SourceSpan, floor_char_boundary};
+use crate::diagnostic::{FileIndex, SourceSpan, floor_char_boundary};
 
 /// Columns that a rendered line may take.
 const WIDTH: usize = 120;

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::diagnostic::Location;
+use crate::diagnostic::SourceMap;
 use crate::load::CheckedConfig;
 use crate::print::LEFT_OUT;
-use crate::source_map::SourceMap;
 
 pub use effect::{Effect, RESTART_KEYS};
 pub use part::ConfigPart;

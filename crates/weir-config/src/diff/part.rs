@@ -6,12 +6,12 @@ use std::fmt;
 
 use crate::check::route_name;
 use crate::diagnostic::Location;
+use crate::diagnostic::{SourceMap, SourceSpan};
 use crate::key::{ConfigValue, Map, SpannedTable};
 use crate::load::CheckedConfig;
 use crate::masked_text::MASK;
 use crate::print::{LEFT_OUT, shown_line, without_secrets};
 use crate::source::{Tree, TreeNode};
-use crate::source_map::{SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, RouteText, ServerTable, ServerText, UpstreamText};
 
 /// A part of a config, identified by its name.
@@ -310,7 +310,7 @@ fn table_of(server: &ServerText) -> ServerTable {
         ServerText::Address(address) => {
             let address = crate::key::Spanned {
                 value: address.clone(),
-                span: SourceSpan::of_file(crate::source_map::FileIndex(0)),
+                span: SourceSpan::of_file(crate::diagnostic::FileIndex(0)),
             };
             ServerTable { address: Some(address), ..ServerTable::default() }
         }

@@ -5,13 +5,13 @@ macro_rules! choice {
     (
         $(#[doc = $about:literal])+
         $vis:vis enum $name:ident {
-            $($(#[doc = $doc:literal])+ $(#[$default:ident])? $variant:ident = $word:expr,)+
+            $($(#[doc = $doc:literal])+ $(#[default $($default:lifetime)?])? $variant:ident = $word:expr,)+
         }
     ) => {
         $(#[doc = $about])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         $vis enum $name {
-            $($(#[doc = $doc])+ $(#[$default])? $variant,)+
+            $($(#[doc = $doc])+ $(#[default $($default)?])? $variant,)+
         }
 
         impl $name {

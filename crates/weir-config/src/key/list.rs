@@ -1,6 +1,7 @@
 //! Lists of values: any number, at least one, or a single value without brackets.
 
 use super::ConfigValue;
+use super::bounds::OutOfBounds;
 use super::reader::TreeReader;
 use super::schema::{Bounds, ValueKind};
 use crate::source::{Tree, TreeNode};
@@ -21,6 +22,10 @@ impl<T: ConfigValue> ConfigValue for Vec<T> {
     fn write(&self) -> String {
         let items: Vec<String> = self.iter().map(ConfigValue::write).collect();
         format!("[{}]", items.join(", "))
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        self.iter().for_each(|item| item.check_bounds(key, bounds, found));
     }
 }
 
@@ -43,6 +48,10 @@ impl<T: ConfigValue> ConfigValue for NonEmpty<T> {
 
     fn write(&self) -> String {
         self.0.write()
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        self.0.check_bounds(key, bounds, found);
     }
 }
 
@@ -67,5 +76,9 @@ impl<T: ConfigValue> ConfigValue for OneOrMany<T> {
             [only] => only.write(),
             _ => self.0.write(),
         }
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        self.0.check_bounds(key, bounds, found);
     }
 }

@@ -14,7 +14,9 @@ mod reader;
 mod migration;
 mod vocabulary;
 mod schema;
+mod bounds;
 
+pub(crate) use bounds::OutOfBounds;
 pub(crate) use choice::choice;
 pub(crate) use list::{NonEmpty, OneOrMany};
 pub(crate) use map::Map;
@@ -40,6 +42,9 @@ pub(crate) trait ConfigValue: Sized {
 
     /// Writes it as TOML.
     fn write(&self) -> String;
+
+    /// Notes everything in it that exceeds the bounds of `key`; reading reports the same.
+    fn check_bounds(&self, _key: &str, _bounds: Bounds, _found: &mut Vec<OutOfBounds>) {}
 
     /// Writes it as lines `path = value`; a table as one line per key.
     fn lines(&self, path: &str, lines: &mut Vec<String>) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::ConfigValue;
+use super::bounds::OutOfBounds;
 use super::reader::TreeReader;
 use super::schema::{Bounds, ValueKind};
 use super::section::{ConfigSection, section};
@@ -45,6 +46,15 @@ impl ConfigValue for ProgressLimit {
         match self.rate_min {
             None => self.credit.write(),
             Some(_) => ProgressText { credit: Some(self.credit), rate_min: self.rate_min }.inline(),
+        }
+    }
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        match self.rate_min {
+            None => self.credit.check_bounds(key, Bounds::NONE, found),
+            Some(_) => {
+                let text = ProgressText { credit: Some(self.credit), rate_min: self.rate_min };
+                text.check_bounds(key, bounds, found);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reads the tree by the declared keys and collects all errors.
 
 use super::ConfigValue;
+use super::bounds::OutOfBounds;
 use super::migration::{find_unsupported, new_name, value_help, word_help};
 use super::schema::{Bounds, Presence, SectionSchema, ValueKind};
 use super::vocabulary::Vocabulary;
@@ -126,17 +127,22 @@ impl<'a> TreeReader<'a> {
     }
 
     /// Reports a value outside the bounds of its key.
-    pub(crate) fn report_bounds(
-        &mut self,
-        node: &TreeNode,
-        found: &str,
-        bounds: (String, String),
-        has_max: bool,
-    ) {
-        let (min, max) = bounds;
-        let range = if has_max { format!("from {min} to {max}") } else { format!("at least {min}") };
-        let message = format!("`{}` has to be {range}; this is {found}", self.key);
-        self.report(Diagnostic::new(DiagnosticKind::BadValue, node.span, message));
+    pub(crate) fn report_bounds(&mut self, node: &TreeNode, error: &OutOfBounds) {
+        self.report(Diagnostic::new(DiagnosticKind::BadValue, node.span, error.to_string()));
+    }
+
+    /// Whether a value is within the bounds of its key; one that is not is reported.
+    pub(crate) fn is_within<T: ConfigValue>(&mut self, node: &TreeNode, value: &T, bounds: Bounds) -> bool {
+        let mut found = Vec::new();
+        value.check_bounds(&self.key, bounds, &mut found);
+        found.iter().for_each(|error| self.report_bounds(node, error));
+        found.is_empty()
+    }
+
+    /// A number that no key takes, since it is negative or too large for any.
+    pub(crate) fn report_number(&mut self, node: &TreeNode, found: String, bounds: Bounds) {
+        let max = (bounds.max < u64::MAX).then(|| bounds.max.to_string());
+        self.report_bounds(node, &OutOfBounds::new(&self.key, found, &bounds.min.to_string(), max));
     }
 
     /// Reports a list that must not be empty.

@@ -4,8 +4,8 @@ use super::ConfigValue;
 use super::reader::TreeReader;
 use super::schema::{Bounds, SectionSchema};
 use super::vocabulary::Vocabulary;
+use crate::diagnostic::SourceMap;
 use crate::source::{Tree, parse_document};
-use crate::source_map::SourceMap;
 
 /// A type that is a table with known keys.
 pub(crate) trait ConfigSection: ConfigValue {
@@ -48,7 +48,7 @@ macro_rules! presence_type {
 }
 
 /// `@about`: the [`Presence`]; `@absent`: the value without the key, read from its text once per process; `@present`: from the value of the key; `@entry`: back to TOML;
-/// `@doc`: the sentence for the documentation of the field.
+/// `@check`: the bounds; `@doc`: the sentence for the documentation of the field.
 macro_rules! presence_value {
     (@about optional) => { $crate::key::Presence::Optional };
     (@about required) => { $crate::key::Presence::Required };
@@ -78,6 +78,17 @@ macro_rules! presence_value {
     (@lines $default:tt $value:expr, $path:expr, $lines:expr) => {
         $crate::key::ConfigValue::lines(&$value, $path, $lines);
     };
+    (@check optional $value:expr, $key:expr, $bounds:expr, $found:expr) => {
+        if let Some(value) = &$value {
+            $crate::key::ConfigValue::check_bounds(value, $key, $bounds, $found);
+        }
+    };
+    (@check required $value:expr, $key:expr, $bounds:expr, $found:expr) => {
+        $crate::key::presence_value!(@check optional $value, $key, $bounds, $found);
+    };
+    (@check $default:tt $value:expr, $key:expr, $bounds:expr, $found:expr) => {
+        $crate::key::ConfigValue::check_bounds(&$value, $key, $bounds, $found);
+    };
     (@doc optional) => { "" };
     (@doc required) => { "" };
     (@doc $default:tt) => { concat!("\n\nDefault: `", stringify!($default), "`.") };
@@ -100,6 +111,7 @@ macro_rules! section {
     ) => {
         $(#[doc = $about])+
         #[derive($($derive),+)]
+        #[non_exhaustive]
         $vis struct $name {
             $(
                 $(#[doc = $doc])+
@@ -161,6 +173,19 @@ macro_rules! section {
 
             fn write(&self) -> String {
                 $crate::key::ConfigSection::inline(self)
+            }
+
+            fn check_bounds(
+                &self,
+                _: &str,
+                _: $crate::key::Bounds,
+                found: &mut Vec<$crate::key::OutOfBounds>,
+            ) {
+                $(
+                    $crate::key::presence_value!(
+                        @check $presence self.$key, stringify!($key), $crate::key::section!(@bounds $($bounds)?), found
+                    );
+                )+
             }
 
             fn lines(&self, path: &str, lines: &mut Vec<String>) {

@@ -1,11 +1,12 @@
 //! Values with their positions.
 
 use super::ConfigValue;
+use super::bounds::OutOfBounds;
 use super::reader::TreeReader;
 use super::schema::{Bounds, ValueKind};
 use super::section::ConfigSection;
+use crate::diagnostic::SourceSpan;
 use crate::source::{Tree, TreeNode};
-use crate::source_map::SourceSpan;
 
 /// A value and its span.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,10 @@ impl<T: ConfigValue> ConfigValue for Spanned<T> {
 
     fn write(&self) -> String {
         self.value.write()
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        self.value.check_bounds(key, bounds, found);
     }
 
     fn lines(&self, path: &str, lines: &mut Vec<String>) {
@@ -101,6 +106,10 @@ impl<T: ConfigSection> ConfigValue for SpannedTable<T> {
 
     fn write(&self) -> String {
         self.value.write()
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        self.value.check_bounds(key, bounds, found);
     }
 
     fn lines(&self, path: &str, lines: &mut Vec<String>) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::ConfigValue;
+use super::bounds::OutOfBounds;
 use super::reader::TreeReader;
 use super::schema::{Bounds, OFF, TextFormat, ValueKind};
 use crate::source::{Tree, TreeNode};
@@ -49,17 +50,16 @@ fn read_integer(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) ->
             return None;
         }
     };
-    let value = number.and_then(|number| u64::try_from(number).ok()).filter(|value| bounds.contains(*value));
-    if value.is_none() {
-        let found = number.map_or_else(|| "larger than any number".to_owned(), |number| number.to_string());
-        reader.report_bounds(
-            node,
-            &found,
-            (bounds.min.to_string(), bounds.max.to_string()),
-            bounds.max < u64::MAX,
-        );
+    let value = number.and_then(|number| u64::try_from(number).ok()).filter(|value| *value <= bounds.max);
+    match value {
+        Some(value) => reader.is_within(node, &value, bounds).then_some(value),
+        None => {
+            let found =
+                number.map_or_else(|| "larger than any number".to_owned(), |number| number.to_string());
+            reader.report_number(node, found, bounds);
+            None
+        }
     }
-    value
 }
 
 macro_rules! integers {
@@ -76,6 +76,13 @@ macro_rules! integers {
 
             fn write(&self) -> String {
                 self.to_string()
+            }
+
+            fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+                if !bounds.contains(*self as u64) {
+                    let max = (bounds.max < u64::MAX).then(|| bounds.max.to_string());
+                    found.push(OutOfBounds::new(key, self.to_string(), &bounds.min.to_string(), max));
+                }
             }
         }
     )+};
@@ -116,6 +123,12 @@ impl<T: ConfigValue> ConfigValue for Option<T> {
         match self {
             Some(value) => value.write(),
             None => Box::<str>::from(OFF[0].name).write(),
+        }
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        if let Some(value) = self {
+            value.check_bounds(key, bounds, found);
         }
     }
 }
@@ -279,19 +292,21 @@ impl ConfigValue for Duration {
 
     fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let value = reader.parsed(node, &Self::kind(bounds), parse_duration)?;
-        let least = if bounds == Bounds::NONE { 1 } else { 0 };
-        let bounds = bounds.intersect(Bounds { min: least, max: MILLISECONDS_MAX });
-        let print = |milliseconds| print_duration(Duration::from_millis(milliseconds));
-        if bounds.contains(value.as_millis() as u64) {
-            return Some(value);
-        }
-        let has_max = bounds.max < MILLISECONDS_MAX;
-        reader.report_bounds(node, &print_duration(value), (print(bounds.min), print(bounds.max)), has_max);
-        None
+        reader.is_within(node, &value, bounds).then_some(value)
     }
 
     fn write(&self) -> String {
         quoted(&print_duration(*self))
+    }
+
+    fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+        let least = if bounds == Bounds::NONE { 1 } else { 0 };
+        let bounds = bounds.intersect(Bounds { min: least, max: MILLISECONDS_MAX });
+        let print = |milliseconds| print_duration(Duration::from_millis(milliseconds));
+        if !u64::try_from(self.as_millis()).is_ok_and(|milliseconds| bounds.contains(milliseconds)) {
+            let max = (bounds.max < MILLISECONDS_MAX).then(|| print(bounds.max));
+            found.push(OutOfBounds::new(key, print_duration(*self), &print(bounds.min), max));
+        }
     }
 }
 
@@ -328,17 +343,19 @@ macro_rules! scaled_values {
 
             fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
                 let value: $type = reader.parsed(node, &Self::kind(bounds), str::parse)?;
-                if bounds.contains($number(value)) {
-                    return Some(value);
-                }
-                let print = |number| $from(number).to_string();
-                let has_max = bounds.max < u64::MAX;
-                reader.report_bounds(node, &value.to_string(), (print(bounds.min), print(bounds.max)), has_max);
-                None
+                reader.is_within(node, &value, bounds).then_some(value)
             }
 
             fn write(&self) -> String {
                 quoted(&self.to_string())
+            }
+
+            fn check_bounds(&self, key: &str, bounds: Bounds, found: &mut Vec<OutOfBounds>) {
+                if !bounds.contains($number(*self)) {
+                    let print = |number| $from(number).to_string();
+                    let max = (bounds.max < u64::MAX).then(|| print(bounds.max));
+                    found.push(OutOfBounds::new(key, self.to_string(), &print(bounds.min), max));
+                }
             }
         }
     )+};

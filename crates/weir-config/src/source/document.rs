@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::environment::{Environment, substitute};
 use super::{Substitution, Tree, TreeEntry, TreeNode, TreeTable, TreeText};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, SecretPlaces};
-use crate::source_map::{FileIndex, SourceMap, SourceSpan};
+use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 
 /// Parses the text of a file and pushes a diagnostic for each syntax error and each unknown variable.
 ///

@@ -6,7 +6,7 @@ use super::document::parse_document;
 use super::include::join_entry;
 use super::{Tree, TreeEntry, TreeNode, TreeTable};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
-use crate::source_map::{FileIndex, SourceMap};
+use crate::diagnostic::{FileIndex, SourceMap};
 
 /// What a fragment may hold, as a hint.
 const ALLOWED: &str =

@@ -10,7 +10,7 @@ use super::document::parse_document;
 use super::environment::Environment;
 use super::{Tree, TreeEntry, TreeNode, TreeTable};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::source_map::{FileIndex, SourceMap, SourceSpan};
+use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 
 /// Files that one configuration may consist of; more indicate a wrong pattern.

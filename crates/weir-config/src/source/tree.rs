@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::source_map::SourceSpan;
+use crate::diagnostic::SourceSpan;
 
 /// A value and its span.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::routing::error_page::ErrorPagesText;
 use super::{CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RouteText, TlsChoice};
 use crate::config::{
-    AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
+    AccessLog, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits, ListenerParts,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
 };
 use crate::key::{OneOrMany, Spanned, SpannedTable, section};
@@ -99,8 +99,8 @@ section! {
 
 impl ListenerText {
     /// The part that needs no check against anything else; name, addresses, PROXY protocol, TLS and routes are left empty.
-    pub(crate) fn into_listener(self, access_log: AccessLog) -> Listener {
-        Listener {
+    pub(crate) fn into_listener(self, access_log: AccessLog) -> ListenerParts {
+        ListenerParts {
             name: Box::default(),
             addresses: Vec::new(),
             protocol: self.protocol,
@@ -135,13 +135,13 @@ impl ListenerText {
     }
 }
 
-impl Listener {
-    /// A listener with the defaults of the product.
-    pub fn new(name: &str, addresses: Vec<ListenAddress>, routes: Vec<Route>) -> Self {
+impl ListenerParts {
+    /// Those of a listener with the defaults of the product.
+    pub fn new(name: &str, addresses: Vec<ListenAddress>, routes: Vec<Arc<Route>>) -> Self {
         Self {
             name: name.into(),
             addresses,
-            routes: routes.into_iter().map(Arc::new).collect(),
+            routes,
             ..ListenerText::default().into_listener(AccessLog::default())
         }
     }

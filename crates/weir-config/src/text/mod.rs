@@ -11,6 +11,7 @@ mod upstreams;
 mod routing;
 mod admission;
 
+pub use admission::basic::Realm;
 pub(crate) use admission::basic::{BasicText, PasswordHashText};
 pub(crate) use admission::forward_auth::ForwardAuthText;
 pub(crate) use admission::jwt::{JwtText, RemoteKeysText};
@@ -46,5 +47,5 @@ pub(crate) use upstreams::ejection::EjectionText;
 pub(crate) use upstreams::health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use upstreams::routes_from::RoutesFromText;
 pub(crate) use upstreams::store::{StorePasswordText, StoreText};
-pub(crate) use upstreams::upstream::{ServerMode, ServerTable, ServerText, UpstreamText};
+pub(crate) use upstreams::upstream::{BalanceText, ServerMode, ServerTable, ServerText, UpstreamText};
 pub(crate) use upstreams::upstream_tls::{TlsServerName, UpstreamTlsText};

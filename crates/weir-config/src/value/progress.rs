@@ -13,6 +13,7 @@ use super::ByteRate;
 /// `1 / rate_min` seconds, up to `credit`; without `rate_min` any byte restores all of it. At zero,
 /// the transfer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProgressLimit {
     /// The longest standstill.
     pub credit: Duration,

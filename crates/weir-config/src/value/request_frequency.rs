@@ -10,6 +10,7 @@ use super::{ValueError, parse_duration, print_duration};
 
 /// A number of requests per time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct RequestFrequency {
     /// How many.
     pub requests: u32,
@@ -18,6 +19,15 @@ pub struct RequestFrequency {
 }
 
 impl RequestFrequency {
+    /// A number of requests per time.
+    ///
+    /// # Errors
+    /// When there can be no such rate.
+    pub fn new(requests: u32, period: Duration) -> Result<Self, RateError> {
+        TokenRate::new(requests, period, requests)?;
+        Ok(Self { requests, period })
+    }
+
     /// The rate, with as many at once after a pause as it has in its time.
     ///
     /// # Errors

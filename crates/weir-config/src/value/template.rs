@@ -297,6 +297,13 @@ impl Template {
     }
 }
 
+impl From<TemplateValue> for Template {
+    /// The value and nothing else.
+    fn from(value: TemplateValue) -> Self {
+        Self { parts: Box::new([TemplatePart::Value(value)]) }
+    }
+}
+
 impl FromStr for Template {
     type Err = ValueError;
 

@@ -11,12 +11,12 @@ fn affinity(text: &str) -> AffinitySettings {
     let text = format!(
         "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"a:80\"]\naffinity = {text}\n"
     );
-    config(&text).upstreams.remove(0).affinity.clone().expect("it was given")
+    config(&text).upstreams[0].affinity.clone().expect("it was given")
 }
 
 #[test]
 fn without_a_word_weir_gives_out_a_cookie() {
-    let AffinitySettings { cookie, mode } = affinity("{}");
+    let AffinitySettings { cookie, mode, .. } = affinity("{}");
     let CookieMode::Insert { secret: None, attributes } = mode else { panic!("{mode:?}") };
     assert_eq!(
         (&*cookie, attributes.to_string().as_str()),
@@ -28,7 +28,7 @@ fn without_a_word_weir_gives_out_a_cookie() {
 fn attributes_are_taken_over() {
     let text = "{ cookie = \"S\", secret = \"0123456789abcdef\", max_age = \"1d\", path = \"/a\", domain = \"a.test\", \
                 secure = true, http_only = false, same_site = \"none\" }";
-    let AffinitySettings { cookie, mode } = affinity(text);
+    let AffinitySettings { cookie, mode, .. } = affinity(text);
     let CookieMode::Insert { secret: Some(secret), attributes } = mode else { panic!("{mode:?}") };
     assert_eq!((&*cookie, attributes.lifetime), ("S", Some(Duration::from_secs(86_400))));
     assert_eq!(

@@ -83,7 +83,7 @@ fn keys_of_every_kind_and_form_belong_to_their_certificates() {
                 Command::new("openssl").args(command).arg("-in").arg(&key).arg("-out").arg(&old).output();
             assert!(out.unwrap().status.success());
             assert!(!std::fs::read_to_string(&old).unwrap().contains("BEGIN PRIVATE KEY"));
-            let files = CertificateFiles { certificate: folder.path().join("site.pem"), key: old };
+            let files = CertificateFiles::new(folder.path().join("site.pem"), old);
             files.load().unwrap_or_else(|error| panic!("{error}"));
         }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use weir_config::{
-    ByteRate, CheckedConfig, Config, ConfigDump, Listener, ProgressLimit, Route, Server, Size, Upstream,
-    UpstreamIndex,
+    ByteRate, CheckedConfig, Config, ConfigDump, ConfigParts, Listener, ListenerParts, ProgressLimit, Route,
+    Server, Size, Upstream, UpstreamIndex, UpstreamParts,
 };
 
 use crate::{checked, config, examples};
@@ -84,13 +84,18 @@ fn text_with_dollars_survives_printing() {
 #[test]
 fn types_and_texts_have_the_same_defaults() {
     let server = Server::new("a:80".parse().unwrap());
-    let upstream = Upstream::new("app", vec![server]);
+    let upstream = Upstream::from_parts(UpstreamParts::new("app", vec![server])).unwrap();
     let route = Route::to_upstream("*", UpstreamIndex(0));
-    let listener = Listener::new("web", vec![":0".parse().unwrap()], vec![route]);
-    let built =
-        Config { listeners: vec![listener.into()], upstreams: vec![upstream.into()], ..Config::default() };
+    let parts = ListenerParts::new("web", vec![":0".parse().unwrap()], vec![route.into()]);
+    let listener = Listener::from_parts(parts).unwrap();
+    let mut parts = ConfigParts::default();
+    parts.listeners = vec![listener.into()];
+    parts.upstreams = vec![upstream.into()];
+    let built = Config::from_parts(parts).unwrap();
     // The part of the text that is shown has none here.
-    let of_text = Config { dump: ConfigDump::default(), ..config(MINIMAL) };
+    let mut parts = config(MINIMAL).into_parts();
+    parts.dump = ConfigDump::default();
+    let of_text = Config::from_parts(parts).unwrap();
     assert_eq!(shown(&of_text), shown(&built));
 }
 

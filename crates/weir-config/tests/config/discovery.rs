@@ -14,13 +14,11 @@ fn load(folder: &TempDir, text: &str) -> CheckedConfig {
 #[test]
 fn each_kind_of_source_is_read() {
     let folder = TempDir::new().expect("the system has a folder for temporary files");
-    let consul = ConsulService {
-        name: "app".into(),
-        tags: vec!["v2".into(), "eu".into()],
-        datacenter: Some("dc1".into()),
-        filter: Some("Service.Meta.v == \"2\"".into()),
-        nearest: Some(3),
-    };
+    let mut consul = ConsulService::new("app");
+    consul.tags = vec!["v2".into(), "eu".into()];
+    consul.datacenter = Some("dc1".into());
+    consul.filter = Some("Service.Meta.v == \"2\"".into());
+    consul.nearest = Some(3);
     for (written, source, shown) in [
         (
             "file = \"app.toml\"",

@@ -11,8 +11,8 @@ fn upstream(servers: &str, health: &str) -> (Vec<Server>, HealthCheck) {
     let text = format!(
         "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = {servers}\nhealth = {health}\n"
     );
-    let mut config = config(&text);
-    let upstream = config.upstreams.remove(0);
+    let config = config(&text);
+    let upstream = &config.upstreams[0];
     (upstream.servers.clone(), upstream.health.clone().expect("it was given"))
 }
 
@@ -48,7 +48,7 @@ fn tls_follows_the_traffic() {
         let text = format!(
             "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"a:443\"]\n{upstream}\nhealth = {health}\n"
         );
-        let check = config(&text).upstreams.remove(0).health.clone().expect("it was given");
+        let check = config(&text).upstreams[0].health.clone().expect("it was given");
         let kind = match check.probe {
             HealthProbe::Tcp => "tcp",
             HealthProbe::Tls => "tls",

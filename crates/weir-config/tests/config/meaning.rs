@@ -215,7 +215,8 @@ fn the_certificates_of_discovered_servers_are_for_the_name_that_was_asked_for() 
     assert!(upstream.servers.is_empty());
     assert_eq!(upstream.max_requests, Some(7));
     let found = Server::new("10.0.0.1:443".parse::<ServerAddress>().unwrap());
-    let tls = upstream.with_servers(vec![found]).tls.unwrap();
+    let upstream = upstream.with_servers(vec![found]);
+    let tls = upstream.tls.as_ref().unwrap();
     assert_eq!(tls.names, ["app.test".try_into().unwrap()]);
 }
 

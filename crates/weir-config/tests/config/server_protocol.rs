@@ -15,12 +15,11 @@ fn with(upstream: &str) -> Config {
 #[test]
 fn servers_speak_http1_by_default() {
     let config = with("");
-    let http2 = UpstreamHttp2 {
-        streams_max: 100,
-        connections_max: 100,
-        ping_interval: Some(Duration::from_secs(10)),
-        ping_timeout: Duration::from_secs(5),
-    };
+    let mut http2 = UpstreamHttp2::default();
+    http2.streams_max = 100;
+    http2.connections_max = 100;
+    http2.ping_interval = Some(Duration::from_secs(10));
+    http2.ping_timeout = Duration::from_secs(5);
     assert_eq!((config.upstreams[0].protocol, &config.upstreams[0].http2), (ServerProtocol::Http1, &http2));
 }
 
@@ -42,12 +41,10 @@ fn streams_connections_and_pings_are_read() {
     let config = with(
         "protocol = \"h2c\"\nhttp2 = { streams_max = 1, connections_max = 10_000, ping_interval = \"off\" }",
     );
-    let http2 = UpstreamHttp2 {
-        streams_max: 1,
-        connections_max: 10_000,
-        ping_interval: None,
-        ..UpstreamHttp2::default()
-    };
+    let mut http2 = UpstreamHttp2::default();
+    http2.streams_max = 1;
+    http2.connections_max = 10_000;
+    http2.ping_interval = None;
     assert_eq!(config.upstreams[0].http2, http2);
 }
 

@@ -223,7 +223,9 @@ mod tests {
     use super::*;
 
     fn identity(path: &Path) -> ProcessIdentity {
-        ProcessIdentity { pid_file: Some(path.to_owned()), ..ProcessIdentity::default() }
+        let mut identity = ProcessIdentity::default();
+        identity.pid_file = Some(path.to_owned());
+        identity
     }
 
     fn prepare(path: &Path, predecessor: u32) -> Result<PidFile, StartError> {

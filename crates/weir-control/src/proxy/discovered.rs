@@ -12,7 +12,7 @@ use weir_discovery::{
 };
 use weir_http::WallTime;
 use weir_proxy::state::snapshot::SourceStatement;
-use weir_traffic::{Mode, ServerTier};
+use weir_traffic::ServerTier;
 
 use super::{Proxy, ServerChanges};
 use crate::servers::discovery::DiscoveryThread;
@@ -39,8 +39,8 @@ impl DiscoveredServers {
     /// The first config, with the servers that are known before any source is asked.
     pub(super) fn begin_with(&mut self, known: &RememberedServers, config: &Config) -> Config {
         let mut complete = config.clone();
-        for upstream in &mut complete.upstreams {
-            let Some(known) = known.of(upstream) else { continue };
+        complete.set_servers(|upstream| {
+            let known = known.of(upstream)?;
             let servers = known.servers.iter().map(|discovered| server(discovered, upstream));
             let servers = joined(&upstream.servers, servers);
             if !known.is_handed_over {
@@ -49,19 +49,18 @@ impl DiscoveredServers {
             if known.is_of_source {
                 self.known.insert(upstream.name.clone(), known.servers);
             }
-            *upstream = Arc::new(upstream.with_servers(servers));
-        }
+            Some(servers)
+        });
         complete
     }
 
     /// The config of the file, with the servers that sources have named.
     pub(super) fn named(&self, of_file: &Config) -> Config {
         let mut config = of_file.clone();
-        for upstream in &mut config.upstreams {
-            if upstream.discovery.is_some() && self.known.contains_key(&upstream.name) {
-                *upstream = Arc::new(upstream.with_servers(self.servers_of(upstream)));
-            }
-        }
+        config.set_servers(|upstream| {
+            let is_known = upstream.discovery.is_some() && self.known.contains_key(&upstream.name);
+            is_known.then(|| self.servers_of(upstream))
+        });
         config
     }
 
@@ -96,15 +95,15 @@ impl DiscoveredServers {
         let sources = sources(before);
         let in_use: HashMap<&str, &Upstream> = in_use.upstreams.iter().map(|it| (&*it.name, &**it)).collect();
         let mut config = config.clone();
-        for upstream in config.upstreams.iter_mut().filter(|upstream| upstream.discovery.is_some()) {
+        config.set_servers(|upstream| {
+            let source = upstream.discovery.as_ref()?;
             let is_known = self.known.contains_key(&upstream.name)
-                && sources.get(&*upstream.name).copied() == upstream.discovery.as_ref();
-            let servers = match in_use.get(&*upstream.name).filter(|_| !is_known) {
+                && sources.get(&*upstream.name).copied() == Some(source);
+            Some(match in_use.get(&*upstream.name).filter(|_| !is_known) {
                 Some(in_use) => joined(&upstream.servers, in_use.servers.iter().cloned()),
                 None => self.servers_of(upstream),
-            };
-            *upstream = Arc::new(upstream.with_servers(servers));
-        }
+            })
+        });
         config
     }
 
@@ -122,12 +121,12 @@ impl DiscoveredServers {
 pub fn with_stored_servers(config: &Config) -> io::Result<(Config, HashMap<Box<str>, WallTime>)> {
     let (mut config, mut said_at) = (config.clone(), HashMap::new());
     let mut stored = weir_discovery::stored_servers(&config)?;
-    for upstream in &mut config.upstreams {
-        let Some((servers, at)) = stored.remove(&upstream.name) else { continue };
+    config.set_servers(|upstream| {
+        let (servers, at) = stored.remove(&upstream.name)?;
         said_at.insert(upstream.name.clone(), at);
         let known = servers.iter().map(|discovered| server(discovered, upstream));
-        *upstream = Arc::new(upstream.with_servers(joined(&upstream.servers, known)));
-    }
+        Some(joined(&upstream.servers, known))
+    });
     Ok((config, said_at))
 }
 
@@ -151,17 +150,15 @@ fn server(discovered: &DiscoveredServer, upstream: &Upstream) -> Server {
         ServerReadiness::Ready if discovered.backup => ServerTier::Backup,
         ServerReadiness::Ready => ServerTier::Primary,
     };
-    let (zone, metadata) = (discovered.zone.clone(), discovered.metadata.clone());
-    let is_described = zone.is_some() || !metadata.is_empty();
-    Server {
-        name: discovered.shown_name(),
-        weight: discovered.weight,
-        max_requests: upstream.max_requests,
-        tier,
-        mode: Mode::Serving,
-        description: is_described.then(|| Arc::new(ServerDescription { zone, metadata })),
-        ..Server::new(discovered.address.clone())
-    }
+    let mut description = ServerDescription::default();
+    (description.zone, description.metadata) = (discovered.zone.clone(), discovered.metadata.clone());
+    let mut server = Server::new(discovered.address.clone());
+    server.name = discovered.shown_name();
+    server.weight = discovered.weight;
+    server.max_requests = upstream.max_requests;
+    server.tier = tier;
+    server.description = (description != ServerDescription::default()).then(|| Arc::new(description));
+    server
 }
 
 /// A server in use, as a source would describe it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use weir_config::{Config, Server};
+use weir_config::{Config, Server, UpstreamIndex};
 use weir_discovery::{NamesInUse, RememberedServers};
 use weir_observe::overview::RoutesFromOverview;
 
@@ -42,11 +42,10 @@ impl Proxy {
         if report.is_ok() {
             self.discovered.forget_others(config, &before);
             let mut of_file = self.current.load().share(config.clone());
-            for (shared, declared) in of_file.upstreams.iter_mut().zip(&config.upstreams) {
-                // Its plan has the servers that its source names, too.
-                if declared.discovery.is_some() {
-                    *shared = Arc::clone(declared);
-                }
+            // Its plan has the servers that its source names, too.
+            let with_source = config.upstreams.iter().enumerate().filter(|(_, it)| it.discovery.is_some());
+            for (place, declared) in with_source {
+                of_file.replace_upstream(UpstreamIndex(place), Arc::clone(declared));
             }
             self.in_use = self.current.load().share(of_file.clone());
             self.file_config.store(Arc::new(of_file));
@@ -100,7 +99,6 @@ impl Proxy {
 
     fn apply_config(&mut self, config: &Config, new_names: NewNames) -> Result<ReloadReport, StartError> {
         let before = self.current.load_full();
-        config.validate().map_err(StartError::Config)?;
         let mut snapshot = before.succeeded_by(config, &self.inputs)?;
         internal_authority::prepare(&snapshot)?;
         self.resolve_new_names(&snapshot, &before, new_names)?;

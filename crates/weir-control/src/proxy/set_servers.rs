@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use weir_config::{Server, Upstream};
+use weir_config::{Server, Upstream, UpstreamIndex};
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 use weir_proxy::worker::apply_config::{ServersUpdate, WorkerChange};
 
@@ -65,7 +65,7 @@ impl Proxy {
         snapshot.take_effect(&before);
         let count = changed.len();
         for (place, upstream) in changed {
-            self.in_use.upstreams[place] = upstream;
+            self.in_use.replace_upstream(UpstreamIndex(place), upstream);
         }
         Ok(count)
     }

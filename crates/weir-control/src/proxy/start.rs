@@ -105,7 +105,6 @@ impl Proxy {
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
         let memory_plan = MemoryPlan::new(memory.budget(&config.process), config, workers);
-        config.validate().map_err(StartError::Config)?;
         let mut snapshot = Snapshot::new(config, &inputs)?;
         internal_authority::prepare(&snapshot)?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;

@@ -187,7 +187,8 @@ mod tests {
     async fn a_file_of_the_system_that_comes_later_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let system_file: Box<Path> = folder.path().join("resolv.conf").into();
-        let dns = Dns { timeout: Duration::from_millis(100), ..Dns::default() };
+        let mut dns = Dns::default();
+        dns.timeout = Duration::from_millis(100);
         let resolver = NameResolver {
             dns,
             system_file: system_file.clone(),

@@ -48,8 +48,9 @@ impl RouteFragments {
             self.said.get(name).is_some_and(|word| word.said_at.is_some())
                 || self.reports.get(name).is_some_and(|report| !report.in_use.is_empty())
         };
-        let names = proxy.config_of_file().route_sources.into_iter().map(|source| source.name);
-        names.filter(|name| !is_known(name)).collect()
+        let config = proxy.config_of_file();
+        let names = config.route_sources.iter().map(|source| &source.name);
+        names.filter(|name| !is_known(name)).cloned().collect()
     }
 
     /// Whether a store has neither answered nor failed.
@@ -263,11 +264,8 @@ mod tests {
     fn what_is_stored_is_restored_for_the_same_store_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("routes.json");
-        let source = |prefix: &str| RouteSource {
-            name: "r".into(),
-            store: RouteStore::Etcd(prefix.into()),
-            state_file: Some(path.clone()),
-        };
+        let source =
+            |prefix: &str| RouteSource::new("r", RouteStore::Etcd(prefix.into()), Some(path.clone()));
         assert!(restore(&source("/a/")).is_empty());
         let texts = FragmentTexts::from([("/a/x".into(), "[upstream.x]".into())]);
         write(&source("/a/"), &path, &texts).unwrap();

@@ -81,7 +81,7 @@ pub(crate) fn prepare(snapshot: &Snapshot) -> Result<(), InternalError> {
 pub(crate) fn renew(listener: &str, certificates: &Certificates) -> Option<Duration> {
     let internal = certificates.sources().into_iter().find_map(|source| match source {
         CertificateSource::Internal(internal) => Some(internal),
-        _ => None,
+        CertificateSource::Files(_) | CertificateSource::Directory(_) => None,
     })?;
     let now = clock::date();
     let due = renewal_at(&internal);
@@ -119,8 +119,7 @@ fn install(certificates: &Certificates, made: &Result<Arc<LoadedCertificate>, Bo
         let CertificateSource::Internal(internal) = source else { continue };
         match made {
             Ok(made) => {
-                internal.certificate =
-                    Some(ListenerCertificate { certificate: Arc::clone(made), ocsp: None });
+                internal.certificate = Some(ListenerCertificate::new(Arc::clone(made), None));
                 internal.last_error = None;
             }
             Err(error) => internal.last_error = Some(error.clone()),
@@ -150,20 +149,19 @@ fn make(authority: &InternalAuthority) -> Result<Arc<LoadedCertificate>, Interna
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &root)?;
     let file = folder.join("root.pem");
-    Ok(Arc::new(LoadedCertificate {
-        files: CertificateFiles { certificate: file.clone(), key: file },
-        chain: vec![certificate.der().clone()],
-        key: PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
-        names: authority.names.clone(),
-        not_before,
-        not_after,
-    }))
+    Ok(Arc::new(LoadedCertificate::new(
+        CertificateFiles::new(file.clone(), file),
+        vec![certificate.der().clone()],
+        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
+        authority.names.clone(),
+        not_before..=not_after,
+    )))
 }
 
 /// The root of a folder, made if there is none that is valid for long enough.
 fn root(folder: &Path) -> Result<Issuer<'static, KeyPair>, InternalError> {
     let unusable = |error| InternalError::Folder { folder: folder.to_owned(), error };
-    let files = CertificateFiles { certificate: folder.join("root.pem"), key: folder.join("root.key") };
+    let files = CertificateFiles::new(folder.join("root.pem"), folder.join("root.key"));
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(unusable)?;
     // Another process may be about to make it.
     let lock = OpenOptions::new().create(true).append(true).mode(KEY_MODE).open(folder.join("lock"));
@@ -227,12 +225,12 @@ mod tests {
     use super::*;
 
     fn authority(folder: &Path, names: &[&str]) -> InternalAuthority {
-        InternalAuthority {
-            names: names.iter().map(|name| (*name).into()).collect(),
-            addresses: vec!["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()],
-            directory: Some(folder.join("internal")),
-            lifetime: Duration::from_secs(86_400),
-        }
+        InternalAuthority::new(
+            names.iter().map(|name| (*name).into()).collect(),
+            vec!["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()],
+            Some(folder.join("internal")),
+            Duration::from_secs(86_400),
+        )
     }
 
     /// Whether a client that trusts the root of the folder accepts the certificate for this name.

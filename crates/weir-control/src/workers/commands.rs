@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
-use weir_config::{Config, Server, ServerAddress};
+use weir_config::{Config, Server, ServerAddress, UpstreamIndex};
 use weir_discovery::{FragmentSet, ServerSet};
 
 /// The config as its file has it.
@@ -76,9 +76,11 @@ impl ServerChange {
         file_config: &Config,
     ) -> Result<(Server, Server), CommandRejected> {
         let initial = find(&file_config.upstreams, self).map(|server| server.weight);
-        let upstream = config.upstreams.iter_mut().find(|upstream| *upstream.name == *self.upstream);
-        let upstream = upstream.ok_or_else(|| CommandRejected::NoUpstream(self.upstream.clone()))?;
-        let server = Arc::make_mut(upstream).servers.iter_mut().find(|server| *server.name == *self.server);
+        let place = config.upstreams.iter().position(|upstream| *upstream.name == *self.upstream);
+        let place = place.ok_or_else(|| CommandRejected::NoUpstream(self.upstream.clone()))?;
+        let upstream = &config.upstreams[place];
+        let mut servers = upstream.servers.clone();
+        let server = servers.iter_mut().find(|server| *server.name == *self.server);
         let unknown = || CommandRejected::NoServer(self.upstream.clone(), self.server.clone());
         let server = server.ok_or_else(unknown)?;
         let before = server.clone();
@@ -102,7 +104,11 @@ impl ServerChange {
         if let Some(max_requests) = self.max_requests {
             server.max_requests = max_requests;
         }
-        Ok((before, server.clone()))
+        let after = server.clone();
+        let names = upstream.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default();
+        let changed = Arc::new(upstream.with_named_servers(servers, names));
+        config.replace_upstream(UpstreamIndex(place), changed);
+        Ok((before, after))
     }
 
     /// Whether it changes nothing.

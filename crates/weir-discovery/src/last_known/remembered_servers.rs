@@ -74,7 +74,7 @@ impl RememberedServers {
 mod tests {
     use std::sync::Arc;
 
-    use weir_config::ServerSource;
+    use weir_config::{ServerSource, UpstreamParts};
 
     use super::*;
 
@@ -84,19 +84,19 @@ mod tests {
     }
 
     fn upstream(file: &str) -> Upstream {
-        Upstream {
-            discovery: Some(Arc::new(ServerSource::File(file.into()))),
-            ..Upstream::new("app", Vec::new())
-        }
+        let mut parts = UpstreamParts::new("app", Vec::new());
+        parts.discovery = Some(Arc::new(ServerSource::File(file.into())));
+        Upstream::from_parts(parts).unwrap()
     }
 
     #[test]
     fn a_running_process_knows_more_than_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("servers.json");
-        let settings = DiscoverySettings { state_file: Some(path.clone()), ..DiscoverySettings::default() };
+        let mut settings = DiscoverySettings::default();
+        settings.state_file = Some(path.clone());
         assert_eq!(RememberedServers::stored(&settings).of(&upstream("x")), None);
-        let source = upstream("x").discovery.unwrap().to_string();
+        let source = upstream("x").discovery.as_ref().unwrap().to_string();
         let upstreams = BTreeMap::from([("app".into(), stored(&source, "10.0.0.1:80"))]);
         state_file::write(&path, StoredState { upstreams, ..StoredState::default() }).unwrap();
         let of_file = RememberedServers::stored(&settings);

@@ -33,13 +33,9 @@ impl Asked {
 }
 
 pub(crate) fn service() -> ConsulService {
-    ConsulService {
-        name: "app".into(),
-        tags: vec!["v2".into()],
-        datacenter: None,
-        filter: None,
-        nearest: None,
-    }
+    let mut service = ConsulService::new("app");
+    service.tags = vec!["v2".into()];
+    service
 }
 
 /// The address of the agent, and what it is asked.
@@ -81,10 +77,10 @@ pub(crate) async fn next(requests: &mut UnboundedReceiver<Asked>) -> Asked {
 #[tokio::test]
 async fn changes_are_waited_for_and_a_new_index_begins_anew() {
     let (port, mut requests) = agent().await;
-    let service = ConsulService { datacenter: Some("dc1".into()), nearest: Some(1), ..service() };
+    let mut service = service();
+    (service.datacenter, service.nearest) = (Some("dc1".into()), Some(1));
     let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
-        config.settings.consul.url =
-            SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
+        config.settings.consul.url = SourceUrl::new(false, format!("127.0.0.1:{port}"));
         config.settings.consul.token = Some(SourceSecret("hush".into()));
     });
     let first = next(&mut requests).await;
@@ -204,8 +200,7 @@ async fn the_real_consul_is_followed() {
     consul.register(2, "critical").await;
     let service = service();
     let mut followed = FollowedSource::start(ServerSource::Consul(service), |config| {
-        config.settings.consul.url =
-            SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
+        config.settings.consul.url = SourceUrl::new(false, format!("127.0.0.1:{port}"));
     });
     followed.until_servers(&["10.0.0.1:80"]).await;
     consul.put("/v1/agent/check/warn/check-2", "").await.expect("it takes the state");

@@ -114,7 +114,7 @@ impl Etcd {
 }
 
 fn source(etcd: &Etcd) -> (ServerSource, Vec<SourceUrl>) {
-    let url = |port: u16| SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() };
+    let url = |port: u16| SourceUrl::new(false, format!("127.0.0.1:{port}"));
     // The first member is down: its port is closed.
     (ServerSource::Etcd("/services/app/".into()), vec![url(1), url(etcd.port)])
 }

@@ -39,7 +39,7 @@ impl FollowedSource {
 
     /// One store of routes, `team`.
     fn start_routes(store: RouteStore, change: impl FnOnce(&mut DiscoveryConfig)) -> Self {
-        let route_sources = vec![RouteSource { name: "team".into(), store, state_file: None }];
+        let route_sources = vec![RouteSource::new("team", store, None)];
         Self::start_all(DiscoveryConfig { route_sources, ..DiscoveryConfig::default() }, change)
     }
 

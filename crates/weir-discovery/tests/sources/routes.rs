@@ -9,7 +9,7 @@ use super::etcd::Etcd;
 use super::{FollowedSource, PATIENCE};
 
 fn url(port: u16) -> SourceUrl {
-    SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() }
+    SourceUrl::new(false, format!("127.0.0.1:{port}"))
 }
 
 fn answer(asked: Asked, index: u64, keys: &[(&str, &[u8])]) {

@@ -40,15 +40,13 @@ fn write_certificates(folder: &Path) {
 
 /// TLS as the config reads it from these files.
 fn tls(folder: &Path, presents: bool) -> SourceTls {
-    let files = CertificateFiles { certificate: folder.join("client.pem"), key: folder.join("client.key") };
-    SourceTls {
-        authorities: Authorities::load(&folder.join("ca.pem")).unwrap(),
-        certificate: presents.then(|| files.load().unwrap()),
-    }
+    let files = CertificateFiles::new(folder.join("client.pem"), folder.join("client.key"));
+    let authorities = Authorities::load(&folder.join("ca.pem")).unwrap();
+    SourceTls::new(authorities, presents.then(|| files.load().unwrap()))
 }
 
 fn url(host: &str, port: u16) -> SourceUrl {
-    SourceUrl { is_tls: true, authority: format!("{host}:{port}").into() }
+    SourceUrl::new(true, format!("{host}:{port}"))
 }
 
 /// A Consul whose API wants a certificate of its clients.

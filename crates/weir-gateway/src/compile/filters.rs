@@ -213,13 +213,12 @@ fn cors(written: &CorsFilter) -> Result<Cors, Refusal> {
         }
     };
     let max_age = u64::try_from(written.max_age.unwrap_or(5)).map_err(|_| bad(&"maxAge is below 0"))?;
-    Ok(Cors {
-        methods,
-        headers: if is_any(&written.allow_headers) { None } else { Some(names(&written.allow_headers)?) },
-        expose: names(&written.expose_headers)?,
-        any_with_credentials: credentials && origins.contains(&CorsOrigin::Any),
-        origins,
-        credentials,
-        max_age: Duration::from_secs(max_age.min(86_400)),
-    })
+    let is_for_any = origins.contains(&CorsOrigin::Any);
+    let mut cors = Cors::new(origins);
+    cors.methods = methods;
+    cors.headers = if is_any(&written.allow_headers) { None } else { Some(names(&written.allow_headers)?) };
+    cors.expose = names(&written.expose_headers)?;
+    (cors.credentials, cors.any_with_credentials) = (credentials, credentials && is_for_any);
+    cors.max_age = Duration::from_secs(max_age.min(86_400));
+    Ok(cors)
 }

@@ -59,7 +59,9 @@ impl RedirectPlan {
         let text = format!("{scheme}://{}{port}{}", self.host, self.path);
         let to: Template =
             text.parse().map_err(|error| Refusal::unsupported(format!("requestRedirect: {error}")))?;
-        Ok(Redirect { to, status: self.status, rewrite: self.rewrite.clone() })
+        let mut redirect = Redirect::new(to, self.status);
+        redirect.rewrite.clone_from(&self.rewrite);
+        Ok(redirect)
     }
 }
 

@@ -84,7 +84,8 @@ pub(super) fn compile(
     resolved: &mut Result<(), Refusal>,
 ) -> Result<CompiledRule, Refusal> {
     let filters = RuleFilters::read(parts.filters)?;
-    let mut settings = RouteSettings { cors: filters.cors.clone().map(Box::new), ..RouteSettings::default() };
+    let mut settings = RouteSettings::default();
+    settings.cors = filters.cors.clone().map(Box::new);
     if let Some(timeout) = parts.request_timeout {
         settings.timeouts.exchange = timeout;
     }

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_config::{
-    Access, AccessList, EncodedSlashAction, FixedResponse, ForwardAuth, HeaderName, HeaderTemplate, KeyLimit,
-    ListenAddress, Listener, ListenerTls, LoadedCertificate, Mirror, PriorKnowledge, Redirect, Route,
-    RouteAction, RouteSettings, ShareFraction, Size, SplitAction, SplitTarget, UpstreamIndex,
+    AccessList, ConfigFault, EncodedSlashAction, FixedResponse, ForwardAuth, HeaderName, HeaderTemplate,
+    KeyLimit, ListenAddress, Listener, ListenerParts, ListenerTls, LoadedCertificate, Mirror, PriorKnowledge,
+    Redirect, Route, RouteAction, RouteParts, RouteSettings, ShareFraction, SplitAction, SplitTarget,
+    UpstreamIndex,
 };
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{HostPattern, PathMatch, RouteMatch};
@@ -20,6 +21,7 @@ use super::hosts::{HostEntry, HostPlan, HostTable, shown};
 use super::hsts::Hsts;
 use super::lookup::UrlTarget;
 use crate::api::SharedText;
+use crate::assembly::checked_route;
 use crate::backends::Backend;
 use crate::options::settings::{GatewaySettings, IngressSettings};
 use crate::store::ObjectKey;
@@ -44,6 +46,8 @@ pub(crate) struct IngressParts {
     pub(crate) listeners: Vec<Arc<Listener>>,
     pub(crate) lists: Vec<Arc<AccessList>>,
     pub(crate) limits: Vec<Arc<KeyLimit>>,
+    /// What was left out, and why.
+    pub(crate) faults: Vec<ConfigFault>,
 }
 
 /// A listener while its routes are made.
@@ -58,6 +62,7 @@ struct Build<'a> {
     settings: HashMap<(&'a ObjectKey, bool), Option<Arc<RouteSettings>>>,
     known: &'a HashMap<(bool, Arc<str>), Arc<Route>>,
     routes: Vec<Arc<Route>>,
+    faults: Vec<ConfigFault>,
 }
 
 /// All upstreams that a table refers to.
@@ -90,7 +95,7 @@ impl IngressAssembly {
         }
         let certificates = self.certificates(table, default_certificate);
         let mut routes = HashMap::new();
-        let mut listeners = Vec::new();
+        let (mut listeners, mut faults) = (Vec::new(), Vec::new());
         for (place, has_tls) in [false, true].into_iter().enumerate() {
             if has_tls && certificates.is_empty() {
                 continue;
@@ -105,15 +110,17 @@ impl IngressAssembly {
                 settings: HashMap::new(),
                 known: &self.routes,
                 routes: Vec::new(),
+                faults: Vec::new(),
             };
             build.all();
+            faults.append(&mut build.faults);
             routes
                 .extend(build.routes.iter().map(|route| ((has_tls, route.name.clone()), Arc::clone(route))));
             listener.routes = build.routes;
-            let same = self.listeners[place].take().filter(|known| **known == listener);
-            let listener = same.unwrap_or_else(|| Arc::new(listener));
-            self.listeners[place] = Some(Arc::clone(&listener));
-            listeners.push(listener);
+            let same = self.listeners[place].take().filter(|known| ***known == listener);
+            let made = || Listener::from_parts(listener).map_err(|found| faults.extend(found)).ok();
+            self.listeners[place] = same.or_else(|| made().map(Arc::new));
+            listeners.extend(self.listeners[place].clone());
         }
         (self.routes, self.certificates) = (routes, certificates);
         let used: BTreeMap<&ObjectKey, &Arc<CompiledIngress>> =
@@ -124,6 +131,7 @@ impl IngressAssembly {
             listeners,
             lists: used.values().flat_map(|ingress| ingress.lists.iter().cloned()).collect(),
             limits: used.values().flat_map(|ingress| ingress.limits.iter().cloned()).collect(),
+            faults,
         }
     }
 
@@ -165,7 +173,7 @@ fn listener(
     settings: &GatewaySettings,
     ours: &IngressSettings,
     certificates: Option<Vec<Arc<LoadedCertificate>>>,
-) -> Listener {
+) -> ListenerParts {
     let (name, port) = match &certificates {
         None => ("ingress-http", ours.http_port),
         Some(_) => ("ingress-https", ours.https_port),
@@ -174,7 +182,7 @@ fn listener(
         None => ListenAddress::AllTcp { port },
         Some(ip) => ListenAddress::Tcp(SocketAddr::new(ip, port)),
     };
-    let mut listener = Listener::new(name, vec![address], Vec::new());
+    let mut listener = ListenerParts::new(name, vec![address], Vec::new());
     // As nginx: a path that a server decodes must not pass the rules for what it comes to.
     listener.paths.encoded_slash = EncodedSlashAction::Decode;
     listener.forwards_encoded_slashes = true;
@@ -225,7 +233,7 @@ impl<'a> Build<'a> {
             .iter()
             .any(|entry| !plan.is_regex && entry.path.is_exact && *entry.path.text == *"/");
         if let (Some((entry, to)), false) = (roots, has_exact_root) {
-            let redirect = Redirect { to: to.clone(), status: 302, rewrite: None };
+            let redirect = Redirect::new(to.clone(), 302);
             let path = PathMatch::exact("/").expect("it is a path");
             let matches = RouteMatch { hosts: hosts.to_vec(), path, ..RouteMatch::default() };
             let action = self.tls_redirect(entry).unwrap_or(RouteAction::Redirect(redirect));
@@ -342,30 +350,23 @@ impl<'a> Build<'a> {
         if ingress.draft.access.forward.is_some() {
             let plan = ingress.auth.as_ref()?;
             let backend = auth_backend(self.table, ingress)?;
-            let forward = ForwardAuth {
-                upstream: (self.index)(backend),
-                path: (*plan.path).into(),
-                forward_host: plan.forward_host.clone(),
-                request_headers: None,
-                headers: question_headers(ingress.draft.access.redirect.as_ref()),
-                response_headers: ingress.draft.access.forward_headers.clone(),
-                body_size: Size::from_kib(64),
-                timeout: None,
-                fail_open: false,
-            };
-            let settings = Arc::make_mut(&mut settings);
-            let access =
-                settings.access.get_or_insert(Box::new(Access { basic: None, jwt: None, forward: None }));
-            access.forward = Some(forward);
+            let mut forward = ForwardAuth::new((self.index)(backend), (*plan.path).into());
+            forward.forward_host = plan.forward_host.clone();
+            forward.headers = question_headers(ingress.draft.access.redirect.as_ref());
+            forward.response_headers = ingress.draft.access.forward_headers.clone();
+            Arc::make_mut(&mut settings).access.get_or_insert_default().forward = Some(forward);
         }
         Some(settings)
     }
 
     fn push(&mut self, name: String, matches: RouteMatch, action: RouteAction, settings: Arc<RouteSettings>) {
-        let route =
-            Route { name: name.into(), matches: Arc::new(matches), condition: None, action, settings };
-        let known = self.known.get(&(self.has_tls, route.name.clone())).filter(|known| ***known == route);
-        self.routes.push(known.cloned().unwrap_or_else(|| Arc::new(route)));
+        let mut parts = RouteParts::new(&name, Arc::new(matches), action);
+        parts.settings = settings;
+        let known = self.known.get(&(self.has_tls, parts.name.clone())).filter(|known| ****known == parts);
+        self.routes.push(match known {
+            Some(known) => Arc::clone(known),
+            None => checked_route(parts, &mut self.faults),
+        });
     }
 }
 
@@ -425,7 +426,7 @@ fn main_action(upstream: Option<UpstreamIndex>) -> RouteAction {
 
 fn target(upstream: Option<UpstreamIndex>, weight: u32) -> SplitTarget {
     let to = upstream.map_or(SplitAction::Respond(503), SplitAction::Upstream);
-    SplitTarget { to, weight, settings: None }
+    SplitTarget::new(to, weight)
 }
 
 fn redirect_of(ingress: &CompiledIngress) -> Option<RouteAction> {
@@ -435,7 +436,7 @@ fn redirect_of(ingress: &CompiledIngress) -> Option<RouteAction> {
         (None, Some(to)) => (to, paths.permanent_code),
         (None, None) => return None,
     };
-    Some(RouteAction::Redirect(Redirect { to: to.clone(), status, rewrite: None }))
+    Some(RouteAction::Redirect(Redirect::new(to.clone(), status)))
 }
 
 fn with_rewrite(mut settings: Arc<RouteSettings>, rewrite: Option<Rewrite>) -> Arc<RouteSettings> {
@@ -451,11 +452,11 @@ fn to_https(status: u16) -> RouteAction {
 
 fn redirect(to: &str, status: u16) -> RouteAction {
     let to = to.parse().expect("hosts of Ingresses are hosts");
-    RouteAction::Redirect(Redirect { to, status, rewrite: None })
+    RouteAction::Redirect(Redirect::new(to, status))
 }
 
 fn respond(status: u16, body: &str) -> RouteAction {
-    RouteAction::Respond(Box::new(FixedResponse { body: body.into(), ..FixedResponse::empty(status) }))
+    RouteAction::Respond(Box::new(FixedResponse::with_body(status, body)))
 }
 
 /// The hosts of a match: none where it is for every host.

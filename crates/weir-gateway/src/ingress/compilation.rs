@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use weir_config::ConfigFault;
+
 use super::annotations::{IngressDraft, IngressProblem};
 use super::servers::IngressScope;
 use crate::api::NGINX_PREFIX;
@@ -19,6 +21,11 @@ impl Compilation<'_> {
     /// Notes that an annotation cannot be applied.
     pub(super) fn refuse(&mut self, annotation: &str, refuses: bool, message: impl Into<String>) {
         self.problems.push(IngressProblem::new(&format!("{NGINX_PREFIX}{annotation}"), refuses, message));
+    }
+
+    /// Notes that what an annotation asks for cannot be.
+    pub(super) fn refuse_faults(&mut self, annotation: &str, faults: &[ConfigFault]) {
+        faults.iter().for_each(|fault| self.refuse(annotation, true, fault.to_string()));
     }
 
     pub(super) fn note(&mut self, message: impl Into<String>) {

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use weir_config::{AccessList, KeyLimit, LoadedCertificate, RouteSettings, UpstreamTls, is_normal_path};
+use weir_config::{
+    AccessList, KeyLimit, LimitUse, LoadedCertificate, RouteSettings, UpstreamTls, is_normal_path,
+};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{BoundedRegexes, PathMatch, RouteRegex};
 
@@ -248,8 +250,7 @@ impl Compilation<'_> {
         let lists = route_settings::lists(self);
         let limits = route_settings::limits(self);
         route.lists.extend(lists.iter().cloned());
-        let uses =
-            limits.iter().map(|limit| weir_config::LimitUse { limit: Arc::clone(limit), upstream: None });
+        let uses = limits.iter().map(|limit| LimitUse::new(Arc::clone(limit)));
         route.limited_by.extend(uses);
         (route, lists, limits)
     }

@@ -1,8 +1,7 @@
 //! Networks less other networks: who is left to be denied when only some are allowed.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_config::{AccessList, ListAction, ListEntries, NetworkEntry};
-use weir_traffic::limit::AddressTable;
+use weir_config::{AccessListParts, ListAction};
 
 /// Every address of both families.
 fn every() -> [IpNet; 2] {
@@ -42,25 +41,8 @@ fn push_rest(network: IpNet, others: &[&IpNet], rest: &mut Vec<IpNet>) {
 }
 
 /// A list of networks of clients.
-pub(super) fn list(name: &str, action: ListAction, networks: &[IpNet]) -> AccessList {
-    let mut entries: Vec<NetworkEntry> = Vec::new();
-    let places = networks.iter().map(|network| {
-        let bits = if network.addr().is_ipv4() { 96 + network.prefix_len() } else { network.prefix_len() };
-        let place = entries.iter().position(|entry| entry.bits == bits).unwrap_or_else(|| {
-            entries.push(NetworkEntry { bits, tag: name.into() });
-            entries.len() - 1
-        });
-        (*network, u32::try_from(place).expect("there are 129 lengths"))
-    });
-    let table = AddressTable::new(places.collect::<Vec<_>>());
-    AccessList {
-        name: name.into(),
-        action,
-        key: "{client_address}".parse().expect("it is a template"),
-        entries: ListEntries::Networks(table, entries),
-        status: 403,
-        delay: std::time::Duration::ZERO,
-    }
+pub(super) fn list(name: &str, action: ListAction, networks: &[IpNet]) -> AccessListParts {
+    AccessListParts::of_networks(name, action, networks.iter().map(|network| (*network, name.into())))
 }
 
 #[cfg(test)]

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use weir_access::Users;
 use weir_config::{
-    Access, AccessList, BasicAuth, HeaderName, HeaderTemplate, KeyLimit, LimitRate, ListAction,
+    AccessList, BasicAuth, HeaderName, HeaderTemplate, KeyLimit, KeyLimitParts, LimitRate, ListAction,
     RequestFrequency, RouteSettings,
 };
-use weir_traffic::balance::AddressPrefixes;
-use weir_traffic::limit::TokenRate;
 
 use super::annotations::header;
 use super::compilation::Compilation;
@@ -22,8 +20,8 @@ const BURST_MULTIPLIER: u32 = 5;
 /// The clients that a limit knows at once.
 const CLIENTS_MAX: usize = 100_000;
 
-/// How long a right password is remembered.
-const REMEMBERED: Duration = Duration::from_secs(300);
+/// The realm of Ingresses that name none, as in ingress-nginx.
+const REALM: &str = "Authentication Required";
 
 /// What servers are told of the client beside `X-Forwarded-*`, as by ingress-nginx.
 const OF_CLIENT: [(&str, &str); 3] =
@@ -88,34 +86,33 @@ pub(super) fn set_basic(work: &mut Compilation<'_>, route: &mut RouteSettings) {
     match users {
         Ok(users) => {
             let realm = work.draft.access.realm.clone();
-            let basic = BasicAuth {
-                realm: realm
-                    .filter(|realm| !realm.is_empty())
-                    .unwrap_or_else(|| "Authentication Required".into()),
-                users: Arc::new(users),
-                file: None,
-                reload: None,
-                remember: REMEMBERED,
-                forward_credentials: true,
-            };
-            route.access = Some(Box::new(Access { basic: Some(basic), jwt: None, forward: None }));
+            let realm = realm.unwrap_or_else(|| REALM.parse().expect("it is a realm"));
+            route.access.get_or_insert_default().basic = Some(BasicAuth::new(realm, Arc::new(users)));
         }
         Err(why) => work.refuse("auth-secret", true, why),
     }
 }
 
 /// Who is not served, and who has no limits.
-pub(super) fn lists(work: &Compilation<'_>) -> Vec<Arc<AccessList>> {
+pub(super) fn lists(work: &mut Compilation<'_>) -> Vec<Arc<AccessList>> {
     let (access, limits) = (&work.draft.access, &work.draft.limits);
     let denied = networks::denied(&access.allowed, &access.denied);
     // The longest network decides: none that is denied may be allowed by being exempt from limits.
     let exempt = networks::less(&limits.exempt, &denied);
-    let list = |what: &str, action, networks: &[ipnet::IpNet]| {
+    let mut lists = Vec::new();
+    for (what, action, networks) in
+        [("denied", ListAction::Deny, denied), ("exempt", ListAction::Allow, exempt)]
+    {
+        if networks.is_empty() {
+            continue;
+        }
         let name = format!("ingress/{}/{what}", work.scope.key);
-        (!networks.is_empty()).then(|| Arc::new(networks::list(&name, action, networks)))
-    };
-    let denied = list("denied", ListAction::Deny, &denied);
-    denied.into_iter().chain(list("exempt", ListAction::Allow, &exempt)).collect()
+        match AccessList::from_parts(networks::list(&name, action, &networks)) {
+            Ok(list) => lists.push(Arc::new(list)),
+            Err(faults) => work.refuse_faults("allowlist-source-range", &faults),
+        }
+    }
+    lists
 }
 
 /// Limits of each client.
@@ -124,40 +121,21 @@ pub(super) fn limits(work: &mut Compilation<'_>) -> Vec<Arc<KeyLimit>> {
     let multiplier = wanted.burst_multiplier.unwrap_or(BURST_MULTIPLIER);
     let (per_second, per_minute, concurrent) = (wanted.per_second, wanted.per_minute, wanted.concurrent);
     let mut limits = Vec::new();
-    let mut push = |what: &str, rate: Option<LimitRate>, concurrent: Option<u32>| {
-        limits.push(Arc::new(KeyLimit {
-            name: format!("ingress/{}/{what}", work.scope.key).into(),
-            key: "{client_address}".parse().expect("it is a template"),
-            prefixes: AddressPrefixes::default(),
-            rate,
-            concurrent,
-            bandwidth: None,
-            count_status: Vec::new(),
-            shared: None,
-            status: 429,
-            fields: true,
-            fields_in_responses: false,
-            dry_run: false,
-            keys_max: CLIENTS_MAX,
-        }));
-    };
-    let mut wrong = Vec::new();
     for (what, requests, seconds) in [("limit-rps", per_second, 1), ("limit-rpm", per_minute, 60)] {
         let Some(requests) = requests else { continue };
-        let period = Duration::from_secs(seconds);
         // The burst of nginx is beside the request that the rate lets pass.
         let burst = requests.saturating_mul(multiplier).saturating_add(1);
-        match TokenRate::new(requests, period, burst) {
-            Ok(tokens) => {
-                let rate = RequestFrequency { requests, period };
-                push(what, Some(LimitRate { rate, burst, tokens, delays: false }), None);
-            }
-            Err(error) => wrong.push((what, error.to_string())),
+        let rate = RequestFrequency::new(requests, Duration::from_secs(seconds));
+        match rate.and_then(|rate| LimitRate::new(rate, burst, None, None)) {
+            Ok(rate) => limits.push((what, Some(rate), None)),
+            Err(error) => work.refuse(what, true, error.to_string()),
         }
     }
-    if let Some(concurrent) = concurrent {
-        push("limit-connections", None, Some(concurrent));
-    }
-    wrong.into_iter().for_each(|(what, why)| work.refuse(what, true, why));
-    limits
+    limits.extend(concurrent.map(|concurrent| ("limit-connections", None, Some(concurrent))));
+    let limit = |(what, rate, concurrent)| {
+        let mut parts = KeyLimitParts::new(&format!("ingress/{}/{what}", work.scope.key), CLIENTS_MAX);
+        (parts.rate, parts.concurrent) = (rate, concurrent);
+        KeyLimit::from_parts(parts).map(Arc::new).map_err(|faults| work.refuse_faults(what, &faults)).ok()
+    };
+    limits.into_iter().filter_map(limit).collect()
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use rustls_pki_types::ServerName;
-use weir_config::{
-    Authorities, CertificateFiles, LoadedCertificate, ServerProtocol, UpstreamSettings, UpstreamTls,
-};
+use weir_config::{Authorities, CertificateFiles, LoadedCertificate, ServerProtocol, UpstreamTls};
 
 use super::annotations::{BackendProtocol, IngressDraft};
 use crate::api::{BackendReference, IngressPort, ServicePort};
@@ -52,7 +50,8 @@ impl IngressScope<'_> {
             BackendProtocol::Grpc => ServerProtocol::H2c,
             BackendProtocol::Grpcs => ServerProtocol::H2,
         };
-        let settings = UpstreamSettings { protocol, ..draft.upstream.clone() };
+        let mut settings = draft.upstream.clone();
+        settings.protocol = protocol;
         let port_name = port.name.as_deref().unwrap_or_default();
         Ok(Arc::new(Backend::of_port(&own_name, (&service, port_name), settings, tls.cloned())))
     }
@@ -102,7 +101,7 @@ impl IngressScope<'_> {
         if !matches!(draft.servers.protocol, BackendProtocol::Https | BackendProtocol::Grpcs) {
             return Ok(None);
         }
-        let unverified = Arc::new(Authorities { file: None, certificates: Vec::new() });
+        let unverified = Arc::new(Authorities::new(None, Vec::new()));
         let name = draft.servers.tls_name.as_deref().map(|name| ServerName::try_from(name.to_owned()));
         let name = name.transpose().map_err(|error| error.to_string())?;
         let localhost = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
@@ -141,10 +140,7 @@ impl IngressScope<'_> {
 }
 
 fn certificate(key: &ObjectKey, chain: &[u8], private: &[u8]) -> Result<Arc<LoadedCertificate>, String> {
-    let files = CertificateFiles {
-        certificate: PathBuf::from(format!("Secret {key} tls.crt")),
-        key: PathBuf::from(format!("Secret {key} tls.key")),
-    };
+    let files = CertificateFiles::new(format!("Secret {key} tls.crt"), format!("Secret {key} tls.key"));
     files.load_texts(chain, private).map_err(|error| format!("the Secret {key}: {}", error.message))
 }
 

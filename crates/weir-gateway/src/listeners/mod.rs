@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_config::{
-    ClientCertificates, ListenAddress, Listener, ListenerProtocol, ListenerTls, LoadedCertificate,
+    ClientCertificates, ListenAddress, ListenerParts, ListenerProtocol, ListenerTls, LoadedCertificate,
     PriorKnowledge,
 };
 
@@ -475,7 +475,7 @@ pub(crate) fn listener(
     gateway: &ObjectKey,
     plans: &[&GatewayListenerPlan],
     settings: &GatewaySettings,
-) -> Listener {
+) -> ListenerParts {
     let first = plans[0];
     let role = first.role.expect("an open listener has a role");
     let address = match settings.bind {
@@ -483,7 +483,7 @@ pub(crate) fn listener(
         Some(ip) => ListenAddress::Tcp(SocketAddr::new(ip, first.port)),
     };
     let name = listener_name(gateway, first.port);
-    let mut listener = Listener::new(&name, vec![address], Vec::new());
+    let mut listener = ListenerParts::new(&name, vec![address], Vec::new());
     if !role.is_http() {
         listener.protocol = ListenerProtocol::Tcp;
     }

@@ -1,14 +1,10 @@
 //! The certificates of a Gateway: those that its listeners show, those that they ask clients for, and the one that servers are shown.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
-use weir_config::{
-    Authorities, CertificateFiles, ClientCertificateHeaders, ClientCertificates, ClientVerification,
-    LoadedCertificate,
-};
+use weir_config::{Authorities, CertificateFiles, ClientCertificates, ClientVerification, LoadedCertificate};
 
 use crate::api::{FrontendValidation, GROUP, Gateway, GatewayListener, SecretObject, SecretReference};
 use crate::policies::load_authorities;
@@ -131,10 +127,7 @@ fn read_certificate(secret: &SecretObject, key: &ObjectKey) -> Result<Arc<Loaded
         let text = secret.data.get(name).ok_or_else(|| format!("it has no `{name}`"))?;
         BASE64.decode(text.as_bytes()).map_err(|_| format!("`{name}` is not base64"))
     };
-    let files = CertificateFiles {
-        certificate: PathBuf::from(format!("Secret {key} tls.crt")),
-        key: PathBuf::from(format!("Secret {key} tls.key")),
-    };
+    let files = CertificateFiles::new(format!("Secret {key} tls.crt"), format!("Secret {key} tls.key"));
     files.load_texts(&value("tls.crt")?, &value("tls.key")?).map_err(|error| error.message)
 }
 
@@ -146,16 +139,11 @@ pub(crate) fn require_clients(plan: &mut GatewayListenerPlan, gateway: &Gateway,
     let Some(validation) = wanted.validation.as_deref() else { return };
     match client_authorities(validation, gateway, store, &mut plan.resolved) {
         Ok(authorities) => {
-            plan.clients = Some(ClientCertificates {
-                verify: if lets_in_invalid(validation) {
-                    ClientVerification::Unverified
-                } else {
-                    ClientVerification::Required
-                },
-                authorities: Some(authorities),
-                revocations: None,
-                headers: ClientCertificateHeaders::default(),
-            });
+            let verify = match lets_in_invalid(validation) {
+                true => ClientVerification::Unverified,
+                false => ClientVerification::Required,
+            };
+            plan.clients = Some(ClientCertificates::new(verify, authorities));
         }
         // Without authorities nothing is served: a listener that lets everyone in is not what was asked for.
         Err(refusal) => plan.accepted = Err(refusal),
@@ -208,5 +196,5 @@ fn client_authorities(
     if certificates.is_empty() {
         return Err(Refusal::new("NoValidCACertificate", "tls.frontend: no CA certificate can be used"));
     }
-    Ok(Arc::new(Authorities { file: None, certificates }))
+    Ok(Arc::new(Authorities::new(None, certificates)))
 }

@@ -11,6 +11,7 @@ use weir_config::{
     Config, Listener, Route, RouteAction, RouteSettings, SplitAction, TokenKeys, Upstream, UpstreamIndex,
 };
 
+use crate::assembly::checked_route;
 use crate::store::ObjectKey;
 
 /// What the listeners of a configuration belong to.
@@ -110,9 +111,9 @@ pub fn hold_back(
     is_held: impl Fn(&ListenerOwner) -> bool,
 ) -> Config {
     let is_held = |listener: &Listener| is_held(&ListenerOwner::new(listener));
-    let mut made = config.clone();
+    let mut made = config.to_parts();
     made.listeners.retain(|listener| !is_held(listener));
-    let Some(last) = last else { return made };
+    let Some(last) = last else { return Config::from_parts(made).unwrap_or_else(|_| config.clone()) };
     let mut places = UpstreamPlaces::new(std::mem::take(&mut made.upstreams), &last.upstreams);
     let has = |config: &Config, name: &str| config.listeners.iter().any(|known| *known.name == *name);
     let moving: Vec<ListenerOwner> = (config.listeners.iter())
@@ -133,7 +134,8 @@ pub fn hold_back(
     }
     made.upstreams = places.upstreams;
     made.listeners.sort_by(|one, other| one.name.cmp(&other.name));
-    made
+    // Where upstreams have other places, all else holds as it did.
+    Config::from_parts(made).unwrap_or_else(|_| last.clone())
 }
 
 /// The places of upstreams in a configuration, for routes that name those of another one.
@@ -165,14 +167,16 @@ impl<'a> UpstreamPlaces<'a> {
     /// The same listener if nothing in it has another place.
     fn moved_listener(&mut self, listener: &Arc<Listener>) -> Arc<Listener> {
         let routes: Vec<Arc<Route>> = listener.routes.iter().map(|route| self.moved_route(route)).collect();
-        match routes.iter().zip(&listener.routes).all(|(one, other)| Arc::ptr_eq(one, other)) {
-            true => Arc::clone(listener),
-            false => Arc::new(Listener { routes, ..(**listener).clone() }),
+        if routes.iter().zip(&listener.routes).all(|(one, other)| Arc::ptr_eq(one, other)) {
+            return Arc::clone(listener);
         }
+        let mut parts = listener.to_parts();
+        parts.routes = routes;
+        Listener::from_parts(parts).map_or_else(|_| Arc::clone(listener), Arc::new)
     }
 
     fn moved_route(&mut self, route: &Arc<Route>) -> Arc<Route> {
-        let mut moved = (**route).clone();
+        let mut moved = route.to_parts();
         match &mut moved.action {
             RouteAction::Upstream(index) => *index = self.place(*index),
             RouteAction::Split(targets) => {
@@ -189,7 +193,10 @@ impl<'a> UpstreamPlaces<'a> {
             RouteAction::Redirect(_) | RouteAction::Respond(_) => {}
         }
         self.move_settings(&mut moved.settings);
-        if moved == **route { Arc::clone(route) } else { Arc::new(moved) }
+        if moved == ***route {
+            return Arc::clone(route);
+        }
+        checked_route(moved, &mut Vec::new())
     }
 
     fn move_settings(&mut self, settings: &mut Arc<RouteSettings>) {

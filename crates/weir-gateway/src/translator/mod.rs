@@ -11,7 +11,7 @@ mod route_regexes;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use weir_config::Config;
+use weir_config::{Config, ConfigFault};
 
 use super::options::isolation::Refusals;
 use super::options::settings::GatewaySettings;
@@ -80,6 +80,8 @@ pub struct Translation {
     pub default_certificate_problem: Option<Box<str>>,
     /// What is wrong with the ConfigMap for all Ingresses, as long as it is.
     pub ingress_config_map_problem: Option<Box<str>>,
+    /// What could not be made as it was meant to be, and why: routes of it answer 500, upstreams 503, listeners are left out.
+    pub faults: Vec<ConfigFault>,
     /// How many routes were translated.
     pub routes_translated: usize,
 }
@@ -269,7 +271,7 @@ impl Translator {
         }
         let has_ingress_changed = self.ingress.retranslate(&self.store, &self.settings);
         let has_changed = pending.gateways || !pending.routes.is_empty() || has_ingress_changed;
-        let config = has_changed.then(|| {
+        let config = has_changed.then_some(()).and_then(|()| {
             let mut ingress = self.ingress.input(&self.settings);
             let config = self.assembly.assemble(&self.plans, &self.routes, &self.settings, ingress.as_mut());
             let problems = ingress.map(|ingress| ingress.problems()).unwrap_or_default();
@@ -296,6 +298,7 @@ impl Translator {
             statuses,
             ingress_reports,
             default_certificate_problem,
+            faults: self.assembly.take_faults(),
             ingress_config_map_problem: self.ingress.config_map_problem().map(Into::into),
             routes_translated: translated.len(),
         }

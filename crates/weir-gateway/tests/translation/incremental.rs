@@ -143,6 +143,7 @@ fn an_upstream_that_is_gone_leaves_its_place_to_the_last() {
             default_certificate_problem: None,
             ingress_config_map_problem: None,
             statuses: vec![],
+            faults: Vec::new(),
             routes_translated: 0,
         };
         render(&translation)

@@ -11,8 +11,8 @@ use weir_gateway::{ObjectStatus, StatusUpdate, Translation, UpstreamServers};
 
 pub(crate) fn render(translation: &Translation) -> String {
     let mut text = String::new();
+    assert_eq!(translation.faults, []);
     if let Some(config) = &translation.config {
-        assert_eq!(config.validate(), Ok(()));
         config.listeners.iter().for_each(|listener| render_listener(&mut text, config, listener));
         let mut upstreams: Vec<&Upstream> = config.upstreams.iter().map(|upstream| &**upstream).collect();
         upstreams.sort_by_key(|upstream| upstream.name.clone());

@@ -4,7 +4,7 @@
 //! is refused: lists, signs, leading zeros, any coding but one plain `chunked`, both fields together.
 
 use crate::bytes::{elements, is_token, trim};
-use crate::message::content_length;
+use crate::message::field_values::content_length;
 use crate::message::rule::Rule;
 
 /// Notes the value of one Content-Length field, in a head that is chunked or not so far.

@@ -1,8 +1,8 @@
 //! Whether a connection outlives a message, and for how long it may idle (RFC 9112 section 9.3).
 
 use crate::bytes::elements;
-use crate::message::connection::ConnectionOptions;
-use crate::message::content_length::parse_length;
+use crate::message::field_values::connection::ConnectionOptions;
+use crate::message::field_values::content_length::parse_length;
 use crate::message::fields::Fields;
 use crate::message::name::FieldName;
 use crate::message::version::Version;

@@ -7,7 +7,7 @@
 use super::status_line::REASON;
 use crate::bytes::{elements, is_space, is_target_byte, is_value_byte, trim};
 use crate::digits;
-use crate::message::content_length::parse_length;
+use crate::message::field_values::content_length::parse_length;
 use crate::message::limits::Lenient;
 use crate::message::name::FieldName;
 

@@ -2,24 +2,11 @@
 //!
 //! Takes slices, gives spans and values. Where a head begins and ends is decided by the protocol above.
 
-pub(crate) mod priority;
 pub(crate) mod composed;
-pub(crate) mod coding;
-pub(crate) mod weight;
 pub(crate) mod request;
 pub(crate) mod response;
-pub(crate) mod auth;
-pub(crate) mod retry_delay;
-pub(crate) mod conditional;
-pub(crate) mod range;
-pub(crate) mod media_type;
-pub(crate) mod via;
-pub(crate) mod forwarded;
-pub(crate) mod traceparent;
-pub(crate) mod date;
 pub(crate) mod framing;
-pub(crate) mod content_length;
-pub(crate) mod connection;
+pub(crate) mod field_values;
 pub(crate) mod field_writer;
 pub(crate) mod field_set;
 pub(crate) mod fields;

@@ -5,7 +5,7 @@
 //! answer, nor what to forward.
 
 use super::authority::Authority;
-use super::connection::{self, ConnectionOptions};
+use super::field_values::connection::{self, ConnectionOptions};
 use super::fields::{Field, Fields};
 use super::framing::Framing;
 use super::method::Method;

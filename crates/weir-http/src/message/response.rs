@@ -3,7 +3,7 @@
 //! Filled in place, as that of a request is: spans into one text, and the meaning of the fields as a whole. It must not decide
 //! what to forward.
 
-use super::connection::{self, ConnectionOptions};
+use super::field_values::connection::{self, ConnectionOptions};
 use super::fields::{Field, Fields};
 use super::framing::Framing;
 use super::method::Method;

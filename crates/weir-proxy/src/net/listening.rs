@@ -264,7 +264,7 @@ mod tests {
         let text = format!(
             "listener.web = {{ address = \":0\", upstream = \"app\"{settings} }}\nupstream.app.servers = [\"127.0.0.1:1\"]\n"
         );
-        Config::parse(&text, "test.toml").expect("the config is good").listeners.remove(0)
+        Arc::clone(&Config::parse(&text, "test.toml").expect("the config is good").listeners[0])
     }
 
     #[test]

@@ -66,7 +66,10 @@ mod tests {
 
     fn limit(rate_bytes_min: u64) -> ProgressLimit {
         let rate_min = Some(ByteRate::from_bytes_per_second(rate_bytes_min));
-        ProgressLimit { credit: Duration::from_secs(10), rate_min }
+        match rate_min {
+            Some(rate_min) => ProgressLimit::with_rate(Duration::from_secs(10), rate_min),
+            None => ProgressLimit::standstill(Duration::from_secs(10)),
+        }
     }
 
     #[test]

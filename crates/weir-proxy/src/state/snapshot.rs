@@ -258,10 +258,11 @@ impl Snapshot {
     }
 
     /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.
-    pub fn share(&self, mut config: Config) -> Config {
-        config.listeners = self.listeners.iter().map(|plan| Arc::clone(&plan.config)).collect();
-        config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.declared)).collect();
-        config
+    pub fn share(&self, config: Config) -> Config {
+        let mut parts = config.to_parts();
+        parts.listeners = self.listeners.iter().map(|plan| Arc::clone(&plan.config)).collect();
+        parts.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.declared)).collect();
+        Config::from_parts(parts).unwrap_or(config)
     }
 
     /// The number of snapshots in use, this one and earlier or later ones.

@@ -11,7 +11,6 @@ mod screen;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -114,9 +113,11 @@ fn config(listen: &ListenAddress, servers: &DemoServers) -> Result<Config, Comma
     let addresses: Vec<String> = servers.addresses().iter().map(ToString::to_string).collect();
     let mut config =
         Config::from_arguments(&[listen.to_string()], &addresses).map_err(CommandError::Config)?;
-    for (server, known) in Arc::make_mut(&mut config.upstreams[0]).servers.iter_mut().zip(SERVERS) {
-        server.name = known.name.into();
-    }
+    config.set_servers(|upstream| {
+        let mut servers = upstream.servers.clone();
+        servers.iter_mut().zip(SERVERS).for_each(|(server, known)| server.name = known.name.into());
+        Some(servers)
+    });
     Ok(config)
 }
 

@@ -4,14 +4,17 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use weir_traffic::balance::AddressPrefixes;
-use weir_traffic::limit::{BandwidthLimit, RateError, TokenRate};
+use weir_traffic::limit::{BandwidthLimit, RateError};
 
 use super::store::StoreLookup;
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
-use crate::config::{KeyLimit, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction, UpstreamIndex};
+use crate::config::{
+    ConfigFault, Fault, KeyLimit, KeyLimitParts, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction,
+    RuleFault, UpstreamIndex,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::text::{Document, LimitText};
@@ -187,19 +190,8 @@ fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> KeyLimit {
     let value = &text.value;
-    warn_unshareable(text, diagnostics);
     templates::check_shared(&value.key.value, value.key.span, &TemplatePlace::SHARED, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
-    if value.rate.is_none()
-        && value.concurrent.is_none()
-        && value.bandwidth.is_none()
-        && ["rate", "concurrent", "bandwidth"].iter().all(|key| text.is_missing(key))
-    {
-        let message =
-            format!("the limit `{}` has neither `rate` nor `concurrent` nor `bandwidth`", name.value);
-        let help = "write for example `rate = \"10/s\"`";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, name.span, message).help(help));
-    }
     if value.rate.is_none() {
         for key in ["burst", "delay", "block", "count_status", "shared", "fields", "fields_in_responses"] {
             if let Some(at) = text.changed(key).filter(|_| text.is_missing("rate")) {
@@ -212,27 +204,13 @@ fn check(
         let message = "`bandwidth_burst` has no effect here: the limit has no `bandwidth`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, burst.span, message));
     }
-    if let (Some(at), Some(label)) = (text.changed("fields_in_responses"), text.changed("fields")) {
-        let message = "`fields_in_responses` has no effect here: `fields` is off";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).label(label, "switched off"));
-    }
-    let delay = text.changed("delay");
-    if let (Some(at), Some(label)) = (delay, text.written("count_status")) {
-        let message = "`delay` and `count_status` exclude each other: what counts is known only when there is a response";
-        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
-        diagnostics.push(diagnostic.label(label, "counted by responses"));
-    }
-    if let (Some(at), Some(label)) = (delay, text.changed("block")) {
-        let message = "`delay` and `block` exclude each other";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).label(label, "the block"));
-    }
-    KeyLimit {
+    let limit = KeyLimit::assume(KeyLimitParts {
         name: name.value.clone(),
         key: value.key.value.clone(),
         prefixes: AddressPrefixes::new(value.prefix.ipv4 as u8, value.prefix.ipv6 as u8).unwrap_or_default(),
         rate: rate(text, diagnostics),
         concurrent: value.concurrent,
-        bandwidth: bandwidth(text, diagnostics),
+        bandwidth: bandwidth(value),
         count_status: value.count_status.iter().flat_map(|ranges| ranges.0.iter().copied()).collect(),
         shared: value.shared.as_ref().and_then(|name| stores.find(name, diagnostics)),
         status: value.status,
@@ -240,50 +218,61 @@ fn check(
         fields_in_responses: value.fields_in_responses,
         dry_run: value.dry_run,
         keys_max: value.keys_max,
-    }
+    });
+    report(limit.faults(), name, text, diagnostics);
+    limit
 }
 
-/// Reports what nodes cannot share.
-fn warn_unshareable(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) {
-    let Some(shared) = &text.value.shared else { return };
-    for (key, why) in [
-        ("concurrent", "a node that dies would keep its requests counted"),
-        ("bandwidth", "bytes are taken more often than nodes exchange"),
-    ] {
-        if let Some(at) = text.written(key) {
-            let message = format!("`{key}` and `shared` exclude each other: {why}");
+/// Gives what does not hold of a limit its place in the text.
+fn report(
+    faults: Vec<ConfigFault>,
+    name: &Spanned<Box<str>>,
+    text: &SpannedTable<LimitText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let is_missing = |key: &&str| text.is_missing(key);
+    for fault in faults {
+        let Fault::Rule(fault) = fault.fault else { continue };
+        let conflict = |key| Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), fault.to_string());
+        let labelled = |key, other, label: &str| conflict(key).label(text.key_at(other), label);
+        let unshareable = |key| {
             let help = format!("put `{key}` into a limit of its own, which each node has for itself");
-            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help);
-            diagnostics.push(diagnostic.label(shared.span, "shared by several nodes"));
-        }
+            let shared = text.value.shared.as_ref().map_or(text.span, |shared| shared.span);
+            conflict(key).help(help).label(shared, "shared by several nodes")
+        };
+        diagnostics.push(match &fault {
+            RuleFault::NothingLimited(_) if ["rate", "concurrent", "bandwidth"].iter().all(is_missing) => {
+                Diagnostic::new(DiagnosticKind::MissingKey, name.span, fault.to_string())
+                    .help("write for example `rate = \"10/s\"`")
+            }
+            // What could not be read has been reported.
+            RuleFault::NothingLimited(_) => continue,
+            RuleFault::SharedConcurrent => unshareable("concurrent"),
+            RuleFault::SharedBandwidth => unshareable("bandwidth"),
+            RuleFault::DelayAndStatuses => labelled("delay", "count_status", "counted by responses"),
+            RuleFault::DelayAndBlock => labelled("delay", "block", "the block"),
+            RuleFault::FieldsOff => labelled("fields_in_responses", "fields", "switched off"),
+            RuleFault::LongBurst { .. } => {
+                let at = text.value.bandwidth_burst.as_ref().map_or(text.span, |burst| burst.span);
+                Diagnostic::new(DiagnosticKind::BadValue, at, fault.to_string())
+            }
+            RuleFault::SameKeyForAll | RuleFault::NetworksByOtherKey => continue,
+        });
     }
 }
 
-fn bandwidth(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) -> Option<LimitBandwidth> {
-    const DAY_SECONDS: u64 = 86_400;
-    let rate = text.value.bandwidth?;
-    let bytes_per_second = rate.bytes_per_second();
-    let usual = Size::from_bytes(BandwidthLimit::usual_burst(bytes_per_second));
-    let Some(burst) = &text.value.bandwidth_burst else {
-        return Some(LimitBandwidth { rate, burst: usual });
-    };
-    if burst.value.bytes() > bytes_per_second.saturating_mul(DAY_SECONDS) {
-        let message = format!("a burst of {} takes more than a day at {rate}", burst.value);
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, burst.span, message));
-    }
-    Some(LimitBandwidth { rate, burst: burst.value })
+fn bandwidth(text: &LimitText) -> Option<LimitBandwidth> {
+    let rate = text.bandwidth?;
+    let usual = Size::from_bytes(BandwidthLimit::usual_burst(rate.bytes_per_second()));
+    Some(LimitBandwidth { rate, burst: text.bandwidth_burst.as_ref().map_or(usual, |burst| burst.value) })
 }
 
 fn rate(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) -> Option<LimitRate> {
     let value = &text.value;
     let rate = value.rate.as_ref()?;
     let burst = value.burst.unwrap_or(rate.value.requests);
-    match TokenRate::new(rate.value.requests, rate.value.period, burst) {
-        Ok(tokens) => {
-            let tokens = value.delay.map_or(tokens, |delay| tokens.with_delay(delay));
-            let tokens = value.block.map_or(tokens, |block| tokens.with_block(block));
-            Some(LimitRate { rate: rate.value, burst, tokens, delays: value.delay.is_some() })
-        }
+    match LimitRate::new(rate.value, burst, value.delay, value.block) {
+        Ok(rate) => Some(rate),
         Err(error) => {
             let at = match error {
                 RateError::Burst => text.written("burst").unwrap_or(rate.span),

@@ -4,17 +4,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ipnet::IpNet;
-use weir_traffic::limit::AddressTable;
-
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
-use crate::config::{AccessList, ListAction, ListEntries, NetworkEntry, is_client_address};
+use crate::config::{
+    AccessList, AccessListParts, Fault, ListAction, ListEntries, NetworkTable, is_client_address,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
+use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
-use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListText};
 use crate::value::{ValueError, parse_network};
 
@@ -111,10 +110,6 @@ fn check(
     let value = &text.value;
     templates::check_shared(&value.key.value, value.key.span, &TemplatePlace::SHARED, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
-    if value.key.value.literal().is_some() {
-        let message = "a key without placeholders is the same for every request";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message));
-    }
     if value.file.is_none()
         && value.entries.is_empty()
         && text.is_missing("entries")
@@ -136,14 +131,19 @@ fn check(
     let inline = value.entries.iter().map(|entry| (&*entry.value, entry.span, false));
     let in_files = texts.iter().flat_map(|file| lines(files.sources, *file));
     let entries = entries(name, is_client_address(&value.key.value), inline.chain(in_files), diagnostics);
-    AccessList {
+    let list = AccessList::assume(AccessListParts {
         name: name.value.clone(),
         action,
         key: value.key.value.clone(),
         entries,
         status: value.status,
         delay: value.delay,
+    });
+    for fault in list.faults().into_iter().filter(|fault| matches!(fault.fault, Fault::Rule(_))) {
+        let message = fault.fault.to_string();
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message));
     }
+    list
 }
 
 /// The lines of a file that have an entry, each with its span; `true`: a span inside is one inside the file.
@@ -162,7 +162,7 @@ fn entries<'a>(
     written: impl Iterator<Item = (&'a str, SourceSpan, bool)>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ListEntries {
-    let (mut networks, mut known, mut texts) = (Vec::new(), HashMap::new(), HashMap::new());
+    let (mut networks, mut texts) = (Vec::new(), HashMap::new());
     let mut errors = 0;
     for (count, (entry, span, in_file)) in written.enumerate() {
         let mut words = entry.splitn(2, char::is_whitespace);
@@ -185,12 +185,7 @@ fn entries<'a>(
             report(ValueError::new("the text behind the entry has control characters"));
         } else if are_networks {
             match parse_network(key) {
-                Ok(network) => {
-                    // Most entries of a list say the same.
-                    let next = known.len() as u32;
-                    let place = *known.entry(NetworkEntry { bits: bits(network), tag }).or_insert(next);
-                    networks.push((network, place));
-                }
+                Ok(network) => networks.push((network, tag)),
                 Err(error) => report(error),
             }
         } else {
@@ -201,20 +196,7 @@ fn entries<'a>(
         }
     }
     match are_networks {
-        true => {
-            let mut known: Vec<(NetworkEntry, u32)> = known.into_iter().collect();
-            known.sort_by_key(|(_, place)| *place);
-            let known = known.into_iter().map(|(entry, _)| entry).collect();
-            ListEntries::Networks(AddressTable::new(networks), known)
-        }
+        true => ListEntries::Networks(NetworkTable::new(networks)),
         false => ListEntries::Texts(texts),
-    }
-}
-
-/// The bits of a network, of 128.
-fn bits(network: IpNet) -> u8 {
-    match network {
-        IpNet::V4(network) => 96 + network.prefix_len(),
-        IpNet::V6(network) => network.prefix_len(),
     }
 }

@@ -11,9 +11,9 @@ use crate::check::certificate_files;
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::config::{LimitStore, Sentinel, StoreLogin, StorePlace, StoreTls};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{Document, StorePasswordText, StoreText, TlsServerName};
 
 /// The longest prefix of names.

@@ -1,9 +1,9 @@
 //! Addresses of stores and of their sentinels: schemes, hosts, ports, databases. No name is resolved.
 
 use crate::config::{MonitoredMaster, StorePlace};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::Spanned;
-use crate::source_map::SourceSpan;
 use crate::value::ServerAddress;
 
 /// The longest name of a master.

@@ -13,9 +13,9 @@ use crate::check::files::Files;
 use crate::config::{
     AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, DnsRecords, ExternalAccount, Route,
 };
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{NonEmpty, Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{AcmeText, ExternalAccountText, URL_BYTES_MAX, is_host_with_port};
 
 pub(in crate::check) fn check(
@@ -139,7 +139,7 @@ fn hosts(
         return hosts;
     }
     let is_on_demand = |host: &HostPattern| text.value.on_demand.iter().any(|one| one.value == *host);
-    for host in routes.iter().flat_map(Route::certified_hosts) {
+    for host in routes.iter().flat_map(|route| route.certified_hosts()) {
         match why_not(host, can_wildcard) {
             None => add(host.to_string().into()),
             Some(_) if *host == HostPattern::ANY || is_on_demand(host) => {}

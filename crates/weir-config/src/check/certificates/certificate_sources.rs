@@ -6,9 +6,9 @@ use crate::certificate::{CertificateDirectory, ListenerCertificate, LoadedCertif
 use crate::check::certificate_files::{diagnostic, load_pair, now};
 use crate::check::files::Files;
 use crate::config::CertificateSource;
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{NonEmpty, Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{CertificateText, ListenerTlsText};
 
 /// Findings about the files of one folder that are reported one by one.

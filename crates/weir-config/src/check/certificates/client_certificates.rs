@@ -5,9 +5,9 @@ use crate::check::certificate_files::{diagnostic, load_file, load_revocations};
 use crate::check::files::Files;
 use crate::check::routing::headers;
 use crate::config::{ClientCertificateHeaders, ClientCertificates};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{ClientCertificatesText, HeaderChangesText, ListenerText};
 
 pub(in crate::check) fn check(

@@ -6,9 +6,9 @@ use weir_traffic::route::HostPattern;
 
 use crate::check::files::Files;
 use crate::config::{INTERNAL_DOMAINS, InternalAuthority, Route, is_internal_address, is_internal_name};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
-use crate::source_map::SourceSpan;
 use crate::text::InternalText;
 
 /// What clients on the same machine ask for.
@@ -38,7 +38,7 @@ pub(in crate::check) fn check(
         }
         return authority;
     }
-    for host in routes.iter().flat_map(Route::certified_hosts) {
+    for host in routes.iter().flat_map(|route| route.certified_hosts()) {
         if *host != HostPattern::ANY {
             add(&mut authority, host, text.span, diagnostics);
         }

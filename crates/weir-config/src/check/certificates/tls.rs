@@ -8,11 +8,12 @@ use crate::certificate::{LoadedCertificate, TicketKey};
 use crate::check::certificate_files::load_file;
 use crate::check::files::Files;
 use crate::config::{
-    CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, Route, TlsVersion,
+    CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerFault, ListenerTls, Route,
+    TlsVersion, versions_without_suite,
 };
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::ListenerTlsText;
 
 pub(in crate::check) fn check(
@@ -80,7 +81,7 @@ fn ticket_keys(
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     if text.value.client_certificates.is_some() {
-        let message = "`ticket_keys` does not go with `client_certificates`";
+        let message = ListenerFault::TicketsAndClientCertificates.to_string();
         let help = "a ticket of another node would let a client in whose certificate is not accepted any more: remove one of them";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
@@ -108,15 +109,11 @@ pub(in crate::check) fn check_suites(
     suites_at: Option<SourceSpan>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    for version in versions {
-        if !suites.iter().any(|suite| suite.version() == *version) {
-            let message = format!("no suite of `cipher_suites` is for TLS {}", version.name());
-            let diagnostic =
-                Diagnostic::new(DiagnosticKind::Conflict, suites_at.unwrap_or(table_at), message);
-            diagnostics.push(
-                diagnostic.help(format!("remove `\"{}\"` from `versions`, or add a suite", version.name())),
-            );
-        }
+    for version in versions_without_suite(versions, suites) {
+        let message = ListenerFault::NoSuite(version).to_string();
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, suites_at.unwrap_or(table_at), message);
+        let help = format!("remove `\"{}\"` from `versions`, or add a suite", version.name());
+        diagnostics.push(diagnostic.help(help));
     }
     let idle = |suite: &&CipherSuite| !versions.contains(&suite.version());
     if let Some(at) = suites_at
@@ -174,7 +171,9 @@ fn warn_kinds(
             Some((_, CertificateSource::Directory(_))) => {
                 format!("`{}`", other.certificate.files.certificate.display())
             }
-            _ => "this certificate".to_owned(),
+            Some((_, CertificateSource::Files(_) | CertificateSource::Internal(_))) | None => {
+                "this certificate".to_owned()
+            }
         };
         let message = format!(
             "TLS 1.2 cannot use {named}: its key is for {kind}, and no suite of that version in `cipher_suites` is"

@@ -11,9 +11,9 @@ use crate::config::{
     Access, BasicAuth, ForwardAuth, ForwardHost, JwtAuth, RemoteKeys, TokenKeys, TokenSource, UpstreamIndex,
 };
 use crate::credential_files::{doubt_about_users, load_keys, load_users};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{BasicText, ForwardAuthText, JwtText, PasswordHashText, RemoteKeysText, RouteText};
 use crate::value::HeaderName;
 

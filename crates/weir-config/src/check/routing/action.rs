@@ -8,7 +8,7 @@ use crate::check::templates::TemplatePlace;
 use crate::check::upstream_lookup::UpstreamLookup;
 use crate::config::{
     FixedResponse, Interner, PageText, Redirect, RouteAction, RouteSettings, SplitAction, SplitTarget,
-    UpstreamIndex,
+    UpstreamIndex, split_fault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
@@ -101,9 +101,8 @@ fn split(
         split.push(SplitTarget { to, weight: weight.unwrap_or(0), settings: None });
     }
     let all_sound = parts.iter().all(|part| part.is_sound);
-    if let Some(first) = parts.first().filter(|_| all_sound && split.iter().all(|part| part.weight == 0)) {
-        let message = "every weight of the split is 0: no upstream would get a request";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, first.span, message));
+    if let Some((first, fault)) = parts.first().filter(|_| all_sound).zip(split_fault(&split)) {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, first.span, fault.to_string()));
     }
     split
 }
@@ -162,19 +161,12 @@ fn redirect(
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Redirect {
-    let status = text.value.status;
-    if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-        let message = format!("{status} is not a redirect");
-        let help = "write 301, 302, 303, 307 or 308";
-        diagnostics
-            .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("status"), message).help(help));
-    }
     let to = text.value.to.as_ref().map(|to| {
         templates::check(&to.value.0, to.span, place, diagnostics);
         templates::warn_of_variables(&to.value.0, to.span, diagnostics);
         to.value.0.clone()
     });
-    Redirect { to: to.unwrap_or_default(), status, rewrite: None }
+    Redirect::new(to.unwrap_or_default(), text.value.status)
 }
 
 fn respond(
@@ -183,19 +175,19 @@ fn respond(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> FixedResponse {
     let value = &text.value;
-    if matches!(value.status, 204 | 205 | 304) && !value.body.is_empty() {
-        let message = format!("a response with status {} has no body (RFC 9110)", value.status);
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("body"), message));
-    }
     let body_with_values = PageText::of_answer(&value.body);
     for named in body_with_values.iter().flat_map(PageText::values) {
         templates::check_value(named, text.key_at("body"), place, diagnostics);
     }
-    FixedResponse {
+    let response = FixedResponse {
         status: value.status,
         body: value.body.clone(),
         body_with_values,
         content_type: value.content_type.clone(),
         headers: headers::check_fixed(&value.headers, place, diagnostics),
+    };
+    if let Some(fault) = response.fault() {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("body"), fault.to_string()));
     }
+    response
 }

@@ -93,7 +93,10 @@ fn settings(
     let value = text.value.fastcgi.as_ref().map_or(&defaults, |fastcgi| &fastcgi.value);
     let served = match action {
         RouteAction::Files(served) => Some(absolute(served.root.clone())),
-        _ => None,
+        RouteAction::Upstream(_)
+        | RouteAction::Split(_)
+        | RouteAction::Redirect(_)
+        | RouteAction::Respond(_) => None,
     };
     let own = value.root.as_ref().map(|root| match served {
         // As the servers see it: it need not exist here.

@@ -6,10 +6,10 @@ use super::error_pages;
 use crate::check::scope::CheckScope;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
-use crate::config::{ErrorPage, HeaderChanges};
+use crate::config::{ErrorPage, HeaderChanges, RouteFault};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{HeaderChangesText, HstsText, ListenerText, RouteText};
 pub(in crate::check) use crate::value::FRAMING;
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Stage};
@@ -247,9 +247,8 @@ pub(in crate::check) fn report_reserved(
     elsewhere: &[(&str, &str)],
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    if FRAMING.contains(&&*name.value) {
-        let message = format!("`{}` cannot be changed: Weir sets it for each connection", name.value);
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, name.span, message));
+    if let Some(fault) = RouteFault::of_changed_header(&name.value) {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, name.span, fault.to_string()));
     }
     if let Some((_, help)) = elsewhere.iter().find(|(reserved, _)| *reserved == &*name.value) {
         let message = format!("`{}` cannot be changed here", name.value);

@@ -2,9 +2,9 @@
 //! routes that have it.
 
 use crate::config::{AccessLog, ErrorPage, PageText, RouteAction, RouteSettings};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
-use crate::source_map::SourceSpan;
 use crate::text::{Document, ListenerText, RouteAccessLogText, RouteText};
 use crate::value::{Template, TemplateValue};
 

@@ -1,8 +1,7 @@
 //! `mirror` of a route, or of a target of its split.
 
-use super::headers::FRAMING;
 use crate::check::scope::CheckScope;
-use crate::config::{Mirror, UpstreamIndex};
+use crate::config::{Mirror, RouteFault, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, SpannedTable};
 use crate::text::MirrorText;
@@ -25,19 +24,7 @@ fn check(
 ) -> Mirror {
     let value = &text.value;
     let upstream = value.upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
-    let mark = &*value.mark_header;
-    if FRAMING.contains(&mark) || mark == "host" {
-        let message =
-            format!("`{mark}` cannot mark copies: it is about framing, the connection or the target");
-        let at = text.key_at("mark_header");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message));
-    }
-    if let Some(method) = value.methods.iter().find(|method| method.as_str() == "CONNECT") {
-        let message = format!("`{}` cannot be copied: it opens a tunnel", method.as_str());
-        let at = text.key_at("methods");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message));
-    }
-    Mirror {
+    let mirror = Mirror {
         upstream: upstream.unwrap_or(UpstreamIndex(0)),
         share: ShareFraction::of_percent(value.share),
         methods: value.methods.clone(),
@@ -48,5 +35,10 @@ fn check(
         timeout: value.timeout,
         forward_host: value.forward_host.clone(),
         mark_header: value.mark_header.clone(),
+    };
+    for fault in mirror.faults() {
+        let at = text.key_at(if fault == RouteFault::CopyOfTunnel { "methods" } else { "mark_header" });
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, fault.to_string()));
     }
+    mirror
 }

@@ -8,11 +8,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weir_traffic::route::{HostPattern, RouteRequest, RouteTable};
 
-use crate::config::{Redirect, Route, RouteAction};
+use crate::config::{Redirect, Route, RouteAction, RouteFault};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ListenerText, RouteText};
-use crate::value::{ListenAddress, TemplatePart, TemplateValue};
+use crate::value::{ListenAddress, TemplateValue};
 
 /// A host for routes that take any.
 const SOME_HOST: &str = "weir.invalid";
@@ -82,20 +82,21 @@ pub(in crate::check) fn check_loops(
     }
 }
 
-/// Reports a `Location` that begins with a path which a regular expression has made: that may begin with two slashes, and lead to any host.
-pub(in crate::check) fn report_regex_first(
+/// Gives what does not hold of a redirect its place in the text.
+pub(in crate::check) fn report(
     text: &SpannedTable<RouteText>,
     redirect: &Redirect,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let begins_with_path = matches!(redirect.to.parts(), [TemplatePart::Value(TemplateValue::Path), ..]);
-    if let (true, Some(_), Some(written)) =
-        (begins_with_path, &text.value.replace_regex, &text.value.redirect)
-    {
-        let message =
-            "a path that `replace_regex` has made may begin with two slashes, and could lead to any host";
-        let help = "write `{scheme}://{authority}{path}{query}`";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, written.key_at("to"), message).help(help));
+    let Some(written) = &text.value.redirect else { return };
+    for fault in redirect.faults() {
+        let (key, help) = match fault {
+            RouteFault::LocationByRegex => ("to", "write `{scheme}://{authority}{path}{query}`"),
+            _ => ("status", "write 301, 302, 303, 307 or 308"),
+        };
+        let diagnostic =
+            Diagnostic::new(DiagnosticKind::BadValue, written.key_at(key), fault.to_string()).help(help);
+        diagnostics.push(diagnostic);
     }
 }
 

@@ -12,12 +12,12 @@ use crate::check::scope::CheckScope;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
     AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, RequestBuffering,
-    Route, RouteAction, RouteSettings,
+    Route, RouteAction, RouteFault, RouteParts, RouteSettings, late_values, upgrade_fault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RedirectText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{Stage, TemplateValue, Token};
+use crate::value::{TemplateValue, Token};
 
 pub(in crate::check) fn check(
     text: &SpannedTable<RouteText>,
@@ -58,7 +58,7 @@ pub(in crate::check) fn check(
     let mut rewrite = rewrite(text, diagnostics);
     if let RouteAction::Redirect(redirect) = &mut action {
         redirect.rewrite = rewrite.take();
-        super::redirect::report_regex_first(text, redirect, diagnostics);
+        super::redirect::report(text, redirect, diagnostics);
     }
     let settings = RouteSettings {
         rewrite,
@@ -105,18 +105,20 @@ pub(in crate::check) fn check(
     let matches = matches(text, shows_groups, diagnostics).into();
     let condition = value.when.as_ref().map(|condition| condition.value.clone());
     report_early_condition(text, diagnostics);
-    Route { name: route_name(value).into(), matches, condition, action, settings: interner.intern(settings) }
+    let settings = interner.intern(settings);
+    Route::assume(RouteParts { name: route_name(value).into(), matches, condition, action, settings })
 }
 
 fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {
     let cors = text.value.to_cors();
-    let mut origins = text.value.origins.iter().flat_map(|origins| &origins.0);
-    let any = origins.find(|origin| origin.value == CorsOrigin::Any);
-    if let Some(any) = any.filter(|_| cors.credentials) {
-        let message = "`credentials` with every origin would let any site act as its visitors";
+    if let Some(fault) = cors.fault() {
+        let mut origins = text.value.origins.iter().flat_map(|origins| &origins.0);
+        let any = origins.find(|origin| origin.value == CorsOrigin::Any);
         let help = "name the origins: browsers refuse `*` with credentials";
-        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("credentials"), message);
-        diagnostics.push(diagnostic.label(any.span, "every origin").help(help));
+        let at = text.key_at("credentials");
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, fault.to_string());
+        let label = any.map_or(text.span, |any| any.span);
+        diagnostics.push(diagnostic.label(label, "every origin").help(help));
     }
     cors
 }
@@ -263,9 +265,8 @@ fn upgrades(tokens: &[Spanned<Token>], diagnostics: &mut Vec<Diagnostic>) -> Vec
     let mut upgrades: Vec<Box<str>> = Vec::new();
     for token in tokens {
         let name = token.value.to_ascii_lowercase();
-        if name == "h2c" {
-            let message = "`h2c` cannot be forwarded: requests in the tunnel would bypass every rule";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, token.span, message));
+        if let Some(fault) = upgrade_fault(&name) {
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, token.span, fault.to_string()));
         }
         upgrades.push(name.into());
     }
@@ -305,12 +306,8 @@ fn report_unreachable_path(
 /// Reports a condition with values that are not known when the route is chosen.
 fn report_early_condition(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(condition) = &text.value.when else { return };
-    let is_late = |value: &&TemplateValue| {
-        value.stage() > Stage::Request
-            || matches!(value, TemplateValue::Route | TemplateValue::Tag | TemplateValue::MatchGroup(_))
-    };
-    for value in condition.value.values().filter(is_late) {
-        let message = format!("`{}` is not known when the route is chosen", value.name());
+    for value in late_values(&condition.value) {
+        let message = RouteFault::late_value(value).to_string();
         let help = "a route is chosen by what the request, its connection and its client say";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, condition.span, message).help(help));
     }

@@ -6,9 +6,9 @@ use crate::check::templates;
 use crate::check::templates::TemplatePlace;
 use crate::check::upstream_lookup::UpstreamLookup;
 use crate::config::{ServerProtocol, StaticFiles};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::FilesText;
 use crate::value::Template;
 

@@ -9,9 +9,9 @@ use crate::config::{
     ConsulService, DiscoverySettings, ServerSource, SourceSecret, SourceTls, SourceUrl, XdsControlPlane,
     XdsNode,
 };
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{
     DiscoveryText, Document, RoutesFromText, ServerText, UpstreamDiscoveryText, UpstreamText, XdsText,
 };

@@ -4,7 +4,6 @@ use crate::config::{OutlierEjection, Server};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{EjectionText, UpstreamText};
-use crate::value::print_duration;
 
 /// Keys that have no place beside `max_fails`.
 const NOT_OF_MAX_FAILS: [&str; 9] = [
@@ -37,7 +36,13 @@ pub(in crate::check) fn check(
         }
         None => check_own_rules(ejection, diagnostics),
     }
-    Some(ejection.value.ejection(&text.retry.value.on_status))
+    let checked = ejection.value.ejection(&text.retry.value.on_status);
+    let at = ejection.written("max_time").or_else(|| ejection.written("base_time"));
+    if let Some((at, fault)) = at.zip(checked.fault()) {
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, fault.to_string());
+        diagnostics.push(diagnostic.help("`base_time` is the duration of the first ejection"));
+    }
+    Some(checked)
 }
 
 fn check_own_rules(text: &SpannedTable<EjectionText>, diagnostics: &mut Vec<Diagnostic>) {
@@ -69,15 +74,6 @@ fn check_own_rules(text: &SpannedTable<EjectionText>, diagnostics: &mut Vec<Diag
             "nothing ejects a server: `consecutive_failures`, `error_rate` and `latency_factor` are off";
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::Unused, text.span, message).help("write `ejection = \"off\"`"),
-        );
-    }
-    let at = text.written("max_time").or_else(|| text.written("base_time"));
-    if let Some(at) = at.filter(|_| value.base_time > value.max_time) {
-        let (base_time, max_time) = (print_duration(value.base_time), print_duration(value.max_time));
-        let message = format!("`base_time` ({base_time}) is longer than `max_time` ({max_time})");
-        diagnostics.push(
-            Diagnostic::new(DiagnosticKind::Conflict, at, message)
-                .help("`base_time` is the duration of the first ejection"),
         );
     }
 }

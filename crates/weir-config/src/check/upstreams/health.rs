@@ -6,7 +6,7 @@ use rustls_pki_types::ServerName;
 
 use super::dialogue;
 use crate::check::routing::headers;
-use crate::config::{BodyRule, GrpcProbe, HealthCheck, HealthProbe, HttpProbe, ServerProtocol};
+use crate::config::{BodyRule, GrpcProbe, HealthCheck, HealthProbe, HttpProbe, UpstreamFault};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{HealthText, ProbeKind, UpstreamText};
@@ -51,7 +51,7 @@ pub(in crate::check) fn check(
             if kind == ProbeKind::Tcp { HealthProbe::Tcp } else { HealthProbe::Tls }
         }
         ProbeKind::Http => HealthProbe::Http(Box::new(http(text, diagnostics))),
-        ProbeKind::Grpc => HealthProbe::Grpc(Box::new(grpc(upstream, text, diagnostics))),
+        ProbeKind::Grpc => HealthProbe::Grpc(Box::new(grpc(text, diagnostics))),
     };
     if value.service.is_some() && kind != ProbeKind::Grpc {
         let message = "`service` has no effect: only a probe of the kind `grpc` asks about a service";
@@ -64,7 +64,7 @@ pub(in crate::check) fn check(
     let timeout = value.timeout.unwrap_or((value.interval / 2).min(TIMEOUT_DEFAULT_MAX));
     let fast_interval = value.fast_interval.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
     check_times(text, timeout, diagnostics);
-    HealthCheck {
+    let health = HealthCheck {
         probe,
         dialogue,
         tls,
@@ -81,7 +81,24 @@ pub(in crate::check) fn check(
         fall: value.fall,
         connection_age: value.connection_age,
         port: value.port,
+    };
+    for fault in health.faults(upstream.protocol) {
+        let (kind, at, help) = match fault {
+            UpstreamFault::ProbeIntervals { .. } => {
+                let help = "it is meant for detecting changes sooner";
+                (DiagnosticKind::Conflict, text.key_at("fast_interval"), help)
+            }
+            UpstreamFault::TunnelAsProbe => {
+                (DiagnosticKind::BadValue, value.method.span, "write `GET` or `HEAD`")
+            }
+            _ => {
+                let help = "set `protocol` of the upstream to `\"h2\"` or, without TLS, `\"h2c\"`";
+                (DiagnosticKind::Conflict, text.key_at("kind"), help)
+            }
+        };
+        diagnostics.push(Diagnostic::new(kind, at, fault.to_string()).help(help));
     }
+    health
 }
 
 /// Reports keys that a probe without a request cannot have.
@@ -93,7 +110,7 @@ fn report_of_http(
 ) {
     let (kind, does) = match kind {
         ProbeKind::Tls => ("tls", "shakes hands"),
-        _ => ("tcp", "opens a connection"),
+        ProbeKind::Tcp | ProbeKind::Http | ProbeKind::Grpc => ("tcp", "opens a connection"),
     };
     let does = if dialogue::is_written(text) { "has its own dialogue" } else { does };
     for key in OF_HTTP.into_iter().filter(|key| *key != "host" || !names_server) {
@@ -120,20 +137,7 @@ fn report_tls(text: &SpannedTable<HealthText>, kind: ProbeKind, diagnostics: &mu
 }
 
 /// What a probe of the gRPC health protocol asks for.
-fn grpc(
-    upstream: &UpstreamText,
-    text: &SpannedTable<HealthText>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> GrpcProbe {
-    if !upstream.protocol.may_be_http2() {
-        let message = match upstream.protocol {
-            ServerProtocol::Fastcgi => "gRPC is spoken over HTTP/2, and the servers are spoken to in FastCGI",
-            _ => "gRPC is spoken over HTTP/2, and the servers are spoken to in HTTP/1.1",
-        };
-        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("kind"), message);
-        diagnostics
-            .push(diagnostic.help("set `protocol` of the upstream to `\"h2\"` or, without TLS, `\"h2c\"`"));
-    }
+fn grpc(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> GrpcProbe {
     for key in OF_HTTP.into_iter().filter(|key| !["host", "headers", "connection_age"].contains(key)) {
         if let Some(at) = text.changed(key) {
             let message =
@@ -161,13 +165,7 @@ fn http(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> H
     let value = &text.value;
     let body = body(text, diagnostics);
     let method = value.method.value.as_str();
-    if method == "CONNECT" {
-        let message = "a probe cannot open a tunnel";
-        diagnostics.push(
-            Diagnostic::new(DiagnosticKind::BadValue, value.method.span, message)
-                .help("write `GET` or `HEAD`"),
-        );
-    } else if let (Some(key), "HEAD") = (body_key(text), method) {
+    if let (Some(key), "HEAD") = (body_key(text), method) {
         let message = format!("`{key}` never matches: a response to `HEAD` has no body");
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message)
@@ -224,14 +222,6 @@ fn is_unix(address: &ServerAddress) -> bool {
 
 fn check_times(text: &SpannedTable<HealthText>, timeout: Duration, diagnostics: &mut Vec<Diagnostic>) {
     let interval = text.value.interval;
-    if let (Some(changing), Some(at)) = (text.value.fast_interval, text.written("fast_interval"))
-        && changing > interval
-    {
-        let (changing, interval) = (print_duration(changing), print_duration(interval));
-        let message = format!("`fast_interval` ({changing}) is longer than `interval` ({interval})");
-        let help = "it is meant for detecting changes sooner";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
-    }
     if let Some(at) = text.written("timeout").filter(|_| timeout > interval) {
         let (timeout, interval) = (print_duration(timeout), print_duration(interval));
         let message = format!("a probe that runs into `timeout` ({timeout}) delays the next one");

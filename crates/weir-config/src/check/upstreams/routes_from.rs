@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::config::{RouteSource, RouteStore};
+use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::source_map::SourceSpan;
 use crate::text::{Document, RoutesFromText};
 
 /// Longest prefix: Consul has keys of up to 512 bytes.

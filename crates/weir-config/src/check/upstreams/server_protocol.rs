@@ -1,59 +1,39 @@
 //! The HTTP version of the servers of an upstream: what it needs, what it excludes, and settings of HTTP/2 without effect.
 
-use crate::config::ServerProtocol;
+use crate::config::{ServerProtocol, UpstreamFault, protocol_faults};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{ServerText, UpstreamText};
 
 pub(in crate::check) fn check(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
-    check_tls(text, diagnostics);
-    check_proxy_protocol(text, diagnostics);
-    warn_without_effect(text, diagnostics);
-}
-
-fn check_tls(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
-    let protocol = text.value.protocol;
-    let (name, at) = (protocol.name(), text.key_at("protocol"));
-    match protocol {
-        ServerProtocol::Http1 | ServerProtocol::Fastcgi => {}
-        ServerProtocol::H2 | ServerProtocol::Auto if text.is_missing("tls") => {
-            let message = format!(
-                "`protocol = \"{name}\"` needs `tls`: HTTP/2 is agreed on in the TLS handshake (ALPN)"
-            );
-            let help = "write `tls = {}`, or `protocol = \"h2c\"` for HTTP/2 without TLS";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message).help(help));
-        }
-        ServerProtocol::H2 | ServerProtocol::Auto => {}
-        ServerProtocol::H2c => {
-            if let Some(tls_at) = text.written("tls") {
-                let message = "`protocol = \"h2c\"` is HTTP/2 without TLS, and the upstream has `tls`";
-                let help = "write `protocol = \"h2\"` for HTTP/2 over TLS, or remove `tls`";
-                let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help);
-                diagnostics.push(diagnostic.label(tls_at, "`tls` is here"));
-            }
-        }
-    }
-}
-
-fn check_proxy_protocol(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
     let UpstreamText { protocol, proxy_protocol, .. } = text.value;
-    if protocol == ServerProtocol::Fastcgi && proxy_protocol.is_some() {
-        let message = "servers of FastCGI do not read the header of the PROXY protocol";
-        let help = "remove `proxy_protocol`: `REMOTE_ADDR` states the client address in each request";
-        let at = text.key_at("proxy_protocol");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+    let at = text.key_at("protocol");
+    for fault in protocol_faults(protocol, !text.is_missing("tls"), proxy_protocol.is_some()) {
+        let diagnostic =
+            |kind, at, help: &str| Diagnostic::new(kind, at, fault.to_string()).help(help.to_owned());
+        diagnostics.push(match fault {
+            UpstreamFault::WithoutTls(_) => {
+                let help = "write `tls = {}`, or `protocol = \"h2c\"` for HTTP/2 without TLS";
+                diagnostic(DiagnosticKind::MissingKey, at, help)
+            }
+            UpstreamFault::H2cWithTls => {
+                let Some(tls_at) = text.written("tls") else { continue };
+                let help = "write `protocol = \"h2\"` for HTTP/2 over TLS, or remove `tls`";
+                diagnostic(DiagnosticKind::Conflict, at, help).label(tls_at, "`tls` is here")
+            }
+            UpstreamFault::ProxyHeaderForFastcgi => {
+                let help = "remove `proxy_protocol`: `REMOTE_ADDR` states the client address in each request";
+                diagnostic(DiagnosticKind::Conflict, text.key_at("proxy_protocol"), help)
+            }
+            _ => {
+                let help =
+                    "remove `proxy_protocol`: `forwarded` of the listener states the client address in each request";
+                let conflict = diagnostic(DiagnosticKind::Conflict, at, help);
+                conflict.label(text.key_at("proxy_protocol"), "`proxy_protocol` is here")
+            }
+        });
     }
-    if !protocol.may_be_http2() || proxy_protocol.is_none() {
-        return;
-    }
-    let message = format!(
-        "`protocol = \"{}\"` excludes `proxy_protocol`: clients share a connection, and its header can name only one",
-        protocol.name()
-    );
-    let help =
-        "remove `proxy_protocol`: `forwarded` of the listener states the client address in each request";
-    let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("protocol"), message).help(help);
-    diagnostics.push(diagnostic.label(text.key_at("proxy_protocol"), "`proxy_protocol` is here"));
+    warn_without_effect(text, diagnostics);
 }
 
 fn warn_without_effect(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {

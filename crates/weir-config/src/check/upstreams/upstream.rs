@@ -1,6 +1,5 @@
 //! An upstream: its servers, its balancing policy, and consistent time limits.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
@@ -13,12 +12,12 @@ use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::names::warn_unreachable;
 use crate::config::{
-    ConnectionsMax, GrpcStatusName, Interner, PoolSettings, RetrySettings, Server, ServerProtocol,
-    ServerSource, Upstream, UpstreamSettings, UpstreamTls,
+    ConnectionsMax, Interner, PoolSettings, RetrySettings, Server, ServerProtocol, ServerSource, Upstream,
+    UpstreamFault, UpstreamParts, UpstreamSettings, UpstreamTls, server_faults, weight_fault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{ServerMode, ServerText, UpstreamText};
+use crate::text::{BalanceText, ServerMode, ServerText, UpstreamText};
 use crate::value::print_duration;
 
 pub(crate) fn check(
@@ -63,13 +62,13 @@ pub(crate) fn check(
         panic_threshold: text.value.panic_threshold,
     };
     let tls = tls.map(|tls| Box::new(name_discovered(tls, discovery.as_ref(), text, diagnostics)));
-    Upstream {
+    Upstream::assume(UpstreamParts {
         name: name.value.clone(),
         servers,
         discovery: discovery.map(Arc::new),
         tls,
         settings: interner.intern(settings),
-    }
+    })
 }
 
 /// The name in the certificates of servers that are found by DNS: the one that was asked for, as for a server that the text names so.
@@ -80,7 +79,7 @@ fn name_discovered(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> UpstreamTls {
     match source {
-        _ if tls.server_name.is_some() => {}
+        Some(_) if tls.server_name.is_some() => {}
         Some(ServerSource::Dns { host, .. }) => tls.server_name = ServerName::try_from(host.to_string()).ok(),
         Some(ServerSource::Srv(_)) if tls.authorities.is_some() => {
             let message =
@@ -89,7 +88,15 @@ fn name_discovered(
             let at = text.key_at("tls");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help(help));
         }
-        _ => {}
+        Some(
+            ServerSource::Srv(_)
+            | ServerSource::File(_)
+            | ServerSource::Consul(_)
+            | ServerSource::Etcd(_)
+            | ServerSource::Cds(_)
+            | ServerSource::Eds(_),
+        )
+        | None => {}
     }
     tls
 }
@@ -107,7 +114,6 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<
     let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let mut servers: Vec<Server> = Vec::new();
     let mut places = Vec::new();
-    let (mut by_address, mut by_name) = (HashMap::new(), HashMap::new());
     for entry in entries {
         let Some(mut server) = server(&entry.value, diagnostics) else { continue };
         server.max_requests = match &entry.value {
@@ -116,27 +122,20 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<
             }
             _ => text.max_requests,
         };
-        let index = servers.len();
-        let same_address = *by_address.entry(server.address.clone()).or_insert(index);
-        let same_name = *by_name.entry(server.name.clone()).or_insert(index);
-        if same_address < index {
-            let message = format!("the server `{}` is listed twice", server.address);
-            let help = "give it a `weight` for a larger share of the requests";
-            let diagnostic = Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message).help(help);
-            diagnostics.push(diagnostic.label(places[same_address], "the first time here"));
-        } else if same_name < index {
-            let message = format!("two servers are named `{}`", server.name);
-            diagnostics.push(
-                Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message)
-                    .label(places[same_name], "the first is here"),
-            );
-        }
         servers.push(server);
         places.push(entry.span);
     }
-    if !servers.is_empty() && servers.iter().all(|server| server.weight == 0) {
-        let message = format!("every server of `{}` has the weight 0: none would get a request", name.value);
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, places[0], message));
+    for ([first, second], fault) in server_faults(&servers) {
+        let diagnostic = Diagnostic::new(DiagnosticKind::Duplicate, places[second], fault.to_string());
+        diagnostics.push(match fault {
+            UpstreamFault::ServerTwice(_) => diagnostic
+                .label(places[first], "the first time here")
+                .help("give it a `weight` for a larger share of the requests"),
+            _ => diagnostic.label(places[first], "the first is here"),
+        });
+    }
+    if let Some(fault) = weight_fault(&name.value, &servers) {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, places[0], fault.to_string()));
     } else if !servers.is_empty() && servers.iter().all(|server| server.mode != Mode::Serving) {
         let message = format!("no server of `{}` is serving: none would get a new request", name.value);
         let help = "requests are answered 503 until the mode of a server is changed";
@@ -178,23 +177,23 @@ fn server(text: &ServerText, diagnostics: &mut Vec<Diagnostic>) -> Option<Server
 }
 
 fn balance(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
-    let name = text.value.balance.0;
-    if name != "consistent-hash" {
+    let balance = text.value.balance;
+    if balance != BalanceText::ConsistentHash {
         for key in ["hash_key", "hash_load_factor"] {
             if let Some(at) = text.changed(key) {
-                let message = format!("`{key}` has no effect with `balance = \"{name}\"`");
+                let message = format!("`{key}` has no effect with `balance = \"{}\"`", balance.name());
                 let help = "write `balance = \"consistent-hash\"`";
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
             }
         }
     }
-    match name {
-        "round-robin" => Policy::RoundRobin,
-        "peak-ewma" => Policy::PeakEwma,
-        "power-of-two" => Policy::PowerOfTwo,
-        "random" => Policy::Random,
-        "consistent-hash" => consistent_hash(text, diagnostics),
-        _ => Policy::LeastRequests,
+    match balance {
+        BalanceText::LeastRequests => Policy::LeastRequests,
+        BalanceText::RoundRobin => Policy::RoundRobin,
+        BalanceText::PeakEwma => Policy::PeakEwma,
+        BalanceText::PowerOfTwo => Policy::PowerOfTwo,
+        BalanceText::Random => Policy::Random,
+        BalanceText::ConsistentHash => consistent_hash(text, diagnostics),
     }
 }
 
@@ -220,11 +219,10 @@ fn consistent_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diag
 }
 
 fn check_grpc_statuses(retry: &SpannedTable<RetrySettings>, diagnostics: &mut Vec<Diagnostic>) {
-    if retry.value.on_grpc_status.contains(&GrpcStatusName::Ok) {
-        let message = "`on_grpc_status` cannot contain `ok`: it is the status of a successful call";
+    if let Some(fault) = retry.value.fault() {
         let help = "name statuses of failures, such as `\"unavailable\"`";
         let at = retry.key_at("on_grpc_status");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, fault.to_string()).help(help));
     }
 }
 
@@ -248,7 +246,7 @@ fn warn_without_effect(
         let help = "write for example `health = {}`, or one with a `preset`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
-    let belongs = value.balance.0 == "consistent-hash" || value.affinity.is_some();
+    let belongs = value.balance == BalanceText::ConsistentHash || value.affinity.is_some();
     if let Some(at) = value.queue.changed("affinity_wait").filter(|_| !belongs) {
         let message = "`affinity_wait` has no effect: no request has affinity to a server";
         let help = "set `affinity` or `balance = \"consistent-hash\"`";

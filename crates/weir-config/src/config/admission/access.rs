@@ -12,7 +12,8 @@ use crate::masked_text::MaskedText;
 use crate::value::{HeaderName, HeaderTemplate, Size};
 
 /// What a request has to prove before a route takes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Access {
     /// A user and a password.
     pub basic: Option<BasicAuth>,
@@ -24,6 +25,7 @@ pub struct Access {
 
 /// `forward_auth`: a server of another upstream decides.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ForwardAuth {
     /// The upstream.
     pub upstream: UpstreamIndex,
@@ -47,6 +49,7 @@ pub struct ForwardAuth {
 
 /// `jwt`: signed tokens (RFC 7519).
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct JwtAuth {
     /// Where its keys are from.
     pub keys: TokenKeys,
@@ -90,6 +93,7 @@ pub enum TokenKeys {
 
 /// `remote_keys`: keys of tokens that are fetched from a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RemoteKeys {
     /// The upstream.
     pub upstream: UpstreamIndex,
@@ -169,6 +173,7 @@ impl TokenAlgorithm {
 
 /// `basic`: HTTP Basic authentication (RFC 7617).
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct BasicAuth {
     /// What browsers show.
     pub realm: Box<str>,

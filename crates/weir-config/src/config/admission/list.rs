@@ -2,16 +2,28 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use weir_traffic::limit::AddressTable;
 
+use super::fault::RuleFault;
+use super::limit::REFUSAL_STATUSES;
+use crate::config::{Checked, Faults, Parts};
 use crate::key::choice;
 use crate::value::{Template, TemplateValue};
 
+/// How long a refusal may be put off, in milliseconds.
+pub(crate) const TARPIT_DELAY: RangeInclusive<u64> = 1..=600_000;
+
 /// A list of keys with one action.
+pub type AccessList = Checked<AccessListParts>;
+
+/// What makes up an [`AccessList`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessList {
+#[non_exhaustive]
+pub struct AccessListParts {
     /// The name in the config and in logs.
     pub name: Box<str>,
     /// What becomes of requests whose key is in it.
@@ -29,19 +41,52 @@ pub struct AccessList {
 /// The entries of a list: networks, or texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListEntries {
-    /// Networks of clients. The table has the places of what is known of them, which most have in common.
-    Networks(AddressTable, Vec<NetworkEntry>),
+    /// Networks of clients.
+    Networks(NetworkTable),
     /// Keys that are compared whole, with their texts.
     Texts(HashMap<Box<[u8]>, Box<str>>),
 }
 
+/// Networks and what the list says of each. The table has the places of what is known of them, which most have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkTable {
+    table: AddressTable,
+    entries: Vec<NetworkEntry>,
+}
+
 /// What is known of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NetworkEntry {
+struct NetworkEntry {
     /// The bits of the network, of 128: one of IPv4 has 96 more.
-    pub bits: u8,
+    bits: u8,
     /// What the list says of it.
-    pub tag: Box<str>,
+    tag: Box<str>,
+}
+
+impl NetworkTable {
+    /// Networks, each with what the list says of it.
+    pub fn new(networks: impl IntoIterator<Item = (IpNet, Box<str>)>) -> Self {
+        let mut known: HashMap<NetworkEntry, u32> = HashMap::new();
+        let mut entries = Vec::new();
+        let place = |(network, tag): (IpNet, Box<str>)| {
+            let entry = NetworkEntry { bits: bits(network), tag };
+            let place = *known.entry(entry).or_insert_with_key(|entry| {
+                entries.push(entry.clone());
+                entries.len() as u32 - 1
+            });
+            (network, place)
+        };
+        let networks: Vec<(IpNet, u32)> = networks.into_iter().map(place).collect();
+        Self { table: AddressTable::new(networks), entries }
+    }
+}
+
+/// The bits of a network, of 128.
+fn bits(network: IpNet) -> u8 {
+    match network {
+        IpNet::V4(network) => 96 + network.prefix_len(),
+        IpNet::V6(network) => network.prefix_len(),
+    }
 }
 
 choice! {
@@ -62,6 +107,24 @@ choice! {
 impl AccessList {
     /// The bits of an entry that is one key and no network.
     pub const WHOLE_KEY_BITS: u8 = 128;
+}
+
+impl AccessListParts {
+    /// Those of a list of networks of clients, with the defaults of the product.
+    pub fn of_networks(
+        name: &str,
+        action: ListAction,
+        networks: impl IntoIterator<Item = (IpNet, Box<str>)>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            action,
+            key: TemplateValue::ClientAddress.into(),
+            entries: ListEntries::Networks(NetworkTable::new(networks)),
+            status: 403,
+            delay: Duration::from_secs(10),
+        }
+    }
 
     /// Whether it has networks of clients.
     pub fn is_of_networks(&self) -> bool {
@@ -70,7 +133,7 @@ impl AccessList {
 
     /// How specific the entry of an address is, in bits, and its text.
     pub fn find_address(&self, address: IpAddr) -> Option<(u8, &str)> {
-        let ListEntries::Networks(table, entries) = &self.entries else { return None };
+        let ListEntries::Networks(NetworkTable { table, entries }) = &self.entries else { return None };
         let entry = &entries[table.get(address)? as usize];
         Some((entry.bits, &entry.tag))
     }
@@ -78,7 +141,21 @@ impl AccessList {
     /// The same of another key.
     pub fn find_text(&self, key: &[u8]) -> Option<(u8, &str)> {
         let ListEntries::Texts(entries) = &self.entries else { return None };
-        entries.get(key).map(|tag| (Self::WHOLE_KEY_BITS, &**tag))
+        entries.get(key).map(|tag| (AccessList::WHOLE_KEY_BITS, &**tag))
+    }
+}
+
+impl Parts for AccessListParts {
+    fn place(&self) -> String {
+        format!("list `{}`", self.name)
+    }
+
+    fn check(&self, faults: &mut Faults) {
+        faults.extend(self.key.literal().is_some().then_some(RuleFault::SameKeyForAll));
+        let is_other = self.is_of_networks() && !is_client_address(&self.key);
+        faults.extend(is_other.then_some(RuleFault::NetworksByOtherKey));
+        faults.check_key("status", &self.status, REFUSAL_STATUSES);
+        faults.check_key("delay", &self.delay, TARPIT_DELAY);
     }
 }
 

@@ -4,3 +4,4 @@ pub(super) mod access;
 pub(super) mod limit;
 pub(super) mod rule_order;
 pub(super) mod list;
+pub(super) mod fault;

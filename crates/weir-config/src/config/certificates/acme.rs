@@ -14,6 +14,7 @@ use crate::value::ServerAddress;
 
 /// Certificates by ACME (RFC 8555).
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Acme {
     /// The hosts, in lower case, each once; a leading `*.` is a wildcard, proved by DNS.
     pub hosts: Vec<Box<str>>,
@@ -27,6 +28,7 @@ pub struct Acme {
 
 /// How and from which authorities certificates are obtained. Listeners with the same ones share certificates.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct AcmeIssuer {
     /// The address for mail from the authority.
     pub email: Option<Box<str>>,
@@ -56,6 +58,7 @@ pub struct AcmeIssuer {
 
 /// An account that binds another (RFC 8555 section 7.3.4).
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ExternalAccount {
     /// The authority, one of [`AcmeIssuer::ca`].
     pub ca: Box<str>,
@@ -96,6 +99,7 @@ impl DnsRecords {
 
 /// Dynamic updates of a zone (RFC 2136).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DnsUpdate {
     /// The primary server of the zone, no Unix socket.
     pub server: ServerAddress,
@@ -113,6 +117,7 @@ pub struct DnsUpdate {
 
 /// A key that a name server shares (RFC 8945).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TsigKey {
     /// The name that the server knows it by, in lower case, without a dot at its end.
     pub name: Box<str>,
@@ -120,6 +125,13 @@ pub struct TsigKey {
     pub algorithm: TsigAlgorithm,
     /// The secret, decoded; empty only when the config was read without its files.
     pub secret: AccountSecret,
+}
+
+impl TsigKey {
+    /// A key by the name that the server knows.
+    pub fn new(name: impl Into<Box<str>>, algorithm: TsigAlgorithm, secret: AccountSecret) -> Self {
+        Self { name: name.into(), algorithm, secret }
+    }
 }
 
 choice! {
@@ -137,6 +149,7 @@ choice! {
 
 /// A program that sets and removes TXT records.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DnsHook {
     /// The program and its first arguments.
     pub command: Vec<Box<str>>,
@@ -144,6 +157,13 @@ pub struct DnsHook {
     pub timeout: Duration,
     /// The time until its work is seen everywhere.
     pub wait: Duration,
+}
+
+impl DnsHook {
+    /// A program whose work is seen everywhere when it ends.
+    pub fn new(command: Vec<Box<str>>, timeout: Duration) -> Self {
+        Self { command, timeout, wait: Duration::ZERO }
+    }
 }
 
 choice! {

@@ -8,6 +8,7 @@ use crate::value::HeaderName;
 
 /// Certificates of the clients of a listener.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ClientCertificates {
     /// Whether a certificate is required.
     pub verify: ClientVerification,
@@ -17,6 +18,14 @@ pub struct ClientCertificates {
     pub revocations: Option<Arc<RevocationLists>>,
     /// The headers for servers.
     pub headers: ClientCertificateHeaders,
+}
+
+impl ClientCertificates {
+    /// Certificates of these authorities, with the defaults of the product.
+    pub fn new(verify: ClientVerification, authorities: Arc<Authorities>) -> Self {
+        let (authorities, headers) = (Some(authorities), ClientCertificateHeaders::default());
+        Self { verify, authorities, revocations: None, headers }
+    }
 }
 
 choice! {

@@ -32,6 +32,7 @@ const fn v6(first: u16) -> IpAddr {
 
 /// Certificates of an authority of Weir's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InternalAuthority {
     /// The names, in lower case, each once; a leading `*.` is a wildcard.
     pub names: Vec<Box<str>>,
@@ -44,6 +45,16 @@ pub struct InternalAuthority {
 }
 
 impl InternalAuthority {
+    /// An authority with its root in a folder.
+    pub fn new(
+        names: Vec<Box<str>>,
+        addresses: Vec<IpAddr>,
+        directory: Option<PathBuf>,
+        lifetime: Duration,
+    ) -> Self {
+        Self { names, addresses, directory, lifetime }
+    }
+
     /// The folder with root and key.
     pub fn folder(&self) -> PathBuf {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

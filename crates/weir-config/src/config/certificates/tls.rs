@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::certificate::{CertificateDirectory, ListenerCertificate, TicketKey};
+use crate::config::listener_fault::ListenerFault;
 use crate::config::{Acme, ClientCertificates, InternalAuthority};
 use crate::key::choice;
 
@@ -21,6 +22,7 @@ pub enum CertificateSource {
 
 /// A certificate of an authority of Weir's own.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct InternalSource {
     /// What it is for, and where the authority is.
     pub authority: InternalAuthority,
@@ -43,6 +45,7 @@ impl CertificateSource {
 
 /// TLS with the clients of a listener.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ListenerTls {
     /// Where the certificates are, with the default first.
     pub sources: Vec<CertificateSource>,
@@ -71,10 +74,28 @@ pub struct ListenerTls {
 }
 
 impl ListenerTls {
+    /// What may not hold of it.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = ListenerFault> {
+        let none = self.versions.is_empty().then_some(ListenerFault::NoTlsVersion);
+        let tickets = !self.ticket_keys.is_empty() && self.client_certificates.is_some();
+        let tickets = tickets.then_some(ListenerFault::TicketsAndClientCertificates);
+        let suites = versions_without_suite(&self.versions, &self.cipher_suites);
+        none.into_iter().chain(tickets).chain(suites.map(ListenerFault::NoSuite))
+    }
+
     /// The certificates of the config, the default first. Without `acme`, empty only when the config was read without its files.
     pub fn certificates(&self) -> impl Iterator<Item = &ListenerCertificate> {
         self.sources.iter().flat_map(CertificateSource::certificates)
     }
+}
+
+/// The versions that have no suite.
+pub(crate) fn versions_without_suite(
+    versions: &[TlsVersion],
+    suites: &[CipherSuite],
+) -> impl Iterator<Item = TlsVersion> {
+    let has_none = |version: &TlsVersion| !suites.iter().any(|suite| suite.version() == *version);
+    versions.iter().copied().filter(has_none)
 }
 
 choice! {
@@ -118,7 +139,12 @@ impl CipherSuite {
     pub const fn version(self) -> TlsVersion {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm | Self::Chacha20 => TlsVersion::Tls13,
-            _ => TlsVersion::Tls12,
+            Self::EcdsaAes128Gcm
+            | Self::EcdsaAes256Gcm
+            | Self::EcdsaChacha20
+            | Self::RsaAes128Gcm
+            | Self::RsaAes256Gcm
+            | Self::RsaChacha20 => TlsVersion::Tls12,
         }
     }
 

@@ -4,11 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::value::{StatusRange, Template};
+use super::fault::RouteFault;
+use crate::config::{Checked, Faults, Parts};
+use crate::value::{Size, StatusRange, Template};
 
 /// A store of responses.
+pub type CacheStore = Checked<CacheStoreParts>;
+
+/// What makes up a [`CacheStore`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CacheStore {
+#[non_exhaustive]
+pub struct CacheStoreParts {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
     /// Bytes of memory for all that is stored.
@@ -19,8 +25,29 @@ pub struct CacheStore {
     pub disk: Option<CacheDisk>,
 }
 
+impl CacheStoreParts {
+    /// Those of a store in memory alone.
+    pub fn new(name: &str, memory: u64, response_max: u64) -> Self {
+        Self { name: name.into(), memory, response_max, disk: None }
+    }
+}
+
+impl Parts for CacheStoreParts {
+    fn place(&self) -> String {
+        format!("cache `{}`", self.name)
+    }
+
+    fn check(&self, faults: &mut Faults) {
+        let (response, memory) = (Size::from_bytes(self.response_max), Size::from_bytes(self.memory));
+        if response > memory {
+            faults.add(RouteFault::ResponseAboveMemory { response, memory });
+        }
+    }
+}
+
 /// The files of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheDisk {
     /// The folder.
     pub folder: PathBuf,
@@ -30,6 +57,7 @@ pub struct CacheDisk {
 
 /// Which responses of a route are stored, and how they are used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RouteCache {
     /// Where.
     pub store: Arc<CacheStore>,
@@ -61,6 +89,11 @@ pub struct RouteCache {
 pub(crate) const USUAL_KEY: &str = "{scheme}://{authority}{path}{query}";
 
 impl RouteCache {
+    /// What may not hold of it.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = RouteFault> {
+        cache_faults(&self.key, self.override_ttl && self.ttl.is_empty())
+    }
+
     /// Whether the key is the URL of the request.
     pub fn has_usual_key(&self) -> bool {
         self.key.to_string() == USUAL_KEY
@@ -72,12 +105,20 @@ impl RouteCache {
     }
 }
 
+/// What may not hold of a cache of a route with this key; `overrides_nothing`: its `override_ttl` has no `ttl`.
+pub(crate) fn cache_faults(key: &Template, overrides_nothing: bool) -> impl Iterator<Item = RouteFault> {
+    let is_constant = key.values().next().is_none();
+    let constant = is_constant.then_some(RouteFault::SameResponseForAll);
+    constant.into_iter().chain(overrides_nothing.then_some(RouteFault::OverrideWithoutTtl))
+}
+
 /// A digest of what has chosen a response, as far as its key does not say that: routes with the same one have their responses in common. It is the same
 /// in every process, since files of a cache outlive one.
 pub type PartitionName = [u8; 16];
 
 /// How long responses with some statuses are fresh.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheTtl {
     /// The statuses.
     pub status: Vec<StatusRange>,

@@ -4,6 +4,7 @@ use weir_http::ContentCoding;
 
 /// How the responses of a route are compressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Compression {
     /// The codings, the first choice first among those that a client wants equally.
     pub algorithms: Vec<ContentCoding>,
@@ -38,6 +39,7 @@ pub fn is_event_stream(content_type: &[u8]) -> bool {
 
 /// Media types: one, those of a kind (`text/*`), those with a suffix (`application/*+json`), or all (`*`).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MediaPattern {
     /// What stands before the `*`; the whole without one.
     pub(crate) start: Box<str>,

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use weir_traffic::route::HostPattern;
 
+use super::fault::RouteFault;
 use crate::value::{HeaderName, Token};
 
 /// What Weir tells browsers about requests from other origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cors {
     /// The origins.
     pub origins: Vec<CorsOrigin>,
@@ -27,6 +29,13 @@ pub struct Cors {
 }
 
 impl Cors {
+    /// What may not hold of it.
+    pub(crate) fn fault(&self) -> Option<RouteFault> {
+        let is_open =
+            self.credentials && !self.any_with_credentials && self.origins.contains(&CorsOrigin::Any);
+        is_open.then_some(RouteFault::AnyOriginWithCredentials)
+    }
+
     /// Whether scripts of this origin may read responses.
     pub fn allows(&self, origin: &[u8]) -> bool {
         self.origins.iter().any(|one| one.is(origin))

@@ -7,6 +7,7 @@ use crate::value::{Size, StatusRange, Template, TemplateValue};
 
 /// Pages for some statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ErrorPage {
     /// The statuses.
     pub status: Vec<StatusRange>,
@@ -22,6 +23,7 @@ pub struct ErrorPage {
 
 /// A page that is fetched from a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RemotePage {
     /// The upstream.
     pub upstream: UpstreamIndex,
@@ -76,7 +78,7 @@ impl PageText {
     pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
         self.parts.iter().filter_map(|part| match part {
             PagePart::Value(value) => Some(value),
-            _ => None,
+            PagePart::Literal(_) | PagePart::Title | PagePart::Detail | PagePart::Reason => None,
         })
     }
 

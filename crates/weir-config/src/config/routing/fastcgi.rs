@@ -6,6 +6,7 @@ use crate::value::Template;
 
 /// How requests become requests of FastCGI.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FastcgiSettings {
     /// The folder of the scripts as the servers see it; `None`: an application without scripts.
     pub root: Option<PathBuf>,

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use weir_traffic::route::MethodMatch;
 
+use super::fault::RouteFault;
 use crate::config::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
-use crate::value::{HeaderName, ShareFraction, Size};
+use crate::value::{FRAMING, HeaderName, ShareFraction, Size};
 
 /// Copies of requests for another upstream, whose responses no client gets.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Mirror {
     /// The upstream.
     pub upstream: UpstreamIndex,
@@ -34,6 +36,15 @@ pub struct Mirror {
 }
 
 impl Mirror {
+    /// What may not hold of it.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = RouteFault> {
+        let mark = &*self.mark_header;
+        let is_taken = FRAMING.contains(&mark) || mark == "host";
+        let copies_tunnels = self.methods.iter().any(|method| method.as_str() == "CONNECT");
+        let mark = is_taken.then(|| RouteFault::MarkOfCopies(mark.into()));
+        mark.into_iter().chain(copies_tunnels.then_some(RouteFault::CopyOfTunnel))
+    }
+
     /// Whether a part of the responses is compared.
     pub fn compares(&self, part: MirrorPart) -> bool {
         self.compare.contains(&part)

@@ -1,5 +1,6 @@
 //! Routes and what they do.
 
+pub(super) mod own_requests;
 pub(super) mod cache_partition;
 pub(super) mod route;
 pub(super) mod access_log;
@@ -10,3 +11,4 @@ pub(super) mod error_page;
 pub(super) mod cors;
 pub(super) mod compression;
 pub(super) mod cache;
+pub(super) mod fault;

@@ -10,18 +10,23 @@ use weir_traffic::retry::RetryPolicy;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{HostPattern, RouteMatch};
 
+use super::fault::RouteFault;
 use crate::config::{
-    Access, AccessList, AccessLog, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit,
-    Mirror, PageText, RouteCache, StaticFiles, UpstreamIndex,
+    Access, AccessList, AccessLog, Checked, Compression, Cors, ErrorPage, FastcgiSettings, Faults,
+    ForwardHost, KeyLimit, Mirror, PageText, Parts, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::value::{
-    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue,
+    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Stage, Template, TemplatePart, TemplateValue,
 };
 
 /// One rule of a listener: the requests that it matches and its action.
+pub type Route = Checked<RouteParts>;
+
+/// What makes up a [`Route`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Route {
+#[non_exhaustive]
+pub struct RouteParts {
     /// The name in logs and metrics; unique in its listener. Default: made from host and path.
     pub name: Arc<str>,
     /// The requests that it matches.
@@ -36,6 +41,7 @@ pub struct Route {
 
 /// A limit where it is used.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct LimitUse {
     /// The limit.
     pub limit: Arc<KeyLimit>,
@@ -43,8 +49,16 @@ pub struct LimitUse {
     pub upstream: Option<UpstreamIndex>,
 }
 
+impl LimitUse {
+    /// A limit of all requests of a route.
+    pub fn new(limit: Arc<KeyLimit>) -> Self {
+        Self { limit, upstream: None }
+    }
+}
+
 /// The settings of a route other than its match and its action.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct RouteSettings {
     /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
     pub rewrite: Option<Rewrite>,
@@ -120,13 +134,20 @@ impl RouteAccessLog {
 impl Route {
     /// A route of all requests to one upstream with the defaults of the product.
     pub fn to_upstream(name: &str, upstream: UpstreamIndex) -> Self {
-        Self {
-            name: name.into(),
-            matches: Arc::default(),
-            condition: None,
-            action: RouteAction::Upstream(upstream),
-            settings: Arc::default(),
-        }
+        Self::assume(RouteParts::new(name, Arc::default(), RouteAction::Upstream(upstream)))
+    }
+
+    /// A route whose requests are all answered 500: in place of one that cannot be as it was meant to.
+    pub fn refusing(name: &str, matches: Arc<RouteMatch>) -> Self {
+        let refusal = RouteAction::Respond(Box::new(FixedResponse::empty(500)));
+        Self::assume(RouteParts::new(name, matches, refusal))
+    }
+}
+
+impl RouteParts {
+    /// Those of a route with the defaults of the product.
+    pub fn new(name: &str, matches: Arc<RouteMatch>, action: RouteAction) -> Self {
+        Self { name: name.into(), matches, condition: None, action, settings: Arc::default() }
     }
 
     /// The hosts for which the listener shows a certificate: none where TLS passes through to servers, which show theirs.
@@ -135,7 +156,50 @@ impl Route {
     }
 }
 
-impl Deref for Route {
+impl Parts for RouteParts {
+    fn place(&self) -> String {
+        format!("route `{}`", self.name)
+    }
+
+    fn check(&self, faults: &mut Faults) {
+        let asked = self.condition.as_ref().map(Condition::text);
+        if asked != self.matches.condition.as_deref() {
+            faults.extend([RouteFault::OtherCondition]);
+        }
+        faults.extend(self.condition.iter().flat_map(late_values).map(RouteFault::late_value));
+        self.action.check(faults);
+        self.settings.check(faults);
+    }
+}
+
+/// The values of a condition that are not known when the route is chosen.
+pub(crate) fn late_values(condition: &Condition) -> impl Iterator<Item = &TemplateValue> {
+    condition.values().filter(|value| {
+        value.stage() > Stage::Request
+            || matches!(value, TemplateValue::Route | TemplateValue::Tag | TemplateValue::MatchGroup(_))
+    })
+}
+
+impl RouteSettings {
+    fn check(&self, faults: &mut Faults) {
+        faults.extend(RouteFault::of_changes(&self.request_headers));
+        faults.extend(RouteFault::of_changes(&self.response_headers));
+        faults.extend(self.cors.as_deref().and_then(Cors::fault));
+        faults.extend(self.cache.iter().flat_map(|cache| cache.faults()));
+        faults.extend(self.mirrors.iter().flat_map(Mirror::faults));
+        faults.extend(self.upgrades.iter().filter_map(|name| upgrade_fault(name)));
+        faults.check_section(&self.timeouts);
+        faults.check_section(&self.buffer_requests);
+        faults.check_section(&self.buffer_responses);
+    }
+}
+
+/// Why a protocol cannot be upgraded to.
+pub(crate) fn upgrade_fault(name: &str) -> Option<RouteFault> {
+    (name == "h2c").then_some(RouteFault::H2cUpgrade)
+}
+
+impl Deref for RouteParts {
     type Target = RouteSettings;
 
     fn deref(&self) -> &RouteSettings {
@@ -143,7 +207,7 @@ impl Deref for Route {
     }
 }
 
-impl DerefMut for Route {
+impl DerefMut for RouteParts {
     fn deref_mut(&mut self) -> &mut RouteSettings {
         Arc::make_mut(&mut self.settings)
     }
@@ -220,6 +284,7 @@ pub enum RouteAction {
 
 /// `redirect`: the response sends the client to another URL.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Redirect {
     /// The `Location`, which begins with `http://`, `https://`, `{scheme}://`, one `/` or `{path}`.
     pub to: Template,
@@ -230,6 +295,20 @@ pub struct Redirect {
 }
 
 impl Redirect {
+    /// A redirect to this place; `{path}` is as it was received.
+    pub fn new(to: Template, status: u16) -> Self {
+        Self { to, status, rewrite: None }
+    }
+
+    /// What may not hold of it.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = RouteFault> {
+        let is_redirect = matches!(self.status, 301 | 302 | 303 | 307 | 308);
+        let status = (!is_redirect).then_some(RouteFault::NotARedirect(self.status));
+        let begins_with_path = matches!(self.to.parts(), [TemplatePart::Value(TemplateValue::Path), ..]);
+        let is_by_regex = self.rewrite.as_ref().is_some_and(Rewrite::is_by_regex);
+        status.into_iter().chain((begins_with_path && is_by_regex).then_some(RouteFault::LocationByRegex))
+    }
+
     /// The `{path}` of a request with this path.
     pub fn path<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(rewrite) = &self.rewrite else { return path.into() };
@@ -264,6 +343,7 @@ impl Redirect {
 
 /// `respond`: a response from the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FixedResponse {
     /// 200 to 599.
     pub status: u16,
@@ -278,6 +358,20 @@ pub struct FixedResponse {
 }
 
 impl FixedResponse {
+    /// One with a text.
+    pub fn with_body(status: u16, body: &str) -> Self {
+        Self { body: body.into(), ..Self::empty(status) }
+    }
+
+    /// What may not hold of it.
+    pub(crate) fn fault(&self) -> Option<RouteFault> {
+        match self.status {
+            204 | 205 | 304 if !self.body.is_empty() => Some(RouteFault::BodyWithStatus(self.status)),
+            200..=599 => None,
+            status => Some(RouteFault::NotAStatus(status)),
+        }
+    }
+
     /// One without a body.
     pub fn empty(status: u16) -> Self {
         Self {
@@ -292,6 +386,7 @@ impl FixedResponse {
 
 /// Changes to headers, in this order: remove, set, add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct HeaderChanges {
     /// Headers that are removed.
     pub remove: Vec<HeaderName>,
@@ -367,8 +462,20 @@ section! {
     }
 }
 
+/// The largest weight of a target of a split.
+const WEIGHT_MAX: u32 = 1_000_000;
+
+/// What may not hold of the targets of a split.
+pub(crate) fn split_fault(targets: &[SplitTarget]) -> Option<RouteFault> {
+    if targets.iter().any(|target| target.weight > WEIGHT_MAX) {
+        return Some(RouteFault::ShareTooLarge(WEIGHT_MAX));
+    }
+    targets.iter().all(|target| target.weight == 0).then_some(RouteFault::NoShare)
+}
+
 /// One target of a weighted split.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct SplitTarget {
     /// What happens to its requests.
     pub to: SplitAction,
@@ -390,6 +497,11 @@ pub enum SplitAction {
 }
 
 impl SplitTarget {
+    /// What happens to a share of the requests.
+    pub fn new(to: SplitAction, weight: u32) -> Self {
+        Self { to, weight, settings: None }
+    }
+
     /// All of these requests go to an upstream as the route says.
     pub fn to_upstream(upstream: UpstreamIndex, weight: u32) -> Self {
         Self { to: SplitAction::Upstream(upstream), weight, settings: None }
@@ -416,6 +528,30 @@ impl SplitTarget {
 }
 
 impl RouteAction {
+    fn check(&self, faults: &mut Faults) {
+        match self {
+            Self::Split(targets) => {
+                faults.extend(split_fault(targets));
+                targets
+                    .iter()
+                    .filter_map(|target| target.settings.as_ref())
+                    .for_each(|own| own.check(faults));
+            }
+            Self::Redirect(redirect) => faults.extend(redirect.faults()),
+            Self::Respond(response) => faults.extend(response.fault()),
+            Self::Upstream(_) | Self::Files(_) => {}
+        }
+    }
+
+    /// Whether all requests go to an upstream.
+    pub fn leads_on(&self) -> bool {
+        match self {
+            Self::Upstream(_) => true,
+            Self::Split(targets) => targets.iter().all(|target| target.upstream().is_some()),
+            Self::Redirect(_) | Self::Respond(_) | Self::Files(_) => false,
+        }
+    }
+
     /// The upstreams that requests go to.
     pub fn upstreams(&self) -> impl Iterator<Item = UpstreamIndex> {
         let (one, parts) = match self {

@@ -9,6 +9,7 @@ use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Template};
 
 /// The files that a route serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StaticFiles {
     /// The folder.
     pub root: PathBuf,

@@ -9,11 +9,19 @@ use super::token::token;
 
 /// How the requests of a client stay on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AffinitySettings {
     /// The name of the cookie.
     pub cookie: Box<str>,
     /// The kind of cookie.
     pub mode: CookieMode,
+}
+
+impl AffinitySettings {
+    /// By a cookie of this name.
+    pub fn new(cookie: impl Into<Box<str>>, mode: CookieMode) -> Self {
+        Self { cookie: cookie.into(), mode }
+    }
 }
 
 /// The kind of cookie.

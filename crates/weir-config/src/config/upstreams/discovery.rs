@@ -10,6 +10,7 @@ use crate::certificate::{Authorities, LoadedCertificate};
 
 /// What all sources share.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct DiscoverySettings {
     /// How long a source must name no server at all before that is believed.
     pub empty_grace: Duration,
@@ -77,6 +78,7 @@ impl fmt::Display for ServerSource {
 
 /// A service of Consul.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConsulService {
     /// The name of the service.
     pub name: Box<str>,
@@ -88,6 +90,13 @@ pub struct ConsulService {
     pub filter: Option<Box<str>>,
     /// How many instances get requests, the nearest to the agent; others are backups. `None`: all.
     pub nearest: Option<u16>,
+}
+
+impl ConsulService {
+    /// All instances of a service.
+    pub fn new(name: impl Into<Box<str>>) -> Self {
+        Self { name: name.into(), tags: Vec::new(), datacenter: None, filter: None, nearest: None }
+    }
 }
 
 impl fmt::Display for ConsulService {
@@ -108,6 +117,7 @@ impl fmt::Display for ConsulService {
 
 /// The agent of Consul that is asked.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ConsulAgent {
     /// Where it answers.
     pub url: SourceUrl,
@@ -119,6 +129,7 @@ pub struct ConsulAgent {
 
 /// The members of etcd that are asked.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct EtcdCluster {
     /// Where they answer; at least one.
     pub urls: Vec<SourceUrl>,
@@ -130,6 +141,7 @@ pub struct EtcdCluster {
 
 /// The control plane that is asked by xDS.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct XdsControlPlane {
     /// Where it answers; at least one whenever an upstream uses it.
     pub urls: Vec<SourceUrl>,
@@ -157,6 +169,7 @@ impl Default for XdsControlPlane {
 
 /// A node of xDS: the name by which a control plane knows this Weir.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct XdsNode {
     /// The name; `None`: that of the host.
     pub id: Option<Box<str>>,
@@ -188,6 +201,7 @@ impl Default for XdsNode {
 
 /// TLS with a source.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct SourceTls {
     /// The authorities for its certificate.
     pub authorities: Arc<Authorities>,
@@ -195,13 +209,28 @@ pub struct SourceTls {
     pub certificate: Option<Arc<LoadedCertificate>>,
 }
 
+impl SourceTls {
+    /// TLS with a source whose certificate is of these authorities, and which may be presented one.
+    pub fn new(authorities: Arc<Authorities>, certificate: Option<Arc<LoadedCertificate>>) -> Self {
+        Self { authorities, certificate }
+    }
+}
+
 /// Scheme, host and port of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SourceUrl {
     /// Whether it is one of `https`.
     pub is_tls: bool,
     /// Host and port.
     pub authority: Box<str>,
+}
+
+impl SourceUrl {
+    /// The URL of `https`, or else of `http`, with this host and port.
+    pub fn new(is_tls: bool, authority: impl Into<Box<str>>) -> Self {
+        Self { is_tls, authority: authority.into() }
+    }
 }
 
 impl fmt::Display for SourceUrl {

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use weir_traffic::ejection::EjectionRules;
 
+use super::fault::UpstreamFault;
+
 /// The ejection of servers on which requests fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OutlierEjection {
     /// When servers are ejected, and how long.
     pub rules: EjectionRules,
@@ -16,6 +19,16 @@ pub struct OutlierEjection {
 }
 
 impl OutlierEjection {
+    /// What may not hold of it.
+    pub(crate) fn fault(&self) -> Option<UpstreamFault> {
+        match &self.rules {
+            EjectionRules::Outliers(rules) if rules.base_time > rules.max_time => {
+                Some(UpstreamFault::EjectionTimes { base: rules.base_time, max: rules.max_time })
+            }
+            EjectionRules::Outliers(_) | EjectionRules::MaxFails(_) => None,
+        }
+    }
+
     /// Whether servers are compared with each other every [`OutlierEjection::interval`].
     pub fn compares(&self) -> bool {
         match &self.rules {

@@ -6,11 +6,14 @@ use rustls_pki_types::ServerName;
 use weir_traffic::health::{ProbeTiming, Thresholds};
 use weir_traffic::route::RouteRegex;
 
+use super::fault::UpstreamFault;
+use crate::config::ServerProtocol;
 use crate::masked_text::MaskedText;
 use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 
 /// How the servers of an upstream are probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HealthCheck {
     /// The kind of probe.
     pub probe: HealthProbe,
@@ -53,6 +56,7 @@ pub enum HealthProbe {
 
 /// What a probe of the gRPC health protocol asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GrpcProbe {
     /// The service; empty: the server as a whole.
     pub service: Box<str>,
@@ -105,6 +109,7 @@ impl Dialogue {
 
 /// The request of a probe, and the response that is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HttpProbe {
     /// The method; not `CONNECT`.
     pub method: Box<str>,
@@ -122,6 +127,21 @@ pub struct HttpProbe {
     pub body_size: Size,
 }
 
+impl HttpProbe {
+    /// A request for this path, whose response has any status.
+    pub fn new(method: &str, path: impl Into<MaskedText>) -> Self {
+        Self {
+            method: method.into(),
+            path: path.into(),
+            host: None,
+            headers: Vec::new(),
+            status: Vec::new(),
+            body: None,
+            body_size: Size::from_kib(64),
+        }
+    }
+}
+
 /// The condition on a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyRule {
@@ -132,6 +152,18 @@ pub enum BodyRule {
 }
 
 impl HealthCheck {
+    /// What may not hold of it, for servers of this protocol.
+    pub(crate) fn faults(&self, protocol: ServerProtocol) -> impl Iterator<Item = UpstreamFault> {
+        let (fast, usual) = (self.fast_interval, self.interval);
+        let intervals = (fast > usual).then_some(UpstreamFault::ProbeIntervals { fast, usual });
+        let probe = match &self.probe {
+            HealthProbe::Http(probe) if *probe.method == *"CONNECT" => Some(UpstreamFault::TunnelAsProbe),
+            HealthProbe::Grpc(_) if !protocol.may_be_http2() => Some(UpstreamFault::GrpcProbe(protocol)),
+            HealthProbe::Http(_) | HealthProbe::Grpc(_) | HealthProbe::Tcp | HealthProbe::Tls => None,
+        };
+        intervals.into_iter().chain(probe)
+    }
+
     /// How often a server is probed.
     pub fn pace(&self) -> ProbeTiming {
         ProbeTiming {

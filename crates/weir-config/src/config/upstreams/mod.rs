@@ -10,3 +10,4 @@ pub(super) mod health;
 pub(super) mod affinity;
 pub(super) mod token;
 pub(super) mod upstream_tls;
+pub(super) mod fault;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// A store that is followed, whose keys are parts of the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RouteSource {
     /// Its name in the config.
     pub name: Box<str>,
@@ -12,6 +13,13 @@ pub struct RouteSource {
     pub store: RouteStore,
     /// Where the fragments in use are kept over a restart; `None`: nowhere.
     pub state_file: Option<PathBuf>,
+}
+
+impl RouteSource {
+    /// A store, by its name in the config.
+    pub fn new(name: impl Into<Box<str>>, store: RouteStore, state_file: Option<PathBuf>) -> Self {
+        Self { name: name.into(), store, state_file }
+    }
 }
 
 /// The keys of a store that are fragments.

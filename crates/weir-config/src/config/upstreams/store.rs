@@ -11,6 +11,7 @@ use crate::value::ServerAddress;
 
 /// A Redis or Valkey in which several nodes share limits.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct LimitStore {
     /// The name in the config and in logs.
     pub name: Box<str>,
@@ -41,6 +42,7 @@ pub enum StorePlace {
 
 /// A master that Sentinel looks after.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct MonitoredMaster {
     /// Its name, as the sentinels know it.
     pub name: Box<str>,
@@ -52,6 +54,7 @@ pub struct MonitoredMaster {
 
 /// A Sentinel.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Sentinel {
     /// Where it accepts connections.
     pub address: ServerAddress,
@@ -61,6 +64,7 @@ pub struct Sentinel {
 
 /// TLS with a store or a sentinel.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StoreTls {
     /// The authorities for its certificate.
     pub authorities: Arc<Authorities>,
@@ -81,6 +85,7 @@ impl fmt::Display for StorePlace {
 
 /// A password and its user; never printed.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreLogin {
     /// The user; `None`: the usual one.
     pub user: Option<Box<str>>,

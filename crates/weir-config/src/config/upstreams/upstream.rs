@@ -1,7 +1,7 @@
 //! `[upstream.NAME]`: a named set of servers, with time limits for each step.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState, ServerTier};
 
+use super::fault::UpstreamFault;
 use crate::config::{
-    AffinitySettings, ConnectionsMax, GrpcStatusName, HealthCheck, OutlierEjection, ServerProtocol,
-    ServerSource, UpstreamHttp2, UpstreamTls,
+    AffinitySettings, Checked, ConnectionsMax, Faults, GrpcStatusName, HealthCheck, OutlierEjection, Parts,
+    ServerProtocol, ServerSource, UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
@@ -24,8 +25,12 @@ use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 pub struct UpstreamIndex(pub usize);
 
 /// A named set of servers with one balancer.
+pub type Upstream = Checked<UpstreamParts>;
+
+/// What makes up an [`Upstream`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Upstream {
+#[non_exhaustive]
+pub struct UpstreamParts {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
     /// The servers, their names unique; those of the text are at least one unless there is `discovery`, and not all of weight 0.
@@ -40,6 +45,7 @@ pub struct Upstream {
 
 /// The settings of an upstream other than its servers and its TLS.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct UpstreamSettings {
     /// The policy that chooses a server.
     pub balance: Policy,
@@ -79,7 +85,7 @@ pub struct UpstreamSettings {
     pub panic_threshold: Option<Percent>,
 }
 
-impl Deref for Upstream {
+impl Deref for UpstreamParts {
     type Target = UpstreamSettings;
 
     fn deref(&self) -> &UpstreamSettings {
@@ -87,7 +93,7 @@ impl Deref for Upstream {
     }
 }
 
-impl DerefMut for Upstream {
+impl DerefMut for UpstreamParts {
     fn deref_mut(&mut self) -> &mut UpstreamSettings {
         Arc::make_mut(&mut self.settings)
     }
@@ -118,41 +124,155 @@ impl Default for UpstreamSettings {
     }
 }
 
+impl Parts for UpstreamParts {
+    fn place(&self) -> String {
+        format!("upstream `{}`", self.name)
+    }
+
+    fn check(&self, faults: &mut Faults) {
+        faults.extend(server_faults(&self.servers).into_iter().map(|(_, fault)| fault));
+        faults.extend(weight_fault(&self.name, &self.servers));
+        for server in &self.servers {
+            faults.check_key("weight", &server.weight, WEIGHT);
+            faults.check_key("max_requests", &server.max_requests, REQUESTS_MAX);
+            faults.check_key("health_port", &server.health_port, PORT);
+        }
+        faults.extend(protocol_faults(self.protocol, self.tls.is_some(), self.proxy_protocol.is_some()));
+        if let Some(tls) = &self.tls {
+            faults.extend(tls.faults());
+        }
+        self.settings.check(faults);
+    }
+}
+
+impl UpstreamSettings {
+    fn check(&self, faults: &mut Faults) {
+        faults.extend(self.retry.fault());
+        faults.extend(self.ejection.as_ref().and_then(OutlierEjection::fault));
+        faults.extend(self.health.iter().flat_map(|health| health.faults(self.protocol)));
+        faults.check_section(&self.http2);
+        faults.check_section(&self.timeouts);
+        faults.check_section(&self.limits);
+        faults.check_section(&self.pool);
+        faults.check_section(&self.queue);
+        faults.check_section(&self.retry);
+        faults.check_key("max_requests", &self.max_requests, REQUESTS_MAX);
+        faults.check_key("panic_threshold", &self.panic_threshold, PANIC_THRESHOLD);
+    }
+}
+
+/// Requests at once on a server.
+pub(crate) const REQUESTS_MAX: RangeInclusive<u64> = 1..=10_000_000;
+/// A share of servers, in percent.
+pub(crate) const PANIC_THRESHOLD: RangeInclusive<u64> = 1..=100;
+/// The weight of a server.
+pub(crate) const WEIGHT: RangeInclusive<u64> = 0..=256;
+/// A port.
+pub(crate) const PORT: RangeInclusive<u64> = 1..=65_535;
+
+/// What may not hold of several servers, with the place of the earlier and that of the later server.
+pub(crate) fn server_faults(servers: &[Server]) -> Vec<([usize; 2], UpstreamFault)> {
+    let (mut by_address, mut by_name) = (HashMap::new(), HashMap::new());
+    let fault = |(place, server): (usize, &Server)| {
+        let same_address = *by_address.entry(server.address.clone()).or_insert(place);
+        let same_name = *by_name.entry(server.name.clone()).or_insert(place);
+        if same_address < place {
+            Some(([same_address, place], UpstreamFault::ServerTwice(server.address.to_string())))
+        } else if same_name < place {
+            Some(([same_name, place], UpstreamFault::ServerNameTwice(server.name.clone())))
+        } else {
+            None
+        }
+    };
+    servers.iter().enumerate().filter_map(fault).collect()
+}
+
+/// What may not hold of the weights of the servers of an upstream.
+pub(crate) fn weight_fault(upstream: &str, servers: &[Server]) -> Option<UpstreamFault> {
+    let is_idle = !servers.is_empty() && servers.iter().all(|server| server.weight == 0);
+    is_idle.then(|| UpstreamFault::NoWeight(upstream.into()))
+}
+
+/// What the protocol of servers needs, and what it excludes.
+pub(crate) fn protocol_faults(
+    protocol: ServerProtocol,
+    has_tls: bool,
+    has_proxy_header: bool,
+) -> impl Iterator<Item = UpstreamFault> {
+    let tls = match protocol {
+        ServerProtocol::H2 | ServerProtocol::Auto if !has_tls => Some(UpstreamFault::WithoutTls(protocol)),
+        ServerProtocol::H2c if has_tls => Some(UpstreamFault::H2cWithTls),
+        ServerProtocol::H2
+        | ServerProtocol::Auto
+        | ServerProtocol::H2c
+        | ServerProtocol::Http1
+        | ServerProtocol::Fastcgi => None,
+    };
+    let proxy_header = match protocol {
+        ServerProtocol::Fastcgi => Some(UpstreamFault::ProxyHeaderForFastcgi),
+        ServerProtocol::H2 | ServerProtocol::Auto | ServerProtocol::H2c => {
+            Some(UpstreamFault::ProxyHeaderForHttp2(protocol))
+        }
+        ServerProtocol::Http1 => None,
+    };
+    tls.into_iter().chain(proxy_header.filter(|_| has_proxy_header))
+}
+
 impl Upstream {
+    /// An upstream without servers, which come from elsewhere, with the defaults of the product.
+    pub fn without_servers(name: &str) -> Self {
+        Self::assume(UpstreamParts::new(name, Vec::new()))
+    }
+
+    /// The same upstream with the settings of an equal one.
+    pub(crate) fn with_settings(&self, settings: Arc<UpstreamSettings>) -> Self {
+        Self::assume(UpstreamParts { settings, ..self.to_parts() })
+    }
+
+    /// The same upstream with other servers. One that it has already keeps the name that its certificate has to match.
+    #[must_use]
+    pub fn with_servers(&self, servers: Vec<Server>) -> Self {
+        let names = self.tls.as_ref().map(|tls| {
+            let known: HashMap<_, _> = self.servers.iter().map(Server::key).zip(&tls.names).collect();
+            let name = |server: &Server| match known.get(&server.key()) {
+                Some(name) => (*name).clone(),
+                None => tls.server_name.clone().unwrap_or_else(|| server.tls_name()),
+            };
+            servers.iter().map(name).collect()
+        });
+        self.with_named_servers(servers, names.unwrap_or_default())
+    }
+
+    /// The same upstream with other servers, and the name that the certificate of each has to match. A server may be there twice, as one that leaves
+    /// and one that has come.
+    #[must_use]
+    pub fn with_named_servers(&self, servers: Vec<Server>, names: Vec<ServerName<'static>>) -> Self {
+        let tls = self.tls.as_deref().map(|tls| Box::new(tls.with_names(names)));
+        Self::assume(UpstreamParts {
+            name: self.name.clone(),
+            servers,
+            discovery: self.discovery.clone(),
+            tls,
+            settings: Arc::clone(&self.settings),
+        })
+    }
+}
+
+impl UpstreamParts {
+    /// Those of an upstream with the defaults of the product.
+    pub fn new(name: &str, servers: Vec<Server>) -> Self {
+        Self { name: name.into(), servers, discovery: None, tls: None, settings: Arc::default() }
+    }
+
     /// Whether the health checks of the upstream probe one of its servers.
     pub fn probes(&self, server: &Server) -> bool {
         self.health.is_some() && server.health
-    }
-
-    /// An upstream with the defaults of the product.
-    pub fn new(name: &str, servers: Vec<Server>) -> Self {
-        Self { name: name.into(), servers, discovery: None, tls: None, settings: Arc::default() }
     }
 
     /// The affinity of clients to servers, ready for use.
     pub fn affinity(&self) -> Option<CookieAffinity> {
         let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
         self.affinity.as_ref().map(|affinity| affinity.build(&self.name, &names))
-    }
-
-    /// The same upstream with other servers. One that it has already keeps the name that its certificate has to match.
-    #[must_use]
-    pub fn with_servers(&self, servers: Vec<Server>) -> Self {
-        let tls = self.tls.as_ref().map(|tls| {
-            let known: HashMap<_, _> = self.servers.iter().map(Server::key).zip(&tls.names).collect();
-            let name = |server: &Server| match known.get(&server.key()) {
-                Some(name) => (*name).clone(),
-                None => tls.server_name.clone().unwrap_or_else(|| server.tls_name()),
-            };
-            Box::new(UpstreamTls { names: servers.iter().map(name).collect(), ..UpstreamTls::clone(tls) })
-        });
-        Self {
-            name: self.name.clone(),
-            servers,
-            discovery: self.discovery.clone(),
-            tls,
-            settings: Arc::clone(&self.settings),
-        }
     }
 
     /// The servers, up and without load, with their balancer; `seed` decides with which server it begins.
@@ -191,6 +311,7 @@ choice! {
 
 /// One endpoint of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Server {
     /// The name in logs and metrics, and what consistent hashing places it by; unique in its upstream. Default: the address.
     pub name: Box<str>,
@@ -216,6 +337,7 @@ pub struct Server {
 
 /// What a source of servers says of one for operators; it decides nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ServerDescription {
     /// Where it is.
     pub zone: Option<Box<str>>,
@@ -407,6 +529,11 @@ section! {
 }
 
 impl RetrySettings {
+    /// What may not hold of it.
+    pub(crate) fn fault(&self) -> Option<UpstreamFault> {
+        self.on_grpc_status.contains(&GrpcStatusName::Ok).then_some(UpstreamFault::RetryAfterSuccess)
+    }
+
     /// The policy that decides about retries.
     pub fn policy(&self) -> RetryPolicy {
         let mut on_status = self.on_status.clone();

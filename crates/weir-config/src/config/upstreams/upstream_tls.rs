@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use rustls_pki_types::ServerName;
 
+use super::fault::UpstreamFault;
 use crate::certificate::{Authorities, LoadedCertificate, RevocationLists};
-use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
+use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion, versions_without_suite};
 use crate::value::CertificateName;
 
 /// TLS with the servers of an upstream.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct UpstreamTls {
     /// The trusted authorities; `None`: any certificate is accepted.
     pub authorities: Option<Arc<Authorities>>,
@@ -37,4 +39,19 @@ pub struct UpstreamTls {
     pub key_log: Option<PathBuf>,
     /// How often the files are polled.
     pub reload: Option<Duration>,
+}
+
+impl UpstreamTls {
+    /// The same for servers whose certificates have to be for these names.
+    #[must_use]
+    pub fn with_names(&self, names: Vec<ServerName<'static>>) -> Self {
+        Self { names, ..self.clone() }
+    }
+
+    /// What may not hold of it.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = UpstreamFault> {
+        let none = self.versions.is_empty().then_some(UpstreamFault::NoTlsVersion);
+        none.into_iter()
+            .chain(versions_without_suite(&self.versions, &self.cipher_suites).map(UpstreamFault::NoSuite))
+    }
 }

@@ -1,7 +1,12 @@
 //! `basic` of a route in the text.
 
+use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use weir_access::Users;
+
+use crate::config::BasicAuth;
 use crate::key::{Map, Spanned, TextFormat, section, text_values};
 use crate::value::ValueError;
 
@@ -27,9 +32,25 @@ section! {
     }
 }
 
+impl BasicAuth {
+    /// These users, who are in no file, with the defaults of the product.
+    pub fn new(realm: Realm, users: Arc<Users>) -> Self {
+        let BasicText { remember, forward_credentials, .. } = BasicText::default();
+        Self { realm: realm.0, users, file: None, reload: None, remember, forward_credentials }
+    }
+}
+
 /// The name of what a password is for, as it stands between quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Realm(pub(crate) Box<str>);
+pub struct Realm(pub(crate) Box<str>);
+
+impl FromStr for Realm {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        parse_realm(text)
+    }
+}
 
 /// The hash of a password; debug output does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,7 +63,7 @@ impl std::fmt::Debug for PasswordHashText {
 }
 
 text_values! {
-    Realm, parse_realm, |value: &Realm| value.0.clone(), TextFormat {
+    Realm, str::parse, |value: &Realm| value.0.clone(), TextFormat {
         name: "realm",
         article: "a realm",
         examples: &["Restricted", "Staff only"],

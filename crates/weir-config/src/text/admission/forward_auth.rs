@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::config::ForwardHost;
+use crate::config::{ForwardAuth, ForwardHost, UpstreamIndex};
 use crate::key::{Map, Spanned, TextFormat, section, text_values};
+use crate::masked_text::MaskedText;
 use crate::value::{HeaderName, HeaderTemplate, Size, ValueError};
 
 section! {
@@ -31,6 +32,24 @@ section! {
         timeout: Option<Duration> = "off", in 1..=3_600_000, like "Envoy `ext_authz.http_service.server_uri.timeout`";
         /// Whether requests pass when authorization fails with 5xx or without a response. They then get none of `response_headers`.
         fail_open: bool = false, like "Envoy `failure_mode_allow`";
+    }
+}
+
+impl ForwardAuth {
+    /// An upstream that is asked by a path, with the defaults of the product.
+    pub fn new(upstream: UpstreamIndex, path: MaskedText) -> Self {
+        let text = ForwardAuthText::default();
+        Self {
+            upstream,
+            path,
+            forward_host: text.forward_host,
+            request_headers: text.request_headers,
+            headers: Vec::new(),
+            response_headers: text.response_headers,
+            body_size: text.body_size,
+            timeout: text.timeout,
+            fail_open: text.fail_open,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::basic::Realm;
 use super::forward_auth::AuthPath;
-use crate::config::{ForwardHost, TokenAlgorithm, TokenSource};
+use crate::config::{ForwardHost, RemoteKeys, TokenAlgorithm, TokenSource, UpstreamIndex};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{HeaderName, Size, ValueError};
 
@@ -67,6 +67,23 @@ section! {
         timeout: Duration = "5s", in 1..=3_600_000, like "Envoy `remote_jwks.http_uri.timeout`";
         /// The longest document that is taken.
         body_size: Size = "256KiB", in 1..=16_777_216;
+    }
+}
+
+impl RemoteKeys {
+    /// Keys that this upstream has, with the defaults of the product.
+    pub fn new(upstream: UpstreamIndex, upstream_name: &str) -> Self {
+        let text = RemoteKeysText::default();
+        Self {
+            upstream,
+            upstream_name: upstream_name.into(),
+            path: text.path.0.into(),
+            forward_host: text.forward_host,
+            refresh: text.refresh,
+            cooldown: text.cooldown,
+            timeout: text.timeout,
+            body_size: text.body_size,
+        }
     }
 }
 

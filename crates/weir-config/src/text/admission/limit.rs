@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::config::{BANDWIDTH, BURST, CONCURRENT, KEYS_MAX, REFUSAL_STATUSES};
 use crate::key::{OneOrMany, Spanned, TextFormat, section, text_values};
 use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template};
 
@@ -20,7 +21,7 @@ section! {
         /// Requests per time.
         rate: Spanned<RequestFrequency> = optional, like "nginx `rate=`, HAProxy `http_req_rate`, Envoy `token_bucket`, Traefik `average`";
         /// Size of the burst: requests that a key may make at once after a pause. Without it, the number in `rate`.
-        burst: u32 = optional, in 1..=1_000_000_000, like "nginx `burst=`, Envoy `max_tokens`, Traefik `burst`";
+        burst: u32 = optional, in BURST, like "nginx `burst=`, Envoy `max_tokens`, Traefik `burst`";
         /// How long a request of a burst may be delayed to keep the pace of `rate`; one that would wait longer is rejected. Off: requests
         /// of a burst are not delayed.
         delay: Option<Duration> = "off", in 1..=600_000, like "nginx `limit_req` without `nodelay`";
@@ -30,16 +31,16 @@ section! {
         /// requests of a key that exceeds `rate` are rejected.
         count_status: OneOrMany<StatusRange> = optional, like "HAProxy `http_err_rate`, `http_fail_rate`";
         /// Concurrent requests of a key, tunnels included.
-        concurrent: u32 = optional, in 1..=10_000_000, like "Traefik `inFlightReq`";
+        concurrent: u32 = optional, in CONCURRENT, like "Traefik `inFlightReq`";
         /// Bytes per second of response bodies, for all connections and streams of a key together. They share it evenly.
-        bandwidth: ByteRate = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate`, HAProxy `filter bwlim-out`, Envoy `bandwidth_limit`";
+        bandwidth: ByteRate = optional, in BANDWIDTH, like "nginx `limit_rate`, HAProxy `filter bwlim-out`, Envoy `bandwidth_limit`";
         /// Size of the burst in bytes, available to a key after a pause. Without it, an eighth of a second of `bandwidth`.
-        bandwidth_burst: Spanned<Size> = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate_after`";
+        bandwidth_burst: Spanned<Size> = optional, in BANDWIDTH, like "nginx `limit_rate_after`";
         /// The store in which several nodes share this limit, by its name: all of them together admit what `rate` says, instead of each. Not with `concurrent` and
         /// `bandwidth`.
         shared: Spanned<Box<str>> = optional, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
         /// The status of rejected requests.
-        status: u16 = 429, in 400..=599, like "nginx `limit_req_status`, HAProxy `deny_status`";
+        status: u16 = 429, in REFUSAL_STATUSES, like "nginx `limit_req_status`, HAProxy `deny_status`";
         /// Whether refusals by `rate` have the fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), beside
         /// `Retry-After`.
         fields: bool = true, like "Envoy `enable_x_ratelimit_headers`";
@@ -49,7 +50,7 @@ section! {
         /// Dry run: requests are counted, but none is rejected or delayed.
         dry_run: bool = false, like "nginx `limit_req_dry_run`, Envoy `filter_enforced`";
         /// The maximum number of keys in the table, at 55 bytes each. Above it, the key that has used the least of its rate is evicted.
-        keys_max: usize = 100_000, in 1..=4_000_000, like "nginx `zone=`, HAProxy `stick-table size`";
+        keys_max: usize = 100_000, in KEYS_MAX, like "nginx `zone=`, HAProxy `stick-table size`";
     }
 }
 

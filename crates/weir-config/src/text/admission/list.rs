@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::ListAction;
+use crate::config::{ListAction, REFUSAL_STATUSES, TARPIT_DELAY};
 use crate::key::{OneOrMany, Spanned, section};
 use crate::value::Template;
 
@@ -25,8 +25,8 @@ section! {
         /// `process.reload = "on-change"` whenever they change.
         file: OneOrMany<Spanned<Box<str>>> = optional, like "HAProxy `acl -f`, `map_ip`";
         /// The status of rejected requests.
-        status: u16 = 403, in 400..=599, like "HAProxy `deny_status`";
+        status: u16 = 403, in REFUSAL_STATUSES, like "HAProxy `deny_status`";
         /// How long `tarpit` delays the rejection. At most 1000 requests are delayed at a time; further ones are rejected at once.
-        delay: Duration = "10s", in 1..=600_000, like "HAProxy `timeout tarpit`";
+        delay: Duration = "10s", in TARPIT_DELAY, like "HAProxy `timeout tarpit`";
     }
 }

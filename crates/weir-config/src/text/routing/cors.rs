@@ -29,6 +29,13 @@ section! {
     }
 }
 
+impl Cors {
+    /// What these origins may do by the defaults of the product.
+    pub fn new(origins: Vec<CorsOrigin>) -> Self {
+        Self { origins, ..CorsText::default().to_cors() }
+    }
+}
+
 impl CorsText {
     pub(crate) fn to_cors(&self) -> Cors {
         let Self { origins, methods, headers, expose, credentials, max_age } = self;

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use weir_traffic::Mode;
-use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
+use weir_traffic::balance::{AddressPrefixes, HashKey};
 
 use super::upstream_tls::TlsServerName;
 use crate::config::{
-    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, ServerProtocol,
-    UpstreamHttp2, UpstreamLimits, UpstreamTimeouts,
+    OnDown, PANIC_THRESHOLD, PORT, PoolSettings, ProxyVersion, QueueSettings, REQUESTS_MAX, RetrySettings,
+    ServerLeniency, ServerProtocol, UpstreamHttp2, UpstreamLimits, UpstreamTimeouts, WEIGHT,
 };
 use crate::key::{
-    Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat,
-    TreeReader, ValueKind, choice, section, text_values,
+    Bounds, ConfigSection, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, TreeReader,
+    ValueKind, choice, section, text_values,
 };
 use crate::source::{Tree, TreeNode};
 use crate::text::{AffinityText, EjectionText, HealthText, UpstreamDiscoveryText, UpstreamTlsText};
@@ -36,7 +36,7 @@ section! {
         /// the same one for each key. Off: a key stays on its server regardless of the load. Without it, `"125%"`.
         hash_load_factor: Option<Percent> = optional, in 100..=10_000, like "HAProxy `hash-balance-factor`";
         /// Concurrent requests per server, for servers without a value of their own. More wait in the queue.
-        max_requests: Option<u32> = "off", in 1..=10_000_000, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
+        max_requests: Option<u32> = "off", in REQUESTS_MAX, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
         /// The time over which a server that comes back reaches its full weight, linearly from almost zero. Servers present at start have
         /// their full weight at once, and so have all servers when a reload turns it off.
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
@@ -77,7 +77,7 @@ section! {
         ejection: Option<SpannedTable<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
         /// The share of available servers below which all servers get requests, regardless of health checks and ejection: so few would be
         /// overloaded, and wrong checks are the more likely cause. Available backups prevent it.
-        panic_threshold: Option<Percent> = "off", in 1..=100, like "Envoy `healthy_panic_threshold`";
+        panic_threshold: Option<Percent> = "off", in PANIC_THRESHOLD, like "Envoy `healthy_panic_threshold`";
     }
 }
 
@@ -97,9 +97,9 @@ section! {
         /// The name in logs and metrics, and the position in consistent hashing. Without it, the address.
         name: Spanned<Box<str>> = optional;
         /// The share of requests, relative to the weights of the others. With 0 it gets no new requests.
-        weight: u16 = 1, in 0..=256, like "nginx `weight=`, HAProxy `weight`";
+        weight: u16 = 1, in WEIGHT, like "nginx `weight=`, HAProxy `weight`";
         /// Concurrent requests, over all workers; more wait in the queue. Without it, the upstream's value.
-        max_requests: Option<u32> = optional, in 1..=10_000_000, like "nginx `max_conns=`, HAProxy `maxconn`";
+        max_requests: Option<u32> = optional, in REQUESTS_MAX, like "nginx `max_conns=`, HAProxy `maxconn`";
         /// Whether it gets requests only when no other server can take them.
         backup: bool = false, like "nginx `backup`, HAProxy `backup`";
         /// The mode. It can be changed at runtime, see `admin.changes`.
@@ -111,7 +111,7 @@ section! {
         /// The name sent in the TLS handshake (SNI), which the certificate has to match. Without it, that of the upstream's `tls`.
         server_name: TlsServerName = optional, like "HAProxy `sni`, `verifyhost`";
         /// The port for probes. Without it, that of the upstream's `health`.
-        health_port: u16 = optional, in 1..=65_535, like "HAProxy `port`";
+        health_port: u16 = optional, in PORT, like "HAProxy `port`";
     }
 }
 
@@ -162,46 +162,23 @@ impl ConfigValue for ServerText {
     }
 }
 
-/// The name of a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BalanceText(pub(crate) &'static str);
-
-/// The policies in the order of [`Policy::NAMES`]: a test compares them.
-const POLICIES: &[ChoiceWord] = &[
-    ChoiceWord {
-        name: "least-requests",
-        meaning: "the server with the fewest requests in progress relative to its weight, over all workers",
-    },
-    ChoiceWord { name: "round-robin", meaning: "in turn, smooth weighted round robin" },
-    ChoiceWord {
-        name: "peak-ewma",
-        meaning: "the server with the least latency times requests under way for its weight, where a slow response counts \
-                  at once and is forgotten slowly: for servers that are not equally fast",
-    },
-    ChoiceWord { name: "power-of-two", meaning: "the less loaded of two servers chosen at random by weight" },
-    ChoiceWord { name: "random", meaning: "a server chosen at random by weight" },
-    ChoiceWord {
-        name: "consistent-hash",
-        meaning: "the server that `hash_key` maps to; when a server goes away, only its keys move",
-    },
-];
-
-impl ConfigValue for BalanceText {
-    fn kind(_: Bounds) -> ValueKind {
-        ValueKind::Choice(POLICIES)
-    }
-
-    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
-        let text = reader.text(node, &Self::kind(bounds))?;
-        let found = Policy::NAMES.iter().find(|name| **name == text.value);
-        if found.is_none() {
-            reader.report_word(node, &text.value, &Self::kind(bounds));
-        }
-        found.map(|name| Self(name))
-    }
-
-    fn write(&self) -> String {
-        Box::<str>::from(self.0).write()
+choice! {
+    /// The name of a policy: those of [`weir_traffic::balance::Policy::NAMES`], in that order.
+    pub(crate) enum BalanceText {
+        /// the server with the fewest requests in progress relative to its weight, over all workers
+        #[default]
+        LeastRequests = "least-requests",
+        /// in turn, smooth weighted round robin
+        RoundRobin = "round-robin",
+        /// the server with the least latency times requests under way for its weight, where a slow response counts at once and is forgotten
+        /// slowly: for servers that are not equally fast
+        PeakEwma = "peak-ewma",
+        /// the less loaded of two servers chosen at random by weight
+        PowerOfTwo = "power-of-two",
+        /// a server chosen at random by weight
+        Random = "random",
+        /// the server that `hash_key` maps to; when a server goes away, only its keys move
+        ConsistentHash = "consistent-hash",
     }
 }
 
@@ -273,11 +250,13 @@ fn print_hash_key(key: &HashKey) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_traffic::balance::Policy;
+
     use super::*;
 
     #[test]
     fn the_words_are_those_of_the_policies() {
-        let words: Vec<&str> = POLICIES.iter().map(|word| word.name).collect();
+        let words: Vec<&str> = BalanceText::WORDS.iter().map(|word| word.name).collect();
         assert_eq!(words, Policy::NAMES);
     }
 

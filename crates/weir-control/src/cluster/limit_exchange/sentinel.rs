@@ -57,7 +57,7 @@ impl<'a> Sentinels<'a> {
     }
 
     async fn ask(&self, sentinel: &Sentinel) -> Result<NamedMaster, StoreError> {
-        let Sentinel { address, tls } = sentinel;
+        let Sentinel { address, tls, .. } = sentinel;
         let login = self.master.login.as_ref();
         let mut connection = StoreConnection::open(address, tls.as_ref(), login, self.timeout).await?;
         let address = ask(&mut connection, &self.master.name).await?;

@@ -113,7 +113,7 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
     let sources = config.listeners.iter().filter_map(|listener| Some(&listener.tls.as_ref()?.sources));
     folders.extend(sources.flatten().filter_map(|source| match source {
         CertificateSource::Internal(internal) => std::path::absolute(internal.authority.folder()).ok(),
-        _ => None,
+        CertificateSource::Files(_) | CertificateSource::Directory(_) => None,
     }));
     folders.insert(std::env::temp_dir());
     folders

@@ -51,18 +51,10 @@ mod tests {
     use super::*;
 
     fn written(headers: &[(&str, &str)], method: &str, host: Option<&str>, address: &str) -> String {
-        let probe = HttpProbe {
-            method: method.into(),
-            path: "/healthz?full=1".into(),
-            host: host.map(Into::into),
-            headers: headers
-                .iter()
-                .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-                .collect(),
-            status: Vec::new(),
-            body: None,
-            body_size: weir_config::Size::from_kib(1),
-        };
+        let mut probe = HttpProbe::new(method, "/healthz?full=1");
+        probe.host = host.map(Into::into);
+        let header = |(name, value): &(&str, &str)| (name.parse().unwrap(), value.parse().unwrap());
+        probe.headers = headers.iter().map(header).collect();
         String::from_utf8(write_request(&probe, &address.parse().unwrap(), ProbeReuse::No).into_vec())
             .unwrap()
     }

@@ -122,7 +122,7 @@ mod tests {
 
     fn hook(script: &str, timeout: Duration) -> DnsHook {
         let command = ["/bin/sh", "-c", script, "hook"].map(Into::into).to_vec();
-        DnsHook { command, timeout, wait: Duration::ZERO }
+        DnsHook::new(command, timeout)
     }
 
     fn outcome(script: &str, timeout: Duration) -> Result<(), String> {

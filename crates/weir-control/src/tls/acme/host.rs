@@ -294,7 +294,7 @@ impl HostTask {
     /// Stores a certificate that clients can be shown; what is there stays otherwise.
     fn save(&self, issuer: &Issuer, obtained: &ObtainedCertificate) -> Result<(), IssuanceError> {
         let file = issuer.store.certificate_path(&self.host);
-        let files = CertificateFiles { certificate: file.clone(), key: file };
+        let files = CertificateFiles::new(file.clone(), file);
         let unusable = |why: &str| IssuanceError::refused(format!("the certificate cannot be used: {why}"));
         let loaded = files.load_texts(obtained.chain.as_bytes(), obtained.key.as_bytes());
         let loaded = loaded.map_err(|error| unusable(&error.message))?;

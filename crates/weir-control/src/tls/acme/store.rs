@@ -68,7 +68,7 @@ impl AcmeStore {
         if !file.exists() {
             return Ok(None);
         }
-        CertificateFiles { certificate: file.clone(), key: file }.load().map(Some)
+        CertificateFiles::new(file.clone(), file).load().map(Some)
     }
 
     /// Stores the chain and the key of a host, both PEM.

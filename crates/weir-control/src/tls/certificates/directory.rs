@@ -124,15 +124,15 @@ fn merge_files(
         }
     };
     let ocsp = ocsp.and_then(|loaded| loaded.map_err(|error| refuse(directory, file, error)).ok());
-    directory.certificates.extend(certificate.map(|certificate| ListenerCertificate { certificate, ocsp }));
+    directory.certificates.extend(certificate.map(|certificate| ListenerCertificate::new(certificate, ocsp)));
 }
 
 fn refuse(directory: &mut CertificateDirectory, file: &Path, error: CertificateError) {
-    directory.unusable.push(UnusableCertificate { file: file.to_owned(), error });
+    directory.unusable.push(UnusableCertificate::new(file, error));
 }
 
 fn of_folder(folder: &Path, message: &str) -> CertificateError {
-    CertificateError { file: folder.to_owned(), is_key: false, message: message.to_owned(), help: None }
+    CertificateError::new(folder, message)
 }
 
 #[cfg(test)]

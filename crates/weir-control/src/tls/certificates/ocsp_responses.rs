@@ -61,7 +61,7 @@ impl OcspResponses {
     pub(super) fn review(&mut self, listener: &str, shown: &[ListenerCertificate]) -> OcspVerdict {
         let now = clock::date();
         let mut verdict = OcspVerdict::default();
-        for ListenerCertificate { certificate, ocsp } in shown {
+        for ListenerCertificate { certificate, ocsp, .. } in shown {
             let Some(response) = ocsp else { continue };
             let doubt = response.warning(certificate, now);
             if doubt.is_none() {

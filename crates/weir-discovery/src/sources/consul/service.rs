@@ -67,24 +67,16 @@ mod tests {
 
     #[test]
     fn questions_name_what_is_wanted() {
-        let service = ConsulService {
-            name: "my app".into(),
-            tags: vec!["v2".into(), "eu&us".into()],
-            datacenter: Some("dc1".into()),
-            filter: Some("Service.Meta.v == \"2\"".into()),
-            nearest: Some(2),
-        };
+        let mut service = ConsulService::new("my app");
+        service.tags = vec!["v2".into(), "eu&us".into()];
+        service.datacenter = Some("dc1".into());
+        service.filter = Some("Service.Meta.v == \"2\"".into());
+        service.nearest = Some(2);
         assert_eq!(
             target(&service, 0),
             "/v1/health/service/my%20app?dc=dc1&tag=v2&tag=eu%26us&filter=Service.Meta.v%20%3D%3D%20%222%22&near=_agent"
         );
-        let plain = ConsulService {
-            name: "app".into(),
-            tags: Vec::new(),
-            datacenter: None,
-            filter: None,
-            nearest: None,
-        };
+        let plain = ConsulService::new("app");
         assert_eq!(target(&plain, 0), "/v1/health/service/app");
         assert_eq!(target(&plain, 7), "/v1/health/service/app?index=7&wait=60s");
     }

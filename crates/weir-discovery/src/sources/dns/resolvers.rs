@@ -111,7 +111,8 @@ mod tests {
     async fn a_file_of_the_system_that_comes_later_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("resolv.conf");
-        let dns = Dns { timeout: Duration::from_millis(100), ..Dns::default() };
+        let mut dns = Dns::default();
+        dns.timeout = Duration::from_millis(100);
         let resolvers = Arc::new(SharedResolvers::with_system_file(dns, &file));
         let (reports, mut reported) = unbounded_channel();
         let reporter = Reporter { upstream: "app".into(), id: 0, reports };

@@ -54,11 +54,13 @@ impl ControlPlane {
 
     fn url(&self) -> SourceUrl {
         let port = self.listener.local_addr().unwrap().port();
-        SourceUrl { is_tls: false, authority: format!("127.0.0.1:{port}").into() }
+        SourceUrl::new(false, format!("127.0.0.1:{port}"))
     }
 
     fn config(&self) -> XdsControlPlane {
-        XdsControlPlane { urls: vec![self.url()], ..XdsControlPlane::default() }
+        let mut config = XdsControlPlane::default();
+        config.urls = vec![self.url()];
+        config
     }
 
     async fn accept(&self) -> ServedStream {
@@ -214,14 +216,11 @@ async fn a_stream_says_who_asks_and_is_acknowledged() {
     let control_plane = ControlPlane::new().await;
     let mut config = control_plane.config();
     config.token = Some(SourceSecret("hush".into()));
-    config.node = XdsNode {
-        id: Some("weir-1".into()),
-        cluster: "edge".into(),
-        region: "eu".into(),
-        zone: "eu-1a".into(),
-        sub_zone: "".into(),
-        metadata: vec![("team".into(), "shop".into())],
-    };
+    config.node.id = Some("weir-1".into());
+    config.node.cluster = "edge".into();
+    config.node.region = "eu".into();
+    config.node.zone = "eu-1a".into();
+    config.node.metadata = vec![("team".into(), "shop".into())];
     let mut upstream = FollowingUpstream::start(config);
     let mut stream = control_plane.accept().await;
     assert_eq!(stream.path, PATH);
@@ -311,7 +310,7 @@ async fn the_next_address_is_asked_when_one_does_not_answer() {
     let control_plane = ControlPlane::new().await;
     let mut config = control_plane.config();
     // The first address is down: its port is closed.
-    config.urls.insert(0, SourceUrl { is_tls: false, authority: "127.0.0.1:1".into() });
+    config.urls.insert(0, SourceUrl::new(false, "127.0.0.1:1"));
     let mut upstream = FollowingUpstream::start(config);
     let mut stream = control_plane.accept().await;
     stream.request().await;

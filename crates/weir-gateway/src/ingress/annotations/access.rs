@@ -1,6 +1,6 @@
 //! Annotations about who may send requests.
 
-use weir_config::HeaderName;
+use weir_config::{HeaderName, ValueError};
 
 use super::values::{Parsed, header_template, items, networks, own_object};
 use super::{IngressAnnotation, IngressDraft, IngressProblem};
@@ -56,10 +56,8 @@ pub(super) const ROWS: &[IngressAnnotation] = &[
         },
     ),
     IngressAnnotation::translated("auth-realm", "what browsers show", "`basic.realm`", |draft, value| {
-        if value.chars().any(|c| !(c == ' ' || c.is_ascii_graphic()) || matches!(c, '"' | '\\')) {
-            return Err("a realm has no quotes and no characters beyond ASCII".to_owned());
-        }
-        draft.access.realm = Some(value.into());
+        let realm = (!value.is_empty()).then(|| value.parse()).transpose();
+        draft.access.realm = realm.map_err(|error: ValueError| error.message)?;
         Ok(())
     }),
     IngressAnnotation::guard(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
-use weir_config::{HeaderName, HeaderTemplate, RouteSettings, Size, Template, UpstreamSettings};
+use weir_config::{HeaderName, HeaderTemplate, Realm, RouteSettings, Size, Template, UpstreamSettings};
 use weir_traffic::affinity::SameSite;
 
 use crate::api::SharedText;
@@ -52,7 +52,7 @@ pub(crate) struct AccessDraft {
     /// `auth-type`.
     pub(crate) basic: bool,
     pub(crate) secret: Option<ObjectKey>,
-    pub(crate) realm: Option<Box<str>>,
+    pub(crate) realm: Option<Realm>,
     /// `auth-url`.
     pub(crate) forward: Option<Box<str>>,
     pub(crate) forward_headers: Vec<HeaderName>,

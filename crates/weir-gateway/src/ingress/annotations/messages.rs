@@ -283,14 +283,13 @@ impl IngressDraft {
         let messages = &self.messages;
         let origins = origins(messages.cors_origins.as_deref().unwrap_or("*"))?;
         let seconds = messages.cors_seconds.unwrap_or(CORS_SECONDS).min(86_400);
-        Ok(Cors {
-            methods: methods(messages.cors_methods.as_deref().unwrap_or(CORS_METHODS))?,
-            headers: names(messages.cors_headers.as_deref().unwrap_or(CORS_HEADERS))?,
-            expose: messages.cors_expose.clone().unwrap_or_default(),
-            credentials: !messages.cors_without_credentials && !origins.contains(&CorsOrigin::Any),
-            any_with_credentials: false,
-            origins,
-            max_age: Duration::from_secs(seconds),
-        })
+        let may_have_credentials = !origins.contains(&CorsOrigin::Any);
+        let mut cors = Cors::new(origins);
+        cors.methods = methods(messages.cors_methods.as_deref().unwrap_or(CORS_METHODS))?;
+        cors.headers = names(messages.cors_headers.as_deref().unwrap_or(CORS_HEADERS))?;
+        cors.expose = messages.cors_expose.clone().unwrap_or_default();
+        cors.credentials = !messages.cors_without_credentials && may_have_credentials;
+        cors.max_age = Duration::from_secs(seconds);
+        Ok(cors)
     }
 }

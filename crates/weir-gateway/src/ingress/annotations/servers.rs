@@ -386,10 +386,9 @@ impl IngressDraft {
             http_only: true,
             same_site: session.same_site.unwrap_or_default(),
         };
-        self.upstream.affinity = Some(AffinitySettings {
-            cookie: session.name.clone().unwrap_or_else(|| "INGRESSCOOKIE".into()),
-            mode: CookieMode::Insert { secret: None, attributes },
-        });
+        let cookie = session.name.as_deref().unwrap_or("INGRESSCOOKIE");
+        let mode = CookieMode::Insert { secret: None, attributes };
+        self.upstream.affinity = Some(AffinitySettings::new(cookie, mode));
         self.servers.is_changed = true;
     }
 }

@@ -6,8 +6,8 @@
 use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
 use super::cookie::{CookieOutcome, join_cookie, regroup_cookies};
 use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
-use crate::message::connection::ConnectionOptions;
-use crate::message::content_length;
+use crate::message::field_values::connection::ConnectionOptions;
+use crate::message::field_values::content_length;
 use crate::message::fields::Field;
 use crate::message::limits::HeadLimits;
 use crate::message::method::Method;

@@ -4,7 +4,7 @@
 
 use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
 use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
-use crate::message::content_length;
+use crate::message::field_values::content_length;
 use crate::message::fields::Field;
 use crate::message::framing::Framing;
 use crate::message::limits::HeadLimits;

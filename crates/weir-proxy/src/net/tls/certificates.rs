@@ -123,8 +123,8 @@ pub(super) fn keep_old(sources: &mut [CertificateSource], before: &[CertificateS
     for source in sources {
         let CertificateSource::Directory(directory) = source else { continue };
         let known = before.iter().find_map(|source| match source {
-            CertificateSource::Directory(known) if known.path == directory.path => Some(known),
-            _ => None,
+            CertificateSource::Directory(known) => Some(known).filter(|known| known.path == directory.path),
+            CertificateSource::Files(_) | CertificateSource::Internal(_) => None,
         });
         if let Some(known) = known {
             keep_old_of(directory, known);
@@ -182,7 +182,7 @@ impl ByName {
         let certificates = || sources.iter().flat_map(CertificateSource::certificates);
         let default_names = certificates().next().map(|first| first.certificate.names.clone());
         let now = clock::date();
-        for ListenerCertificate { certificate, ocsp } in certificates() {
+        for ListenerCertificate { certificate, ocsp, .. } in certificates() {
             let key = provider.key_provider.load_private_key(certificate.key.clone_key())?;
             let mut certified = CertifiedKey::new(certificate.chain.clone(), key);
             let fresh = ocsp.as_ref().filter(|ocsp| ocsp.warning(certificate, now).is_none());

@@ -579,14 +579,13 @@ mod tests {
         // A key of Ed25519 (RFC 8410), which is all that is looked at.
         let mut key = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
         key.extend([7; 32]);
-        Arc::new(LoadedCertificate {
-            files: CertificateFiles { certificate: "a.pem".into(), key: "a.pem".into() },
-            chain: vec![CertificateDer::from(vec![0x30, 0])],
-            key: PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
-            names: Vec::new(),
-            not_before: WallTime::EPOCH,
-            not_after: WallTime::LATEST,
-        })
+        Arc::new(LoadedCertificate::new(
+            CertificateFiles::new("a.pem", "a.pem"),
+            vec![CertificateDer::from(vec![0x30, 0])],
+            PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
+            Vec::new(),
+            WallTime::EPOCH..=WallTime::LATEST,
+        ))
     }
 
     fn at(seconds: u64) {

@@ -217,7 +217,7 @@ mod tests {
     fn of_files(seeds: &[u8]) -> Vec<Arc<TicketKey>> {
         let file = |seed| {
             let secret = (0..80).map(|byte| byte ^ seed).collect();
-            Arc::new(TicketKey { file: "key".into(), secret })
+            Arc::new(TicketKey::new("key", secret))
         };
         seeds.iter().map(|seed| file(*seed)).collect()
     }

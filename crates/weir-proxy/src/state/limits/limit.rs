@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_config::{KeyLimit, RequestFrequency, Stage};
+use weir_config::{KeyLimit, KeyLimitParts, RequestFrequency, Stage};
 use weir_observe::{LimitShard, PerWorker};
 use weir_traffic::limit::{
     BandwidthLimit, BucketLevel, ClientKey, ClientLimit, KeyDebt, RateLimit, TopKey, TopKeys,
@@ -331,7 +331,7 @@ impl LimitPlan {
 
     /// What makes the debts of a key those of the same key elsewhere.
     pub(in crate::state) fn shape(&self) -> String {
-        let KeyLimit { rate, prefixes, key, .. } = &*self.config;
+        let KeyLimitParts { rate, prefixes, key, .. } = &**self.config;
         format!("{:?} {prefixes:?} {key:?}", rate.map(|rate| rate.tokens))
     }
 

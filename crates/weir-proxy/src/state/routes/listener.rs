@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{
-    Access, AccessList, AccessLogFormat, FixedResponse, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse,
-    Listener, Mirror, PathForm, RemotePage, Route, RouteAction, RuleOrder, SplitAction, SplitTarget, Stage,
-    TokenKeys, UpstreamIndex, WithheldHeaders,
+    AccessList, AccessLogFormat, ForwardHost, LimitUse, Listener, Mirror, PathForm,
+    RemotePage, Route, RouteAction, RuleOrder, SplitTarget, Stage, TokenKeys, UpstreamIndex, WithheldHeaders,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -446,7 +445,7 @@ fn route_plans(
             // They count as what the route is.
             let mut way = |(place, part): (usize, &SplitTarget)| {
                 let copied = states_of_target(&whole, before, place);
-                Some(plan(&Arc::new(way_of(route, part)?), Some(&whole), &copied))
+                Some(plan(&Arc::new(part.route(route)?), Some(&whole), &copied))
             };
             let ways: Box<[_]> = if parts.iter().any(SplitTarget::is_apart) {
                 parts.iter().enumerate().map(&mut way).collect()
@@ -466,11 +465,8 @@ fn route_plans(
 /// The way to the server that decides about the requests of a route.
 fn auth_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
     let forward = route.access.as_ref()?.forward.as_ref()?;
-    let mut to_server = Route::to_upstream(&route.name, forward.upstream);
-    to_server.forward_host = forward.forward_host.clone();
-    // It has fields that only Weir gives, of the request that is asked about.
-    to_server.access = Some(Box::new(Access { basic: None, jwt: None, forward: None }));
-    Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
+    let to_server = Arc::new(forward.route(&route.name));
+    Some(RoutePlan::new(&to_server, inputs, NamedPlans::default(), None))
 }
 
 /// The ways to the servers that have error pages of the listener or its routes, each once.
@@ -479,9 +475,7 @@ fn page_routes(config: &Listener, inputs: &PlanInputs) -> Box<[PageRoute]> {
     let mut ways: Vec<PageRoute> = Vec::new();
     for remote in config.error_pages.iter().chain(of_routes).filter_map(|page| page.remote.as_ref()) {
         if !ways.iter().any(|way| way.is_of(remote)) {
-            let mut to_server = Route::to_upstream("error_pages", remote.upstream);
-            to_server.forward_host = remote.forward_host.clone();
-            let route = RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None);
+            let route = RoutePlan::new(&Arc::new(remote.route()), inputs, NamedPlans::default(), None);
             ways.push(PageRoute {
                 upstream: remote.upstream,
                 forward_host: remote.forward_host.clone(),
@@ -492,40 +486,11 @@ fn page_routes(config: &Listener, inputs: &PlanInputs) -> Box<[PageRoute]> {
     ways.into()
 }
 
-/// The way to the server from which the keys of tokens are fetched. It learns nothing of a client, since there is none.
+/// The way to the server from which the keys of tokens are fetched.
 fn keys_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
-    const ABOUT_CLIENTS: [&str; 7] = [
-        "forwarded",
-        "via",
-        "x-forwarded-for",
-        "x-forwarded-host",
-        "x-forwarded-port",
-        "x-forwarded-proto",
-        "x-request-id",
-    ];
     let TokenKeys::Remote(remote) = &route.access.as_ref()?.jwt.as_ref()?.keys else { return None };
-    let mut to_server = Route::to_upstream(&route.name, remote.upstream);
-    to_server.forward_host = remote.forward_host.clone();
-    let name = |name: &&str| name.parse().expect("it is the name of a header");
-    to_server.request_headers.remove = ABOUT_CLIENTS.iter().map(name).collect();
-    Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
-}
-
-/// The route of a target of a split whose requests are not treated as others of the route are.
-fn way_of(route: &Route, part: &SplitTarget) -> Option<Route> {
-    let action = match part.to {
-        _ if !part.is_apart() => return None,
-        SplitAction::Upstream(upstream) => RouteAction::Upstream(upstream),
-        SplitAction::Respond(status) => RouteAction::Respond(Box::new(FixedResponse::empty(status))),
-    };
-    let settings = part.settings.as_ref().unwrap_or(&route.settings);
-    Some(Route {
-        name: route.name.clone(),
-        matches: Arc::clone(&route.matches),
-        condition: route.condition.clone(),
-        action,
-        settings: Arc::clone(settings),
-    })
+    let to_server = Arc::new(remote.route(&route.name));
+    Some(RoutePlan::new(&to_server, inputs, NamedPlans::default(), None))
 }
 
 /// What is known of the mirrors of a route, the first ones left out.
@@ -554,15 +519,8 @@ fn mirror(
     inputs: &PlanInputs,
     known: Option<&Arc<MirrorState>>,
 ) -> MirrorPlan {
-    let mut to_server = Route::to_upstream(&route.name, settings.upstream);
-    to_server.forward_host = settings.forward_host.clone();
-    to_server.access.clone_from(&route.access);
-    to_server.upgrades = Vec::new();
-    let mark: HeaderTemplate = "1".parse().expect("it is a value");
-    let mark = HeaderChanges { set: vec![(settings.mark_header.clone(), mark)], ..HeaderChanges::default() };
-    to_server.request_headers = route.request_headers.followed_by(&mark);
     MirrorPlan {
-        route: RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None),
+        route: RoutePlan::new(&Arc::new(settings.route(route)), inputs, NamedPlans::default(), None),
         methods: MethodSet::new(settings.methods.iter().map(MethodMatch::as_str)),
         state: known.cloned().unwrap_or_default(),
     }

@@ -66,7 +66,9 @@ impl Opener {
         match plan.config.protocol {
             _ if connection.application_protocol() == Some(H2) => Ok(Shaken::Http2(connection)),
             ServerProtocol::Auto => Ok(Shaken::Http1(connection)),
-            _ => Err(Failure::server(Phase::Connect, Cause::NotHttp2)),
+            ServerProtocol::Http1 | ServerProtocol::H2 | ServerProtocol::H2c | ServerProtocol::Fastcgi => {
+                Err(Failure::server(Phase::Connect, Cause::NotHttp2))
+            }
         }
     }
 }

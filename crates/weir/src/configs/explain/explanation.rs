@@ -10,7 +10,7 @@ use weir_http::{Expectation, FieldName, Framing, Method, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::Eligibility;
 use weir_traffic::ServerId;
-use weir_traffic::balance::{Excluded, HashKey, Pick, ServerCandidate};
+use weir_traffic::balance::{Excluded, HashKey, Pick, Policy, ServerCandidate};
 use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 
 use super::known_sources::KnownSources;
@@ -265,10 +265,12 @@ impl<'a> UpstreamDestination<'a> {
         let hash = balancer.hash_key().and_then(|key| key.hash(request));
         let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 });
         let key = match &upstream.balance {
-            weir_traffic::balance::Policy::ConsistentHash { key, .. } => {
-                Some(Key { key, present: hash.is_some() })
-            }
-            _ => None,
+            Policy::ConsistentHash { key, .. } => Some(Key { key, present: hash.is_some() }),
+            Policy::LeastRequests
+            | Policy::RoundRobin
+            | Policy::PeakEwma
+            | Policy::PowerOfTwo
+            | Policy::Random => None,
         };
         let cookie = upstream.affinity.as_ref().map(|affinity| {
             let cookies = request.head().fields().all(FieldName::Cookie);

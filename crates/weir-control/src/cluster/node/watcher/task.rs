@@ -50,7 +50,7 @@ impl WatcherTask {
 impl WatcherConfinement {
     pub(super) fn account(&self) -> Option<ProcessAccount> {
         let (user, group, groups) = self.account.clone()?;
-        Some(ProcessAccount { user: user.map(|uid| ("".into(), uid)), group, groups })
+        Some(ProcessAccount::new(user.map(|uid| ("".into(), uid)), group, groups))
     }
 
     pub(super) fn sandbox(&self) -> SandboxMode {

@@ -162,7 +162,7 @@ mod tests {
 
     fn signer(secret: &[u8]) -> Signer {
         let secret = AccountSecret(secret.into());
-        Signer::new(&TsigKey { name: "acme".into(), algorithm: TsigAlgorithm::HmacSha256, secret }).unwrap()
+        Signer::new(&TsigKey::new("acme", TsigAlgorithm::HmacSha256, secret)).unwrap()
     }
 
     /// A response to the request with this MAC, as a server signs it.

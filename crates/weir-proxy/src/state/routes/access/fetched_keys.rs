@@ -233,23 +233,14 @@ pub enum KeyFetchError {
 
 #[cfg(test)]
 mod tests {
-    use weir_config::{ForwardHost, Size, UpstreamIndex};
+    use weir_config::UpstreamIndex;
 
     use super::*;
 
     const SECRET: &str = r#"{"keys": [{"kty": "oct", "k": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}"#;
 
     fn keys() -> FetchedKeys {
-        FetchedKeys::new(&RemoteKeys {
-            upstream: UpstreamIndex(0),
-            upstream_name: "idp".into(),
-            path: "/".into(),
-            forward_host: ForwardHost::Server,
-            refresh: Duration::from_secs(600),
-            cooldown: Duration::from_secs(30),
-            timeout: Duration::from_secs(5),
-            body_size: Size::from_bytes(1024),
-        })
+        FetchedKeys::new(&RemoteKeys::new(UpstreamIndex(0), "idp"))
     }
 
     #[test]

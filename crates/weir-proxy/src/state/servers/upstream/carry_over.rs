@@ -128,13 +128,13 @@ fn new_state(server: &Server) -> Arc<ServerState> {
 
 #[cfg(test)]
 mod tests {
-    use weir_config::{ProxyVersion, ServerProtocol};
+    use weir_config::{ProxyVersion, ServerProtocol, UpstreamParts};
 
     use super::*;
     use crate::net::clock;
 
     /// Whether idle connections are kept when an upstream changes by `change`.
-    fn keeps_pool_after(change: impl FnOnce(&mut Upstream)) -> bool {
+    fn keeps_pool_after(change: impl FnOnce(&mut UpstreamParts)) -> bool {
         let inputs = PlanInputs {
             via_name: "weir".into(),
             seed: 1,
@@ -143,11 +143,12 @@ mod tests {
             issuers: Arc::default(),
         };
         let server = Server::new("127.0.0.1:1".parse().expect("it is an address"));
-        let config = Upstream::new("app", vec![server]);
-        let before = UpstreamPlan::new(&Arc::new(config.clone()), &inputs).expect("it has no TLS");
-        let mut changed = config;
-        change(&mut changed);
-        let plan = before.succeeded_by(&Arc::new(changed), &inputs, clock::now()).expect("it has no TLS");
+        let mut parts = UpstreamParts::new("app", vec![server]);
+        let checked =
+            |parts: &UpstreamParts| Arc::new(Upstream::from_parts(parts.clone()).expect("it holds"));
+        let before = UpstreamPlan::new(&checked(&parts), &inputs).expect("it has no TLS");
+        change(&mut parts);
+        let plan = before.succeeded_by(&checked(&parts), &inputs, clock::now()).expect("it has no TLS");
         plan.keeps_pool[0]
     }
 

@@ -172,11 +172,11 @@ impl UpstreamPlan {
     ) -> Result<Self, TlsError> {
         let ServerSlots { servers, leaves_at, is_known } = slots;
         let names = tls_names(declared, &servers, before);
-        let tls = declared.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
-        let config = if servers == declared.servers && tls == declared.tls {
+        let has_same_names = declared.tls.as_ref().is_none_or(|tls| tls.names == names);
+        let config = if servers == declared.servers && has_same_names {
             Arc::clone(declared)
         } else {
-            Arc::new(Upstream { servers, tls, ..Upstream::clone(declared) })
+            Arc::new(declared.with_named_servers(servers, names))
         };
         let config = &config;
         let carry_over = CarryOver { config, leaves_at: &leaves_at, is_known: &is_known, before };
@@ -437,7 +437,7 @@ fn pool_limits(config: &Upstream, workers: usize) -> PoolLimits {
 }
 
 fn without_names(tls: &UpstreamTls) -> UpstreamTls {
-    UpstreamTls { names: Vec::new(), ..tls.clone() }
+    tls.with_names(Vec::new())
 }
 
 /// What the certificate of each server has to be for, by its name; of several of one name, the first counts.

@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::authority::parse_port;
 use crate::bytes::{elements, is_token, is_token_byte, is_value_byte, token_run};
 use crate::digits;
+use crate::message::authority::parse_port;
 
 /// One end of a hop (RFC 7239 section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

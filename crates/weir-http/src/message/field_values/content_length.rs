@@ -3,8 +3,8 @@
 //! Two parsers that disagree here make request smuggling, so every form that another parser could read differently
 //! is refused: lists, signs, leading zeros, repetitions.
 
-use super::rule::Rule;
 use crate::bytes::elements;
+use crate::message::rule::Rule;
 
 /// Notes the value of one Content-Length field, in a head that has this length so far.
 #[inline]

@@ -3,9 +3,9 @@
 //! Three options have a meaning of their own here; all others only name fields that must not be forwarded.
 //! Elements that are not tokens name nothing and are passed over: they can neither frame nor route.
 
-use super::fields::{Field, Fields};
-use super::name::FieldName;
 use crate::bytes::elements;
+use crate::message::fields::{Field, Fields};
+use crate::message::name::FieldName;
 
 /// The options of the `Connection` fields of one head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

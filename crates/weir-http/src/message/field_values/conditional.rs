@@ -1,7 +1,7 @@
 //! Conditional requests: whether what the client has, or expects, is what there is (RFC 9110 section 13).
 
-use super::fields::Fields;
-use super::name::FieldName;
+use crate::message::fields::Fields;
+use crate::message::name::FieldName;
 use crate::wall_time::WallTime;
 
 /// What tells one version of a representation from another (RFC 9110 section 8.8).

@@ -1,0 +1,52 @@
+//! What may not hold of a listener.
+
+use std::fmt;
+use std::time::Duration;
+
+use weir_traffic::limit::RateError;
+
+use super::TlsVersion;
+use crate::value::print_duration;
+
+/// A rule about listeners that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ListenerFault {
+    NoAddress,
+    AddressTwice(String),
+    NotWholeSeconds {
+        key: &'static str,
+        value: Duration,
+    },
+    /// Of connections per client.
+    Rate(RateError),
+    /// Connections of TCP have no response of Weir's own.
+    OnlyToUpstreams,
+    NoProxyPeer,
+    NoTlsVersion,
+    NoSuite(TlsVersion),
+    TicketsAndClientCertificates,
+}
+
+impl fmt::Display for ListenerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress => f.write_str("it has no address"),
+            Self::AddressTwice(address) => write!(f, "`{address}` is bound twice"),
+            Self::NotWholeSeconds { key, value } => {
+                write!(f, "`{key}` is in whole seconds; this is {}", print_duration(*value))
+            }
+            Self::Rate(error) => error.fmt(f),
+            Self::OnlyToUpstreams => {
+                f.write_str("connections of a listener for TCP can only go to an upstream")
+            }
+            Self::NoProxyPeer => f.write_str("`from` is empty: no connection would begin with a header"),
+            Self::NoTlsVersion => f.write_str("`versions` is an empty list"),
+            Self::NoSuite(version) => {
+                write!(f, "no suite of `cipher_suites` is for TLS {}", version.name())
+            }
+            Self::TicketsAndClientCertificates => {
+                f.write_str("`ticket_keys` does not go with `client_certificates`")
+            }
+        }
+    }
+}
