@@ -1,6 +1,7 @@
 //! Routes and what they do.
 
 pub(super) mod cache_partition;
+mod features;
 pub(super) mod route;
 pub(super) mod access_log;
 pub(super) mod mirror;

@@ -1,8 +1,9 @@
 //! The CORS protocol of browsers (Fetch Standard): preflights are answered here, and responses say who may read them.
 
-use weir_config::Cors;
+use weir_config::{Cors, Feature, Stage};
 use weir_http::{FieldName, FieldWriter, Method};
 
+use crate::exchange::acting;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::responder::Answer;
 
@@ -65,6 +66,7 @@ pub(in crate::exchange) fn answer_preflight(cors: &Cors, exchange: &Exchange) ->
 
 /// Adds what the response says of the origin of its request. Caches may keep it for others: it says the same to all, or that it does not.
 pub(in crate::exchange) fn write(out: &mut impl FieldWriter, cors: &Cors, exchange: &Exchange) {
+    acting::note(Stage::ResponseFields, Feature::Cors);
     if !cors.allows_any() && !is_preflight(exchange) {
         out.field(b"Vary", b"Origin");
     }

@@ -8,13 +8,13 @@ use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use super::end::End;
 use super::{error_page, pacing};
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::authorization;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
-use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::exchange::exchange_state::header_changes::{has_values, leave};
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::exchange_state::{authorization, header_changes};
 use crate::exchange::forwarded;
 use crate::exchange::heads::compression::{OwnFields, ResponseOutline};
 use crate::exchange::heads::placeholders::TemplateValues;
@@ -32,68 +32,62 @@ use crate::state::connections::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
 /// Answers with the page of a failure, that which was `fetched` if one was, or aborts the response if one has begun.
-pub(crate) async fn failure(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn failure<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     (failure, fetched): (Failure, Option<FetchedPage>),
 ) -> End {
-    exchange.record.failure = Some(failure);
-    client.deadline.set_ceiling(None);
+    context.exchange.record.failure = Some(failure);
+    context.client.deadline.set_ceiling(None);
     let mut reported = failure;
-    if exchange.answered {
+    if context.exchange.answered {
         let broken = failure.party == Party::Server && matches!(failure.cause, Cause::Rule(_))
             || failure.cause == Cause::FramingViolation;
         // The body broke a rule before any of its head has left: to the client, that is no different from a bad head.
-        if !broken || !stream.take_back() {
-            if failure.party == Party::Client || client.deadline.is_cut() {
+        if !broken || !context.stream.take_back() {
+            if failure.party == Party::Client || context.client.deadline.is_cut() {
                 return End::Aborted;
             }
-            let has_ended = end_call(client, stream, exchange, failure).await;
+            let has_ended = end_call(context, failure).await;
             return if has_ended { End::Done } else { End::CutShort };
         }
         reported.phase = Phase::Response;
     }
-    if exchange.record.request_id.is_empty() {
+    if context.exchange.record.request_id.is_empty() {
         // A request that is refused before its head could be read has an id, too.
-        let config = exchange.record.begin_config(client);
-        let listener = &config.snapshot.listeners[exchange.record.listener()];
-        forwarded::make_late_request_id(client, exchange, listener);
-        trace::begin_late(client, exchange, &config, failure.phase);
+        forwarded::make_late_request_id(context);
+        trace::begin_late(context, failure.phase);
     }
-    let page = match exchange.grpc {
+    let page = match context.exchange.grpc {
         None => {
-            let accept = exchange.request.fields().first(FieldName::Accept);
-            let accept = accept.map(|field| field.value.of(&exchange.request_text));
-            let status = exchange.limited.status_of_refusal();
+            let accept = context.exchange.request.fields().first(FieldName::Accept);
+            let accept = accept.map(|field| field.value.of(&context.exchange.request_text));
+            let status = context.exchange.limited.status_of_refusal();
             let page = failure_page::answer(
                 reported,
-                &exchange.record.request_id,
+                &context.exchange.record.request_id,
                 accept,
-                exchange.retry_after,
+                context.exchange.retry_after,
                 status,
             );
-            // That of the request: one of a newer config may have other routes.
-            let config = exchange.record.begin_config(client);
-            let listener = &*config.snapshot.listeners[exchange.record.listener()];
-            page.map(|page| {
-                error_page::instead_of_own(client, stream, exchange, listener, (reported, page), fetched)
+
+            page.map(|page| error_page::instead_of_own(context, (reported, page), fetched))
+        }
+        Some(call) => {
+            GrpcFailure::from_failure(reported, &context.exchange.record.request_id).map(|failed| {
+                context.exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
+                failed.into_answer(grpc::fields::own_response_type(context.exchange))
             })
         }
-        Some(call) => GrpcFailure::from_failure(reported, &exchange.record.request_id).map(|failed| {
-            exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
-            failed.into_answer(grpc::fields::own_response_type(exchange))
-        }),
     };
     let Some(mut page) = page else { return End::Closed };
-    exchange.limited.write_refusal(&mut page, exchange.grpc.is_some());
-    let ends = client.is_ending() || client.deadline.is_cut();
+    context.exchange.limited.write_refusal(&mut page, context.exchange.grpc.is_some());
+    let ends = context.client.is_ending() || context.client.deadline.is_cut();
     let is_orderly = failure.party != Party::Client || authorization::is_about_credentials(failure.cause);
-    if !is_orderly || !stream.discard_body(client) || ends {
+    if !is_orderly || !context.stream.discard_body(context.client) || ends {
         // After an error of the client it is uncertain where its next request begins.
-        stream.close_after();
+        context.stream.close_after();
     }
-    send(client, stream, exchange, &page).await.map_or(End::Closed, |()| End::Done)
+    send(context, &page).await.map_or(End::Closed, |()| End::Done)
 }
 
 /// The status of the fixed response of a route that says nothing else, where the config has pages for failures: one of them is its body.
@@ -109,21 +103,17 @@ pub(crate) fn status_with_page(exchange: &Exchange, route: &RoutePlan) -> Option
 ///
 /// # Errors
 /// When the client does not take the answer.
-pub(crate) async fn without_server(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn without_server<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     (route, fetched): (&RoutePlan, Option<FetchedPage>),
 ) -> Result<End, Ended> {
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let has_page = status_with_page(exchange, route).is_some();
+    let has_page = status_with_page(context.exchange, route).is_some();
     // What the values refer to is not kept while the answer is sent.
     let mut answer = {
-        let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
-        let preflight = route.config.cors.as_ref().filter(|_| cors::is_preflight(exchange));
+        let values = TemplateValues::new(context, Some(route));
+        let preflight = route.config.cors.as_ref().filter(|_| cors::is_preflight(context.exchange));
         match &route.config.action {
-            _ if let Some(cors) = preflight => cors::answer_preflight(cors, exchange),
+            _ if let Some(cors) = preflight => cors::answer_preflight(cors, context.exchange),
             RouteAction::Redirect(to) => {
                 let values = TemplateValues { path_rewrite: to.rewrite.as_ref(), ..values };
                 redirect::answer(to, |template, out| values.write_url(template, out))
@@ -138,12 +128,12 @@ pub(crate) async fn without_server(
         }
     };
     if has_page {
-        answer = error_page::of_fixed(client, stream, exchange, (listener, route), (answer, fetched));
+        answer = error_page::for_fixed(context, route, (answer, fetched));
     }
-    if !stream.discard_body(client) {
-        stream.close_after();
+    if !context.stream.discard_body(context.client) {
+        context.stream.close_after();
     }
-    let sent = send(client, stream, exchange, &answer).await;
+    let sent = send(context, &answer).await;
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
@@ -151,16 +141,14 @@ pub(crate) async fn without_server(
 ///
 /// # Errors
 /// When the client does not take the answer.
-pub(crate) async fn of_other(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn pass_on<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     answer: &Answer<'_>,
 ) -> Result<End, Ended> {
-    if !stream.discard_body(client) {
-        stream.close_after();
+    if !context.stream.discard_body(context.client) {
+        context.stream.close_after();
     }
-    let sent = send(client, stream, exchange, answer).await;
+    let sent = send(context, answer).await;
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
@@ -168,71 +156,59 @@ pub(crate) async fn of_other(
 ///
 /// # Errors
 /// When the client does not take the answer.
-pub(crate) async fn as_last_hop(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn as_last_hop<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
 ) -> Result<End, Ended> {
-    if !stream.discard_body(client) {
-        stream.close_after();
+    if !context.stream.discard_body(context.client) {
+        context.stream.close_after();
     }
-    let answer = last_hop::answer(exchange.request.method());
-    let sent = send(client, stream, exchange, &answer).await;
+    let answer = last_hop::answer(context.exchange.request.method());
+    let sent = send(context, &answer).await;
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
 /// Sends an answer.
-pub(in crate::exchange) async fn send(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn send<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     answer: &Answer<'_>,
 ) -> Result<(), Failure> {
-    stage_head(client, stream, exchange, answer, answer.body.len() as u64);
-    let is_head = exchange.request.method() == Method::Head;
+    stage_head(context, answer, answer.body.len() as u64);
+    let is_head = context.exchange.request.method() == Method::Head;
     let body = if answer.may_have_body() && !is_head { &*answer.body } else { b"" };
-    send_body(client, stream, exchange, MemoryBody(body)).await
+    send_body(context, MemoryBody(body)).await
 }
 
 /// Sends the head of an answer, and `body` of `len` bytes behind it.
-pub(in crate::exchange) async fn send_with(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn send_with<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     answer: &Answer<'_>,
     (len, body): (u64, impl Source),
 ) -> Result<(), Failure> {
-    stage_head(client, stream, exchange, answer, len);
-    if exchange.request.method() == Method::Head {
-        return send_body(client, stream, exchange, MemoryBody(b"")).await;
+    stage_head(context, answer, len);
+    if context.exchange.request.method() == Method::Head {
+        return send_body(context, MemoryBody(b"")).await;
     }
-    send_body(client, stream, exchange, body).await
+    send_body(context, body).await
 }
 
 /// Stages the head of an answer with a body of `len` bytes, with the changes that the route makes to the heads of responses; the listener
 /// where there is no route.
-fn stage_head(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    answer: &Answer<'_>,
-    len: u64,
-) {
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let route = exchange.record.route.map(|index| &listener.route_plans[index]);
-    let changes = route.map_or(&listener.config.response_headers, |route| &route.config.response_headers);
+fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answer<'_>, len: u64) {
+    let route = context.route();
+    let changes =
+        route.map_or(&context.listener.config.response_headers, |route| &route.config.response_headers);
     let length = answer.may_have_body().then_some(len);
     let framed = length.map_or(Framing::None, Framing::Length);
-    let framed = framed.in_response(exchange.request.method(), answer.status);
-    exchange.response_relay.restart();
-    exchange.body_coding = BodyCoding::AsItIs;
+    let framed = framed.in_response(context.exchange.request.method(), answer.status);
+    context.exchange.response_relay.restart();
+    context.exchange.body_coding = BodyCoding::AsItIs;
     let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {
         None => (framed, length),
         Some(route) => {
-            let outline = ResponseOutline::new(answer.status, exchange.request.method(), framed, length);
+            let outline =
+                ResponseOutline::new(answer.status, context.exchange.request.method(), framed, length);
             let own = OwnFields(&answer.fields);
-            let coding = compression::begin(client, exchange, (&config.snapshot, route), outline, &own);
+            let coding = compression::begin(context, (&context.config.snapshot, route), outline, &own);
             (coding.of(framed), length.filter(|_| !coding.replaces_length()))
         }
     };
@@ -243,87 +219,80 @@ fn stage_head(
         text: b"",
     };
     if has_values(changes) {
-        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-        let values = TemplateValues::of_request(client, stream, exchange, listener, route);
+        let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
+        let values = TemplateValues::new(context, route);
         let values = TemplateValues { status: answer.status, ..values };
         rendered.render(changes, |template, out| values.write(template, out));
-        exchange.rendered_headers = rendered;
+        context.exchange.rendered_headers = rendered;
     }
-    stream.respond(client, exchange, &head, |out| {
+    context.stream.respond(context.client, context.exchange, &head, |out| {
         if leave(changes, b"Date") {
-            out.field(b"Date", &client.worker.date(clock::now()));
+            out.field(b"Date", &context.client.worker.date(clock::now()));
         }
-        fields::write_id(out, exchange, listener, changes);
-        exchange.limited.write_levels(out, changes);
+        fields::write_id(out, context.exchange, context.listener, changes);
+        context.exchange.limited.write_levels(out, changes);
         // How long a failure may be kept, and what its page is, are not the matter of a route.
-        let is_failure = exchange.record.failure.is_some();
+        let is_failure = context.exchange.record.failure.is_some();
         let passes = |name: &[u8]| {
-            (is_failure || leave(changes, name)) && !compression::is_replaced(exchange.body_coding, name)
+            (is_failure || leave(changes, name))
+                && !compression::is_replaced(context.exchange.body_coding, name)
         };
         for (name, value) in answer.fields.iter().filter(|(name, _)| passes(name)) {
             out.field(name, value);
         }
         if let Some((access, failure)) =
-            route.and_then(|route| route.config.access.as_deref()).zip(exchange.record.failure)
+            route.and_then(|route| route.config.access.as_deref()).zip(context.exchange.record.failure)
         {
             authorization::write_challenge(out, access, failure.cause);
         }
-        compression::write(out, exchange, &OwnFields(&answer.fields), changes);
+        compression::write(out, context.exchange, &OwnFields(&answer.fields), changes);
         if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
-            cors::write(out, cors, exchange);
+            cors::write(out, cors, context.exchange);
         }
-        header_changes::write_changes(out, changes, &exchange.rendered_headers, |name| {
+        fields::write_changes_of_response(out, context.exchange, changes, |name| {
             !is_failure || answer.field(name).is_none()
         });
     });
-    exchange.record.is_own_answer = true;
-    exchange.record.status = answer.status;
-    exchange.answered = true;
-    exchange.waits.begin(&listener.client_wait_limits());
+    context.exchange.record.is_own_answer = true;
+    context.exchange.record.status = answer.status;
+    context.exchange.answered = true;
+    context.exchange.waits.begin(&context.listener.client_wait_limits());
 }
 
 /// Ends a gRPC call whose response has begun, with trailers that tell the failure. `false`: its response can only be cut short, since it is
 /// none of gRPC, or its protocol cannot end it here: gRPC-Web not inside a message.
-async fn end_call(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    failure: Failure,
-) -> bool {
-    let relay = &exchange.response_relay;
-    let is_open = (relay.has_filter() || stream.ends_anywhere()) && relay.may_end();
-    let is_call = exchange.response.status() == 200 && exchange.response.content_length().is_none();
-    let Some(call) = exchange.grpc.as_mut().filter(|_| is_open && is_call) else { return false };
+async fn end_call<U>(context: &mut Context<'_, impl ClientStream, U>, failure: Failure) -> bool {
+    let relay = &context.exchange.response_relay;
+    let is_open = (relay.has_filter() || context.stream.ends_anywhere()) && relay.may_end();
+    let is_call =
+        context.exchange.response.status() == 200 && context.exchange.response.content_length().is_none();
+    let Some(call) = context.exchange.grpc.as_mut().filter(|_| is_open && is_call) else { return false };
     let failed = GrpcFailure::of_broken_response(failure);
     call.status = Some(failed.status);
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    exchange.waits.begin(&listener.client_wait_limits());
-    if !stream.discard_body(client) {
-        stream.close_after();
+    context.exchange.waits.begin(&context.listener.client_wait_limits());
+    if !context.stream.discard_body(context.client) {
+        context.stream.close_after();
     }
-    send_body(client, stream, exchange, MemoryTrailers(&failed.fields)).await.is_ok()
+    send_body(context, MemoryTrailers(&failed.fields)).await.is_ok()
 }
 
 /// Sends what follows a head of Weir's own, or what it adds to a response.
-async fn send_body(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn send_body<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     mut source: impl Source,
 ) -> Result<(), Failure> {
     std::future::poll_fn(|cx| {
-        let polled = exchange.response_relay.poll(cx, &mut source, &mut stream.reply());
+        let polled = context.exchange.response_relay.poll(cx, &mut source, &mut context.stream.reply());
         match polled {
             Poll::Ready(outcome) => Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
             Poll::Pending => {
-                let (awaited, moved) = match exchange.response_relay.waiting {
-                    WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
-                    WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
-                    WaitingFor::Source => (Activity::Disk, exchange.response_relay.taken()),
+                let (awaited, moved) = match context.exchange.response_relay.waiting {
+                    WaitingFor::Turn => return pacing::poll_turn(cx, context).map(Err),
+                    WaitingFor::Sink => (Activity::ClientTakes, context.stream.taken()),
+                    WaitingFor::Source => (Activity::Disk, context.exchange.response_relay.taken()),
                 };
-                client.report(awaited, stream, exchange);
-                exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
+                context.report(awaited);
+                context.poll_over(awaited, moved).map(Err)
             }
         }
     })

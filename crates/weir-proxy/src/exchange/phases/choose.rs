@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
-use weir_config::{PathForm, RouteAction, SplitTarget};
+use weir_config::{Feature, PathForm, RouteAction, SplitTarget, Stage};
 use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteId, RouteRequest};
 
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::forwarded;
 use crate::exchange::heads::{cors, fields, grpc};
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
@@ -55,35 +57,42 @@ impl RouteRequest for RoutableRequest<'_> {
     }
 }
 
-impl Exchange {
+impl<S, U> Context<'_, S, U> {
     /// The request as routes and hash keys see it.
-    pub(crate) fn routable<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> RoutableRequest<'a> {
-        RoutableRequest {
-            request: &self.request,
-            text: &self.request_text,
-            source: forwarded::client_address(client, self, listener),
-        }
+    pub(in crate::exchange) fn routable(&self) -> RoutableRequest<'_> {
+        let Exchange { request, request_text, .. } = &*self.exchange;
+        RoutableRequest { request, text: request_text, source: self.client_address() }
     }
 }
 
-/// The most specific route that matches, if one does.
+/// The most specific route that matches, and where it sends the request; `None` without one.
 ///
 /// # Errors
-/// When the route does not take the request.
-pub(crate) fn route<'a>(
-    client: &Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    listener: &'a ListenerPlan,
-) -> Result<Option<&'a RoutePlan>, Ended> {
-    let Some(id) = listener.routes.lookup(&exchange.routable(client, listener)) else {
-        if exchange.request.upgrade().is_some() {
-            stream.close_after();
+/// When it does not take the request.
+#[inline(always)]
+pub(in crate::exchange) fn route<'a, U>(
+    context: &mut Context<'a, impl ClientStream, U>,
+) -> Result<Option<MatchedRoute<'a>>, Ended> {
+    let Some(id) = context.listener.routes.lookup(&context.routable()) else {
+        if context.exchange.request.upgrade().is_some() {
+            context.stream.close_after();
         }
         return Ok(None);
     };
-    exchange.record.route = Some(id.index());
+    context.exchange.record.route = Some(id.index());
+    let listener = context.listener;
     let route = &listener.route_plans[id.index()];
+    admit(context, route)?;
+    grpc::limit_time(context, route);
+    Ok(Some(target(context, route)))
+}
+
+/// Whether the route takes the request.
+///
+/// # Errors
+/// When it does not.
+fn admit<U>(context: &mut Context<'_, impl ClientStream, U>, route: &RoutePlan) -> Result<(), Ended> {
+    let (stream, exchange, listener) = (&mut *context.stream, &mut *context.exchange, context.listener);
     if !listener.config.isolated_names.is_empty() {
         check_isolation(stream, exchange, listener)?;
     }
@@ -104,7 +113,7 @@ pub(crate) fn route<'a>(
     }
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
-    Ok(Some(route))
+    Ok(())
 }
 
 /// On a listener that stands for several, a connection is for one of them: that of its server name (RFC 9110 section 15.5.20).
@@ -149,15 +158,14 @@ fn check_upgrade(
 }
 
 /// The most specific route that matches a TCP connection.
-pub(crate) fn connection_route<'a>(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &'a ListenerPlan,
+pub(in crate::exchange) fn connection_route<'a, S, U>(
+    context: &mut Context<'a, S, U>,
 ) -> Result<&'a RoutePlan, Ended> {
-    let Some(id) = route_of_connection(client, listener, &exchange.server_name) else {
+    let (listener, server_name) = (context.listener, &context.exchange.server_name);
+    let Some(id) = route_of_connection(context.client, listener, server_name) else {
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
-    exchange.record.route = Some(id.index());
+    context.exchange.record.route = Some(id.index());
     Ok(&listener.route_plans[id.index()])
 }
 
@@ -176,46 +184,42 @@ pub(crate) fn is_preflight(exchange: &Exchange, route: &RoutePlan) -> bool {
     route.config.cors.is_some() && cors::is_preflight(exchange)
 }
 
-/// The upstream that the request goes to, `None` when the config itself has the answer; and the route on the way there, which is another one only
-/// for targets of splits with settings of their own.
-pub(crate) fn upstream<'a>(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
+/// Where a request of this route goes: another plan than that of the route counts from here on only for targets of splits with settings of their own.
+pub(in crate::exchange) fn target<'a, S, U>(
+    context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
-) -> (Option<usize>, &'a RoutePlan) {
-    if is_preflight(exchange, route) {
-        return (None, route);
+) -> MatchedRoute<'a> {
+    if is_preflight(context.exchange, route) {
+        acting::note(Stage::Route, Feature::Cors);
+        return MatchedRoute { route, target: route, upstream: None };
     }
-    let (chosen, way) = match &route.config.action {
+    let (upstream, target) = match &route.config.action {
         RouteAction::Upstream(index) => (Some(index.0), route),
         RouteAction::Split(parts) => match &route.split {
-            Some(split) => target(client, exchange, listener, route, (parts, split)),
+            Some(split) => draw(context, route, (parts, split)),
             None => (None, route),
         },
         RouteAction::Files(files) => (files.otherwise.map(|upstream| upstream.0), route),
         RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, route),
     };
-    exchange.record.upstream = chosen;
-    (chosen, way)
+    context.exchange.record.upstream = upstream;
+    MatchedRoute { route, target, upstream }
 }
 
 /// Draws the target of a split.
-fn target<'a>(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
+fn draw<'a, S, U>(
+    context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
     (parts, split): (&[SplitTarget], &'a SplitPlan),
 ) -> (Option<usize>, &'a RoutePlan) {
-    let place = split.weights.choose(client.worker.random());
+    let place = split.weights.choose(context.client.worker.random());
     let upstream = parts[place].upstream().map(|upstream| upstream.0);
-    let Some(way) = split.ways.get(place).and_then(Option::as_ref) else { return (upstream, route) };
-    if way.rewrite != route.rewrite {
-        exchange.rewritten.clear();
-        rewrite(exchange, listener, way);
+    let Some(target) = split.targets.get(place).and_then(Option::as_ref) else { return (upstream, route) };
+    if target.rewrite != route.rewrite {
+        context.exchange.rewritten.clear();
+        rewrite(context.exchange, context.listener, target);
     }
-    (upstream, way)
+    (upstream, target)
 }
 
 /// The limit on the length of the body, which depends on the route.

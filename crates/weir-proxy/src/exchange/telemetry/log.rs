@@ -120,7 +120,7 @@ fn with_record(
     // A request whose head could not be read has nothing to show but what its failure says.
     let whole = !text.is_empty();
     let shown = address(client.peer).map(|peer| match whole {
-        true => (forwarded::client_address(client, exchange, listener), peer.port()).into(),
+        true => (forwarded::find_client_address(client, exchange, listener), peer.port()).into(),
         false => peer,
     });
     let ago = clock::now().saturating_duration_since(record.began);

@@ -105,7 +105,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     let listener = &config.snapshot.listeners[record.listener()];
     entry.client = None;
     if listener.trusts(client.peer) {
-        let address = forwarded::client_address(client, exchange, listener);
+        let address = forwarded::find_client_address(client, exchange, listener);
         entry.client = (Some(address) != client.peer.ip()).then_some(address);
     }
     entry.times = record.times;

@@ -2,13 +2,13 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use weir_cache::store::{BodyWriter, StoredResponse};
 use weir_observe::{Failure, Party};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
-use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::waits::Waits;
@@ -71,33 +71,31 @@ impl<T: ServerStream> Fill<T> {
         Self { serving, relay: begun.relay, sink, stored, cache: Arc::clone(cache) }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
+    fn poll(&mut self, cx: &mut task::Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
         self.serving.server.poll_response(cx, &mut self.relay, &mut self.sink, &worker.stock)
     }
 }
 
 /// Fills the store with the body: at once if it is here already, else in a task of its own. When the server has cut it short, those who read it see that.
-pub(in crate::exchange) async fn run<U: Servers>(
-    client: &mut Client,
-    servers: &mut U,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn run<U: Servers, S>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     mut fill: Fill<U::Stream>,
 ) {
-    let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &client.worker))).await;
+    let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &context.client.worker))).await;
     match polled {
         Poll::Ready(Ok(())) => {
             plans.server(fill.serving.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
             fill.sink.complete();
             fill.cache.keep_in_file(&fill.stored);
-            finish::run(client, servers, exchange, plans, fill.serving);
+            finish::run(context, plans, fill.serving);
         }
         Poll::Ready(Err(error)) => {
             respond::count_cut(plans, &fill.serving, Err(of_response_body(&error)));
-            exchange.record.sent_to_server += fill.serving.server.sent();
-            servers.drop_stream(fill.serving.server);
+            context.exchange.record.sent_to_server += fill.serving.server.sent();
+            context.servers.drop_stream(fill.serving.server);
         }
-        Poll::Pending => go_on(client, servers, plans, fill),
+        Poll::Pending => go_on(context.client, context.servers, plans, fill),
     }
 }
 

@@ -7,11 +7,12 @@ pub(in crate::exchange) mod fields;
 
 use std::time::Duration;
 
-use weir_config::ProgressLimit;
+use weir_config::{Feature, ProgressLimit, Stage};
 use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
 use weir_observe::Party;
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::exchange::exchange_state::outcome::RespondingServer;
@@ -27,18 +28,19 @@ const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
 /// Limits the time of the exchange: as its route says, and a call as its client says.
 #[inline(always)]
-pub(in crate::exchange) fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
+pub(in crate::exchange) fn limit_time<S, U>(context: &mut Context<'_, S, U>, route: &RoutePlan) {
     let of_route = route.config.timeouts.exchange;
-    let limit = match exchange.grpc {
+    let limit = match context.exchange.grpc {
         None => of_route,
-        Some(_) => time_limit(exchange, client.now, of_route),
+        Some(_) => time_limit(context.exchange, context.client.now, of_route),
     };
-    client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
+    context.client.deadline.set_ceiling(limit.map(|limit| context.client.now + limit));
 }
 
 /// The time limit of a call that began at `now`: that of its route, or its own if that is shorter.
 #[cold]
 fn time_limit(exchange: &mut Exchange, now: Instant, of_route: Option<Duration>) -> Option<Duration> {
+    acting::note(Stage::Route, Feature::Grpc);
     let own = time_given(exchange);
     let limit = of_route.into_iter().chain(own).min();
     if let Some(call) = &mut exchange.grpc {
@@ -58,6 +60,7 @@ pub(in crate::exchange) fn time_given(exchange: &Exchange) -> Option<Duration> {
 #[cold]
 pub(in crate::exchange) fn begin(exchange: &mut Exchange, listener: &ListenerPlan, upstream: &UpstreamPlan) {
     let tunnel = upstream.config.timeouts.tunnel;
+    acting::note(Stage::Upstream, Feature::Grpc);
     let silence = tunnel.map(ProgressLimit::standstill);
     let limits = listener.wait_limits(upstream);
     exchange.waits.begin(&WaitLimits { response: tunnel, relay: silence, request_body: silence, ..limits });
@@ -115,6 +118,7 @@ pub(in crate::exchange) fn finish<T: ServerStream>(
     serving: &RespondingServer<T>,
 ) {
     let Some(call) = &mut exchange.grpc else { return };
+    acting::note(Stage::Finish, Feature::Grpc);
     if exchange.response.status() != 200 {
         call.status.get_or_insert(GrpcStatus::from_http(exchange.response.status()));
     } else if call.status.is_none() {
