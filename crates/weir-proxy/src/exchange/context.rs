@@ -5,6 +5,8 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use weir_http::{FieldName, x_forwarded_for};
+
 use super::exchange_state::client::Client;
 use super::exchange_state::exchange::Exchange;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
@@ -53,5 +55,30 @@ impl<'a, S, U> Context<'a, S, U> {
     /// The route of the request, once it has one.
     pub(in crate::exchange) fn route(&self) -> Option<&'a RoutePlan> {
         self.exchange.record.route.map(|index| &self.listener.route_plans[index])
+    }
+}
+
+/// The address of the client: that of the peer, or the last untrusted one in `X-Forwarded-For` of trusted proxies.
+pub(in crate::exchange) fn find_client_address(
+    client: &Client,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> IpAddr {
+    let peer = client.peer.ip_or_local();
+    if !listener.trusts(client.peer) {
+        return peer;
+    }
+    let text = &exchange.request_text[..];
+    let fields = exchange.request.fields().all(FieldName::XForwardedFor);
+    let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(text)));
+    weir_http::client_address(peer, nodes, |ip| listener.config.trusted_proxies.contains(Some(ip)))
+}
+
+impl<S, U> Context<'_, S, U> {
+    /// The address of the client: a fact once the request was admitted.
+    #[inline(always)]
+    pub(in crate::exchange) fn client_address(&self) -> IpAddr {
+        let find = || find_client_address(self.client, self.exchange, self.listener);
+        self.known_client_address.unwrap_or_else(find)
     }
 }

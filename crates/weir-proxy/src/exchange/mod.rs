@@ -6,11 +6,8 @@
 pub(crate) mod tcp;
 mod stages;
 pub(crate) mod features;
-pub(crate) mod subrequests;
 pub(crate) mod phases;
-pub(crate) mod heads;
 pub(crate) mod telemetry;
-pub(crate) mod forwarded;
 mod context;
 pub(crate) mod exchange_state;
 mod acting;
@@ -33,8 +30,11 @@ use exchange_state::client::Client;
 use exchange_state::outcome::AttemptHistory;
 use exchange_state::stream::ClientStream;
 use phases::attempt_response::AttemptResponse;
-use phases::{attempt, finish, pause, queue, respond, retry, upgrade};
-use stages::{before_server, failed, request_head, response_body, response_head, upstream_known};
+use phases::{finish, pause, queue, respond, retry};
+use stages::{
+    before_server, failed, request_head, response_body, response_fields, response_head, server_chosen,
+    upstream_known,
+};
 
 /// Runs one exchange: from the request of the client to its response.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for each of its arguments twice")]
@@ -100,7 +100,7 @@ fn carry(
             let plans = plans.on(&location.0, location.1);
             // Connect, Send, Response: one attempt on that server.
             let attempted = {
-                let attempt = pin!(attempt::run(context, &plans, slot, &history));
+                let attempt = pin!(server_chosen::attempt(context, &plans, slot, &history));
                 attempt.await
             };
             let mut outcome = response_head::judge(context, plans, &mut history, attempted);
@@ -117,8 +117,9 @@ fn carry(
         let plans = plans.on(&location.0, location.1);
         // Relay: the response on its way to the client, and what is left of the request on its way to the server.
         if context.exchange.switches_protocols() {
-            return Box::pin(upgrade::run(context, plans, response)).await;
+            return Box::pin(response_fields::switch(context, plans, response)).await;
         }
+        response_fields::begin(context, plans, &mut response);
         let relayed = respond::run(context, plans, &mut response).await;
         // Finish: the connection to the server goes back to its pool.
         response_body::finish(context, plans, response, relayed)

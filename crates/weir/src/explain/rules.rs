@@ -18,7 +18,7 @@ fn of_request<'a>(explanation: &'a RequestExplanation<'_>) -> (&'a [Arc<AccessLi
 }
 
 /// The features that act on the request, by the stages at which they do: those of the route, and of the upstreams that it can go to.
-fn order(explanation: &RequestExplanation<'_>) -> Vec<(Stage, Vec<&'static str>)> {
+fn stages_of(explanation: &RequestExplanation<'_>) -> Vec<(Stage, Vec<&'static str>)> {
     let destinations = match &explanation.disposition {
         Disposition::Forward(forwarded) => &forwarded.destinations[..],
         _ => &[],
@@ -85,7 +85,7 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     let mirrors = of_route.iter().map(|one| mirror(one, ""));
     let mirrors = mirrors.chain(destinations.iter().flat_map(of_target));
     let advice = explanation.advice.clone().map(|advice| ("advice", advice));
-    let stages = order(explanation).into_iter().enumerate();
+    let stages = stages_of(explanation).into_iter().enumerate();
     let stages = stages.map(|(at, (stage, features))| {
         let label = if at == 0 { "order" } else { "" };
         (label, format!("{}: {}", stage.name(), features.join(", ")))
@@ -99,7 +99,7 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
     let (lists, limits) = of_request(explanation);
     let stage =
         |(stage, features): &(Stage, Vec<&str>)| json!({ "stage": stage.name(), "features": features });
-    object["order"] = order(explanation).iter().map(stage).collect();
+    object["order"] = stages_of(explanation).iter().map(stage).collect();
     if !lists.is_empty() {
         let list = |list: &Arc<AccessList>| json!({ "name": list.name, "action": list.action.name(), "has_client": has_client(list, explanation) });
         object["lists"] = lists.iter().map(list).collect();

@@ -11,13 +11,13 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::limits;
 use super::limits::KeyPlace;
-use super::rule_key::RuleKey;
+use super::limits::rule_key::RuleKey;
 use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::exchange_limits::RuleInForce;
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::pause;
 use crate::state::snapshot::{ListInUse, RequestRules, RoutePlan};
 

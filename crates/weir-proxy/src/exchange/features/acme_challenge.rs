@@ -16,7 +16,7 @@ use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::phases::answer;
+use crate::exchange::features::answer;
 use crate::exchange::phases::end::End;
 use crate::net::clock;
 use crate::net::tls::issued::{Issuers, TokenAnswer};

@@ -16,10 +16,11 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cgi_script::Script;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::cgi::requested_path;
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::answer;
+use crate::exchange::features::cors;
+use crate::exchange::features::headers::cgi::requested_path;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::end::{EarlyEnd, End};
-use crate::exchange::phases::{answer, choose};
 use crate::net::files::file::{DiskWait, OpenError};
 use crate::relay::file::{BodyPiece, FileBody};
 use crate::relay::memory::MemoryBody;
@@ -68,7 +69,7 @@ pub(in crate::exchange) async fn answer<U>(
 
 async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &RoutePlan) -> Result<bool, Ended> {
     let Some(files) = &route.files else { return Ok(false) };
-    if choose::is_preflight(context.exchange, route) {
+    if cors::is_preflight_on(route, context.exchange) {
         return Ok(false);
     }
     let has_upstream = files.config.otherwise.is_some();

@@ -1,6 +1,6 @@
 //! Copies of requests for another upstream: which ones, when they are sent, and how their responses compare.
 //!
-//! A copy is a request in the background ([`crate::exchange::subrequests::background`]), made when the response of the exchange has been relayed whole: it takes nothing from
+//! A copy is a request in the background ([`crate::exchange::features::subrequests::background`]), made when the response of the exchange has been relayed whole: it takes nothing from
 //! the exchange but the memory of its request body. Must not delay or fail it.
 
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::heads::{affinity, grpc};
-use crate::exchange::subrequests::background;
-use crate::exchange::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
-use crate::exchange::subrequests::subrequest;
-use crate::exchange::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::subrequests::background;
+use crate::exchange::features::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
+use crate::exchange::features::subrequests::subrequest;
+use crate::exchange::features::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::{affinity, grpc};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::filter::BodyFilter;

@@ -2,18 +2,16 @@
 
 use std::net::IpAddr;
 
-use weir_config::{Feature, PathForm, RouteAction, SplitTarget, Stage};
-use weir_http::{FieldName, Method, RequestHead, TargetForm};
+use weir_config::{Listener, PathForm, RouteAction, SplitTarget};
+use weir_http::{EncodedSlashRule, FieldName, Method, RequestHead, TargetForm, write_normal_path};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteId, RouteRequest};
 
-use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::{cors, fields, grpc};
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
 /// A request as the routes and the hash keys see it.
@@ -65,41 +63,38 @@ impl<S, U> Context<'_, S, U> {
     }
 }
 
-/// The most specific route that matches, and where it sends the request; `None` without one.
+/// The most specific route that matches; `None` without one.
 ///
 /// # Errors
-/// When it does not take the request.
+/// When the request is not for this connection.
 #[inline(always)]
 pub(in crate::exchange) fn route<'a, U>(
     context: &mut Context<'a, impl ClientStream, U>,
-) -> Result<Option<MatchedRoute<'a>>, Ended> {
-    let Some(id) = context.listener.routes.lookup(&context.routable()) else {
+) -> Result<Option<&'a RoutePlan>, Ended> {
+    let listener = context.listener;
+    let Some(id) = listener.routes.lookup(&context.routable()) else {
         if context.exchange.request.upgrade().is_some() {
             context.stream.close_after();
         }
         return Ok(None);
     };
     context.exchange.record.route = Some(id.index());
-    let listener = context.listener;
-    let route = &listener.route_plans[id.index()];
-    admit(context, route)?;
-    grpc::limit_time(context, route);
-    Ok(Some(target(context, route)))
+    if !listener.config.isolated_names.is_empty() {
+        check_isolation(context.stream, context.exchange, listener)?;
+    }
+    Ok(Some(&listener.route_plans[id.index()]))
 }
 
 /// Whether the route takes the request.
 ///
 /// # Errors
 /// When it does not.
-fn admit<U>(context: &mut Context<'_, impl ClientStream, U>, route: &RoutePlan) -> Result<(), Ended> {
+#[inline(always)]
+pub(in crate::exchange) fn admit<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    route: &RoutePlan,
+) -> Result<(), Ended> {
     let (stream, exchange, listener) = (&mut *context.stream, &mut *context.exchange, context.listener);
-    if !listener.config.isolated_names.is_empty() {
-        check_isolation(stream, exchange, listener)?;
-    }
-    // Before anything refuses it: a call is answered as one.
-    if route.config.grpc_web {
-        grpc::web::begin(exchange);
-    }
     if let Some(seconds) = listener.state.maintenance() {
         exchange.retry_after = Some(seconds);
         return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
@@ -178,21 +173,11 @@ pub(crate) fn route_of_connection(
     listener.routes.lookup(&RoutableConnection { server_name, source: client.peer.ip_or_local() })
 }
 
-/// Whether a browser asks what another request may do, on a route that answers that.
-#[inline]
-pub(crate) fn is_preflight(exchange: &Exchange, route: &RoutePlan) -> bool {
-    route.config.cors.is_some() && cors::is_preflight(exchange)
-}
-
 /// Where a request of this route goes: another plan than that of the route counts from here on only for targets of splits with settings of their own.
 pub(in crate::exchange) fn target<'a, S, U>(
     context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
 ) -> MatchedRoute<'a> {
-    if is_preflight(context.exchange, route) {
-        acting::note(Stage::Route, Feature::Cors);
-        return MatchedRoute { route, target: route, upstream: None };
-    }
     let (upstream, target) = match &route.config.action {
         RouteAction::Upstream(index) => (Some(index.0), route),
         RouteAction::Split(parts) => match &route.split {
@@ -237,7 +222,7 @@ fn limit_body(stream: &mut impl ClientStream, route: &RoutePlan) -> Result<(), E
 fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) {
     let keeps_path =
         exchange.request.is_path_normal() || listener.config.paths.forward == PathForm::AsReceived;
-    if keeps_path && route.rewrite.is_none() && !fields::is_path_apart(exchange) {
+    if keeps_path && route.rewrite.is_none() && !is_path_apart(exchange) {
         return;
     }
     if matches!(exchange.request.target_form(), TargetForm::Authority | TargetForm::Asterisk) {
@@ -247,7 +232,7 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
     let path = exchange.request.normal_path(text);
     let query = exchange.request.query().map(|query| query.of(text));
     let Some(rewrite) = &route.rewrite else {
-        fields::write_path(&mut exchange.rewritten, &exchange.request, text, &listener.config);
+        write_path(&mut exchange.rewritten, &exchange.request, text, &listener.config);
         if let Some(query) = query {
             exchange.rewritten.push(b'?');
             exchange.rewritten.extend_from_slice(query);
@@ -255,6 +240,26 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
         return;
     };
     rewrite.apply(path, query, &mut exchange.rewritten);
+}
+
+/// Whether an absolute target has a query without a path before it (`http://host?query`): then it is put together anew.
+pub(in crate::exchange) fn is_path_apart(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    request.target_form() == TargetForm::Absolute
+        && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
+}
+
+/// Writes the path as servers get it, without a rewrite.
+pub(in crate::exchange) fn write_path(
+    out: &mut Vec<u8>,
+    request: &RequestHead,
+    text: &[u8],
+    listener: &Listener,
+) {
+    match listener.forwards_encoded_slashes && !request.is_path_normal() {
+        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
+        false => out.extend_from_slice(request.normal_path(text)),
+    }
 }
 
 /// The protocol of `Upgrade` that the client requests, if the route allows it.

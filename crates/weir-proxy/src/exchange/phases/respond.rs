@@ -2,18 +2,14 @@
 
 use std::task::{self, Poll};
 
-use weir_http::Framing;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
-use super::{attempt, pacing};
+use super::pacing;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::exchange::{Ended, Exchange};
-use crate::exchange::exchange_state::header_changes::has_values;
+use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::heads::{affinity, compression, fields, grpc};
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::RelayError;
@@ -22,27 +18,11 @@ use crate::relay::replay::Replay;
 use crate::state::connections::activity::Activity;
 use crate::upstream::stream::ServerStream;
 
-/// Relays the response that `serving` has begun.
+/// Relays the response whose head is staged.
 ///
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
 pub(in crate::exchange) async fn run<T: ServerStream, U>(
-    context: &mut Context<'_, impl ClientStream, U>,
-    plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
-) -> Result<(), Ended> {
-    begin(context, plans, serving);
-    // Not by way of `relay`: a future in between takes instructions, too.
-    let outcome = std::future::poll_fn(|cx| poll(cx, context, serving)).await;
-    count_cut(plans, serving, outcome);
-    outcome.map_err(Ended::Failed)
-}
-
-/// The same for one whose head is staged.
-///
-/// # Errors
-/// As [`run`].
-pub(in crate::exchange) async fn relay<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
     serving: &mut RespondingServer<T>,
@@ -64,76 +44,6 @@ pub(in crate::exchange) fn count_cut<T: ServerStream>(
     }
 }
 
-/// Accounts for the head and stages it for the client.
-pub(in crate::exchange) fn begin<T: ServerStream, U>(
-    context: &mut Context<'_, impl ClientStream, U>,
-    plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
-) {
-    account(context, plans, serving);
-    context.exchange.answered = true;
-    let now = context.client.now;
-    let method = context.exchange.request.method();
-    let length = serving.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
-    // An answer that is whole already, to part of the request: nothing waits for what is left of that.
-    let is_early = !context.exchange.request_relay.is_done() && serving.server.is_body_here();
-    if attempt::private::has_challenge(&context.exchange.response, serving.server.head()) {
-        serving.server.set_private();
-    }
-    let head = serving.server.head();
-    let length = match context.exchange.grpc {
-        None => length,
-        Some(_) => grpc::web::begin_response_body(context.exchange, head, length),
-    };
-    let length = match plans.route.config.compression {
-        None => length,
-        Some(_) => compression::begin_received(context, plans, head, length),
-    };
-    if context.listener.logs_response_fields {
-        context.exchange.response_text.extend_from_slice(head);
-    }
-    let server = serving.slot.server;
-    affinity::learn(context.exchange, plans.upstream, server, head, now);
-    affinity::count(context.exchange, plans, server);
-    if !plans.route.config.response_headers.is_empty() {
-        prepare_changes(context, plans, serving);
-    }
-    let head = serving.server.head();
-    let response = FinalHead {
-        status: Status::received(&context.exchange.response, head),
-        content: Content::Body(length, announced_length(context.exchange, length)),
-        is_early,
-        text: head,
-    };
-    let Context { client, stream, exchange, listener, .. } = context;
-    stream.respond(client, exchange, &response, |out| {
-        fields::write_response(out, (client, exchange, listener), plans, server, head);
-    });
-    serving.server.take_head();
-}
-
-/// Prepares for what the route changes in the fields of the response, in its head and behind its body.
-fn prepare_changes<T: ServerStream, U>(
-    context: &mut Context<'_, impl ClientStream, U>,
-    plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
-) {
-    let changes = &plans.route.config.response_headers;
-    if let Some(stripped) = &plans.route.stripped_from_responses {
-        serving.server.strip_trailers(stripped);
-    }
-    if has_values(changes) {
-        let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
-        let (head, server) = (serving.server.head(), serving.slot.server);
-        let values = TemplateValues::for_attempt(context, plans, server);
-        let status = context.exchange.record.status;
-        let values =
-            TemplateValues { response: Some((context.exchange.response.fields(), head)), status, ..values };
-        rendered.render(changes, |template, out| values.write(template, out));
-        context.exchange.rendered_headers = rendered;
-    }
-}
-
 /// Accounts for the head of the response.
 #[inline(always)]
 pub(in crate::exchange) fn account<T: ServerStream, S, U>(
@@ -149,18 +59,6 @@ pub(in crate::exchange) fn account<T: ServerStream, S, U>(
     let shard = server_shard(plans, serving);
     shard.responses.record(context.exchange.record.status);
     shard.response_time.record(u64::from(context.exchange.record.times[Phase::Response]));
-}
-
-/// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.
-fn announced_length(exchange: &Exchange, framing: Framing) -> Option<u64> {
-    match framing {
-        Framing::Length(1..) | Framing::Delimited | Framing::UntilClose => framing.length(),
-        Framing::None | Framing::Length(0) if exchange.body_coding.replaces_length() => None,
-        Framing::None | Framing::Length(0) => {
-            let status = exchange.response.status();
-            exchange.response.content_length().filter(|_| status != 204)
-        }
-    }
 }
 
 fn server_shard<'a, T>(plans: Plans<'a>, serving: &RespondingServer<T>) -> &'a ServerShard {

@@ -1,23 +1,18 @@
 //! Retries: gathers the facts of a failed attempt for the decision in weir-traffic, and applies it.
 
 use weir_config::{Feature, Stage};
-use weir_http::Method;
-use weir_observe::{Cause, Failure, Phase};
+use weir_observe::{Cause, Failure};
 use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
-use crate::exchange::exchange_state::outcome::{
-    AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
-};
+use crate::exchange::exchange_state::outcome::{AttemptFailure, AttemptHistory, FailureOrigin};
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::heads::grpc;
 use crate::net::clock;
 use crate::net::descriptors;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::tracing::recorder::Decision;
-use crate::upstream::stream::ServerStream;
 
 /// What is kept of the body of a request that goes again only if no byte of it has arrived: about as much as is on its way before the first
 /// acknowledgement.
@@ -39,52 +34,6 @@ pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>, plans: P
     } else if may_go_again {
         context.exchange.replay_buffer.begin(plan.retry_body_max.min(UNREAD_BODY_MAX));
     }
-}
-
-/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
-/// other server is left, and the client gets this response.
-#[inline(always)]
-pub(in crate::exchange) fn instead<T: ServerStream, S, U>(
-    context: &mut Context<'_, S, U>,
-    plans: Plans<'_>,
-    history: &mut AttemptHistory,
-    serving: &RespondingServer<T>,
-) -> bool {
-    let (status, method) = (context.exchange.response.status(), context.exchange.request.method());
-    let policy = plans.retry();
-    let cause = match context.exchange.grpc.and_then(|call| call.status) {
-        Some(status) if policy.on_grpc_status.contains(&(status as u8)) => {
-            if !grpc::may_go_again(context.exchange, &serving.server) {
-                return false;
-            }
-            retry::RetryCause::GrpcStatus(status as u8)
-        }
-        _ if policy.on_status.contains(&status) && method != Method::Connect => {
-            retry::RetryCause::Status(status)
-        }
-        _ => return false,
-    };
-    acting::note(Stage::ResponseHead, Feature::Retries);
-    let server = serving.slot.server;
-    let failed = AttemptFailure {
-        failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
-        server,
-        origin: FailureOrigin::Server(cause),
-        sent_any: serving.sent_any,
-        received_any: true,
-        unread: false,
-        reused: context.exchange.record.reused,
-        // That of the response, until it is gone.
-        slot: None,
-    };
-    let goes_again = again(context, plans, history, failed).is_ok();
-    if goes_again {
-        history.pause = context.exchange.grpc.and_then(|call| call.pushback).or(history.pause);
-        plans.server(server.index()).shard.responses.record(status);
-        // If that other server is gone a moment later, the failure is `no-server`, not that of this attempt.
-        history.last = None;
-    }
-    goes_again
 }
 
 /// Prepares another attempt, with its slot if it is one on the same server.

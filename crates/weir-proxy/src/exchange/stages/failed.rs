@@ -4,9 +4,9 @@ use weir_observe::Failure;
 
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::answer;
 use crate::exchange::features::cache;
 use crate::exchange::features::error_pages::remote_page;
-use crate::exchange::phases::answer;
 use crate::exchange::phases::end::End;
 use crate::upstream::stream::Servers;
 

@@ -7,5 +7,7 @@ pub(in crate::exchange) mod failed;
 pub(in crate::exchange) mod request_head;
 pub(in crate::exchange) mod before_server;
 pub(in crate::exchange) mod upstream_known;
+pub(in crate::exchange) mod server_chosen;
+pub(in crate::exchange) mod response_fields;
 pub(in crate::exchange) mod response_head;
 pub(in crate::exchange) mod response_body;

@@ -2,15 +2,18 @@
 
 use std::pin::Pin;
 
+use weir_config::{Feature, Stage};
 use weir_observe::{Cause, Failure, Phase};
 
+use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::{access_lists, acme_challenge};
+use crate::exchange::features::answer;
+use crate::exchange::features::{access_lists, acme_challenge, cors, forwarded, grpc};
 use crate::exchange::phases::end::EarlyEnd;
-use crate::exchange::phases::{admit, answer, choose};
+use crate::exchange::phases::{admit, choose};
 use crate::exchange::telemetry::trace;
 
 /// Admits the head. What may answer it before any route is chosen, to be waited for: on the heap, since it is rare.
@@ -22,7 +25,10 @@ pub(in crate::exchange) fn admit<'a, U>(
     context: &'a mut Context<'_, impl ClientStream, U>,
 ) -> Result<Option<Pin<Box<impl Future<Output = EarlyEnd>>>>, Ended> {
     trace::begin(context);
-    admit::request(context)?;
+    grpc::recognize(context.exchange);
+    admit::begin(context);
+    forwarded::begin(context);
+    admit::check(context)?;
     let exchange = &*context.exchange;
     let is_last_hop = exchange.request.max_forwards(&exchange.request_text) == Some(0);
     let has_challenges = context.config.snapshot.issuers.is_some();
@@ -44,7 +50,7 @@ async fn answer_without_route<U>(
     }
 }
 
-/// Chooses the route.
+/// Chooses the route, and where that sends the request.
 ///
 /// # Errors
 /// When there is none, or it does not take the request.
@@ -52,10 +58,18 @@ async fn answer_without_route<U>(
 pub(in crate::exchange) fn route<'a, U>(
     context: &mut Context<'a, impl ClientStream, U>,
 ) -> Result<MatchedRoute<'a>, Ended> {
-    match choose::route(context)? {
-        Some(matched) => Ok(matched),
-        None => Err(refuse_without_route(context)),
+    let Some(route) = choose::route(context)? else { return Err(refuse_without_route(context)) };
+    // Before anything refuses it: a call is answered as one.
+    if route.config.grpc_web {
+        grpc::web::begin(context.exchange);
     }
+    choose::admit(context, route)?;
+    grpc::limit_time(context, route);
+    if cors::is_preflight_on(route, context.exchange) {
+        acting::note(Stage::Route, Feature::Cors);
+        return Ok(MatchedRoute { route, target: route, upstream: None });
+    }
+    Ok(choose::target(context, route))
 }
 
 /// The lists and limits of the listener hold for requests that no route takes, too.

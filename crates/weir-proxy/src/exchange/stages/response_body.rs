@@ -5,8 +5,8 @@ use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::mirror;
-use crate::exchange::heads::grpc;
+use crate::exchange::features::grpc;
+use crate::exchange::features::{headers, mirror};
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, respond};
 use crate::upstream::stream::{ServerStream, Servers};
@@ -20,9 +20,9 @@ pub(in crate::exchange) async fn relay<U: Servers>(
     plans: Plans<'_>,
     mut response: RespondingServer<U::Stream>,
 ) -> Result<End, Ended> {
-    respond::begin(context, plans, &mut response);
+    headers::response::begin(context, plans, &mut response);
     mirror::observe_bodies(context.exchange, plans);
-    let relayed = respond::relay(context, plans, &mut response).await;
+    let relayed = respond::run(context, plans, &mut response).await;
     finish(context, plans, response, relayed)
 }
 

@@ -9,10 +9,10 @@ use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::error_pages::intercept;
 use crate::exchange::features::error_pages::intercept::Replacement;
+use crate::exchange::features::retries;
 use crate::exchange::features::{buffering, cache, mirror};
 use crate::exchange::phases::attempt_response::AttemptResponse;
 use crate::exchange::phases::end::End;
-use crate::exchange::phases::retry;
 use crate::state::crashes::faults;
 use crate::state::crashes::faults::FaultPoint;
 use crate::upstream::stream::{ServerStream, Servers};
@@ -53,7 +53,7 @@ fn goes_again<T: ServerStream, S, U>(
         &exchange.request_text,
         FaultPoint::Response,
     );
-    retry::instead(context, plans, history, response)
+    retries::instead(context, plans, history, response)
         || context.exchange.cached.is_some()
             && (cache::response::wants_part_instead(context, plans, response)
                 || cache::response::confirms_other_version(context, plans, response))

@@ -7,7 +7,7 @@ use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::buffering;
-use crate::exchange::heads::{affinity, grpc};
+use crate::exchange::features::{affinity, grpc};
 use crate::exchange::phases::retry;
 use crate::state::crashes::faults;
 use crate::state::crashes::faults::FaultPoint;

@@ -8,12 +8,12 @@ use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, Uni
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
+use crate::exchange::context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::record::Record;
-use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::log_batches::LogBatches;
@@ -120,7 +120,7 @@ fn with_record(
     // A request whose head could not be read has nothing to show but what its failure says.
     let whole = !text.is_empty();
     let shown = address(client.peer).map(|peer| match whole {
-        true => (forwarded::find_client_address(client, exchange, listener), peer.port()).into(),
+        true => (context::find_client_address(client, exchange, listener), peer.port()).into(),
         false => peer,
     });
     let ago = clock::now().saturating_duration_since(record.began);

@@ -3,9 +3,9 @@
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
+use crate::exchange::context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::state::tracing::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};
 use crate::state::worker_config::WorkerConfig;
@@ -105,7 +105,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     let listener = &config.snapshot.listeners[record.listener()];
     entry.client = None;
     if listener.trusts(client.peer) {
-        let address = forwarded::find_client_address(client, exchange, listener);
+        let address = context::find_client_address(client, exchange, listener);
         entry.client = (Some(address) != client.peer.ip()).then_some(address);
     }
     entry.times = record.times;

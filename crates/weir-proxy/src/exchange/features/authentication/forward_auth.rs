@@ -1,6 +1,6 @@
 //! Forward auth: a server of another upstream decides about a request before it goes to its own.
 //!
-//! A request of Weir's own ([`crate::exchange::subrequests::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
+//! A request of Weir's own ([`crate::exchange::features::subrequests::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
 //! an answer, unless the config says so.
 
 use std::io;
@@ -16,9 +16,9 @@ use crate::exchange::exchange_state::authorization::Authorization;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::cors;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
+use crate::exchange::features::cors;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::subrequests::subrequest::{self, ResponseTaker};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::Answer;

@@ -17,9 +17,9 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::subrequests::background;
-use crate::exchange::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
-use crate::exchange::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::subrequests::background;
+use crate::exchange::features::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
+use crate::exchange::features::subrequests::subrequest::ResponseTaker;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::state::routes::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyValidators};
 use crate::state::snapshot::RoutePlan;

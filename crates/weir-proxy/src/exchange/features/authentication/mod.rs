@@ -11,8 +11,9 @@ use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization::Authorization;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::answer;
+use crate::exchange::features::cors;
 use crate::exchange::phases::end::EarlyEnd;
-use crate::exchange::phases::{answer, choose};
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 use weir_config::{Feature, Stage};
@@ -28,7 +29,7 @@ pub(in crate::exchange) async fn admit(
     let (Some(access), Some(settings)) = (route.access.as_deref(), &route.config.access) else {
         return Ok(None);
     };
-    if choose::is_preflight(context.exchange, route) {
+    if cors::is_preflight_on(route, context.exchange) {
         return Ok(None);
     }
     context.exchange.granted = Some(Box::new(Authorization::default()));

@@ -12,7 +12,7 @@ use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::mirror;
+use crate::exchange::features::{headers, mirror};
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, pacing, respond};
 use crate::net::clock;
@@ -41,7 +41,7 @@ pub(in crate::exchange) async fn run<U: Servers>(
 ) -> Result<End, Ended> {
     let Some(limits) = &plans.route.config.buffer_responses else { return Ok(End::Closed) };
     acting::note(Stage::ResponseHead, Feature::Buffering);
-    respond::begin(context, plans, &mut serving);
+    headers::response::begin(context, plans, &mut serving);
     mirror::observe_bodies(context.exchange, plans);
     let mut spool = Spool::new(limits.memory.as_usize(), limits.file.bytes());
     let mut taking = Relay::new();

@@ -25,9 +25,10 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::answer;
+use crate::exchange::features::cors;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::end::{EarlyEnd, End};
-use crate::exchange::phases::{answer, choose};
 use crate::net::clock;
 use crate::responder::Answer;
 use crate::state::caching::cache::{RouteCachePlan, cache_now};
@@ -76,7 +77,7 @@ pub(in crate::exchange) async fn pass(
     let is_exchange = context.exchange.grpc.is_none() && context.exchange.request.upgrade().is_none();
     // What a target of a split answers itself is no response of a server.
     let Some(target) = target_of(context.exchange, matched).filter(|_| is_exchange) else { return Ok(None) };
-    if choose::is_preflight(context.exchange, route) {
+    if cors::is_preflight_on(route, context.exchange) {
         return Ok(None);
     }
     acting::note(Stage::BeforeServer, Feature::Cache);

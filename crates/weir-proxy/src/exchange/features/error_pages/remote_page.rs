@@ -1,6 +1,6 @@
 //! Error pages that a server has: fetched for the exchange that has failed, or whose response they replace.
 //!
-//! A request of Weir's own ([`crate::exchange::subrequests::subrequest`]) that the exchange waits for, unless the page was fetched lately. When it fails, that is counted and the page
+//! A request of Weir's own ([`crate::exchange::features::subrequests::subrequest`]) that the exchange waits for, unless the page was fetched lately. When it fails, that is counted and the page
 //! is another one. Must not have a page of its own.
 
 use std::future::poll_fn;
@@ -21,9 +21,9 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::subrequests::subrequest;
-use crate::exchange::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::subrequests::subrequest;
+use crate::exchange::features::subrequests::subrequest::ResponseTaker;
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::error_page::FetchedPage;

@@ -3,6 +3,7 @@
 //! It ends with a response head that can be relayed, or with a failure that says whether the request may have had an
 //! effect. While it waits for the head it passes on interim responses and the rest of the request body.
 
+pub(in crate::exchange) mod features;
 pub(in crate::exchange) mod unread;
 pub(in crate::exchange) mod connect;
 pub(in crate::exchange) mod private;
@@ -10,24 +11,19 @@ pub(in crate::exchange) mod private;
 use std::future::Future;
 use std::task::{self, Poll};
 
-use weir_http::fastcgi::Params;
-use weir_http::{FieldName, FieldWriter, Framing};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
+use self::features::AttemptFeatures;
 use super::choose;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::has_values;
 use crate::exchange::exchange_state::outcome::{
     AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
 };
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, Status};
-use crate::exchange::forwarded;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::heads::{cgi, fields, grpc};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -40,9 +36,7 @@ use crate::state::crashes::faults::FaultPoint;
 use crate::state::servers::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{
-    HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed, UnreadRequest,
-};
+use crate::upstream::stream::{HeadError, ServerStream, Servers, Unprocessed, UnreadRequest};
 use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -52,7 +46,7 @@ const INTERIM_RESPONSES_MAX: u32 = 32;
 /// measure it.
 ///
 /// Not an `async fn`: it would have room for each of its arguments twice.
-pub(in crate::exchange) fn run<C: ClientStream, U: Servers>(
+pub(in crate::exchange) fn run<F: AttemptFeatures, C: ClientStream, U: Servers>(
     context: &mut Context<'_, C, U>,
     plans: &Plans<'_>,
     slot: Slot,
@@ -71,7 +65,7 @@ pub(in crate::exchange) fn run<C: ClientStream, U: Servers>(
         let index = attempt.slot.server.index();
         if let Some(call) = &mut context.exchange.grpc {
             call.begin_attempt(began);
-            grpc::web::begin_request_body(context.exchange);
+            F::begin_body(context.exchange);
         }
         let mut server = match connect::take_kept(context, *plans, attempt.slot.server, history) {
             Some(kept) => kept,
@@ -94,13 +88,11 @@ pub(in crate::exchange) fn run<C: ClientStream, U: Servers>(
         if private::has_credentials(context.exchange) {
             server.set_private();
         }
-        if has_values(&plans.route.config.request_headers) {
-            render_headers(context, *plans, attempt.slot.server);
-        }
-        write_request(&mut server, context, *plans, attempt.slot.server);
+        F::write_request(&mut server, context, *plans, attempt.slot.server);
         context.exchange.waits.begin_attempt(context.client.now);
         let outcome =
-            std::future::poll_fn(|cx| attempt.poll_response(cx, context, &mut server, *plans)).await;
+            std::future::poll_fn(|cx| attempt.poll_response::<F, _, _, _>(cx, context, &mut server, *plans))
+                .await;
         attempt.sent_any = server.sent() > 0;
         attempt.received_any = server.received_any();
         record_latency(*plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
@@ -111,7 +103,7 @@ pub(in crate::exchange) fn run<C: ClientStream, U: Servers>(
                     None => Some(
                         plans.upstream.outlier_detector.classify_status(context.exchange.response.status()),
                     ),
-                    Some(_) => grpc::outcome_of_head(context.exchange, *plans, &server),
+                    Some(_) => F::outcome_of_call(context.exchange, *plans, &server),
                 };
                 if let Some(outcome) = outcome {
                     record_outcome(*plans, local, attempt.slot.server, outcome, began);
@@ -238,7 +230,7 @@ impl Attempt {
     }
 
     /// Sends what is left of the request and reads until the head of the final response is complete.
-    fn poll_response<C: ClientStream, T: ServerStream, U>(
+    fn poll_response<F: AttemptFeatures, C: ClientStream, T: ServerStream, U>(
         &mut self,
         cx: &mut task::Context<'_>,
         context: &mut Context<'_, C, U>,
@@ -255,7 +247,7 @@ impl Attempt {
             let (stock, limits) = (&context.client.worker.stock, &plans.upstream.head_limits);
             match server.poll_head(cx, stock, &mut context.exchange.response, limits) {
                 Poll::Ready(Ok(())) if is_interim(context.exchange.response.status()) => {
-                    pass_interim(context.stream, context.exchange, server)?;
+                    pass_interim::<F>(context.stream, context.exchange, server)?;
                     flush_interim(cx, context.stream)?;
                 }
                 Poll::Ready(Ok(())) => return Poll::Ready(check_final(context.exchange, server, plans)),
@@ -272,10 +264,10 @@ impl Attempt {
 }
 
 /// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
-fn pass_interim<C: ClientStream, T: ServerStream>(
-    stream: &mut C,
+fn pass_interim<F: AttemptFeatures>(
+    stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    server: &mut T,
+    server: &mut impl ServerStream,
 ) -> Result<(), AttemptError> {
     exchange.interim += 1;
     if exchange.interim > INTERIM_RESPONSES_MAX {
@@ -283,7 +275,7 @@ fn pass_interim<C: ClientStream, T: ServerStream>(
     }
     let head = server.head();
     let status = Status::received(&exchange.response, head);
-    stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
+    stream.interim(exchange, status, |out| F::write_interim(out, exchange, head));
     server.take_head();
     exchange.response.reset();
     Ok(())
@@ -418,62 +410,6 @@ fn flush_interim<S: ClientStream>(cx: &mut task::Context<'_>, stream: &mut S) ->
         }
     }
     Ok(())
-}
-
-/// Makes the values of the headers that the server gets in addition.
-#[cold]
-fn render_headers<U>(context: &mut Context<'_, impl ClientEnd, U>, plans: Plans<'_>, server: ServerId) {
-    let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
-    let values = TemplateValues::for_attempt(context, plans, server);
-    rendered.render(&plans.route.config.request_headers, |template, out| values.write(template, out));
-    context.exchange.rendered_headers = rendered;
-}
-
-/// Stages the head of the request as the server gets it.
-fn write_request<U>(
-    server: &mut impl ServerStream,
-    context: &mut Context<'_, impl ClientEnd, U>,
-    plans: Plans<'_>,
-    id: ServerId,
-) {
-    forwarded::prepare(context, plans.config.snapshot.generation);
-    let exchange = &*context.exchange;
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
-    let upgrade = choose::upgrade_wanted(request, text, plans.route);
-    let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
-    let is_web = exchange.grpc.as_ref().is_some_and(|call| call.web.is_some());
-    // A body that changes on its way has another length.
-    let body = if exchange.request_relay.has_filter() { Framing::Delimited } else { request.body() };
-    let head = RequestLine {
-        method: request.method_span().of(text),
-        target: fields::target(exchange),
-        host: fields::host(exchange, plans, id),
-        body,
-        upgrade,
-        needs_key: request.protocol().is_some() && key.is_none(),
-        key: key.map(|key| key.value.of(text)),
-        takes_trailers: is_web || fields::takes_trailers(exchange),
-        close: plans.upstream.pool_limits.kept_max == 0,
-        id: &exchange.record.request_id,
-    };
-    server.send(&head, &RequestFields { context, plans });
-}
-
-/// The fields of the request as the server gets them.
-struct RequestFields<'a, 'c, S, U> {
-    context: &'a Context<'c, S, U>,
-    plans: Plans<'a>,
-}
-
-impl<S: ClientEnd, U> OutgoingFields for RequestFields<'_, '_, S, U> {
-    #[inline(always)]
-    fn write(&self, out: &mut impl FieldWriter) {
-        fields::write_request(out, self.context, self.plans);
-    }
-
-    fn write_params(&self, params: &mut Params) {
-        cgi::write_params(params, self.context, self.plans);
-    }
 }
 
 impl Exchange {

@@ -1,13 +1,13 @@
 //! Answers that Weir gives itself: failures, redirects and fixed responses, on their way to the client.
 
+pub(in crate::exchange) mod error_page;
+
 use std::task::Poll;
 
 use weir_config::{RouteAction, TemplateValue};
 use weir_http::{FieldName, FieldWriter as _, Framing, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
-use super::end::End;
-use super::{error_page, pacing};
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
@@ -15,10 +15,13 @@ use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::exchange::exchange_state::header_changes::{has_values, leave};
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::forwarded;
-use crate::exchange::heads::compression::{OwnFields, ResponseOutline};
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::heads::{compression, cors, fields, grpc};
+use crate::exchange::features::compression::{OwnFields, ResponseOutline};
+use crate::exchange::features::forwarded;
+use crate::exchange::features::headers::fields;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::{compression, cors, grpc};
+use crate::exchange::phases::end::End;
+use crate::exchange::phases::pacing;
 use crate::exchange::telemetry::trace;
 use crate::net::clock;
 use crate::relay::WaitingFor;

@@ -18,7 +18,8 @@ use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::{AttemptHistory, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, FinalHead, Status};
-use crate::exchange::heads::grpc;
+use crate::exchange::features::grpc;
+use crate::exchange::features::headers::request::AllFeatures;
 use crate::exchange::phases::{attempt, finish, pause, queue, retry};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
@@ -98,7 +99,7 @@ async fn carry<E: ClientEnd>(
         let slot = queue::admit(context, plans, &mut history).await?;
         let location = slot.location();
         let plans = plans.on(&location.0, location.1);
-        match attempt::run(context, &plans, slot, &history).await {
+        match attempt::run::<AllFeatures, _, _>(context, &plans, slot, &history).await {
             Ok(response) => break (location, response),
             Err(failed) => {
                 // Its body begins anew.

@@ -14,12 +14,13 @@ use weir_traffic::ServerId;
 use weir_traffic::route::{decoded_parameter, query_value, query_values};
 
 use super::fields;
+use crate::exchange::context;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::forwarded;
+use crate::exchange::phases::choose;
 use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
@@ -196,7 +197,7 @@ impl<'a> TemplateValues<'a> {
     /// The address of the client: a fact once the request was admitted.
     pub(in crate::exchange) fn client_address(&self) -> IpAddr {
         self.known_client_address
-            .unwrap_or_else(|| forwarded::find_client_address(self.client, self.exchange, self.listener))
+            .unwrap_or_else(|| context::find_client_address(self.client, self.exchange, self.listener))
     }
 
     fn query(&self) -> &'a [u8] {
@@ -231,7 +232,7 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
             TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
             TemplateValue::Path => match self.path_rewrite {
-                None => fields::write_path(out, request, text, &listener.config),
+                None => choose::write_path(out, request, text, &listener.config),
                 Some(rewrite) => _ = rewrite.apply(request.normal_path(text), None, out),
             },
             TemplateValue::Query => {

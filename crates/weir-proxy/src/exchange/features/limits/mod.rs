@@ -3,6 +3,8 @@
 //! Asked when the route and the upstream are known and nothing was sent yet: each limit once, at the stage at which its key is known. When one refuses,
 //! what the others have taken is given back, so that a refused request costs nothing. Must not answer.
 
+pub(in crate::exchange) mod rule_key;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +12,13 @@ use weir_config::{Feature, Stage, TemplatePart, TemplateValue};
 use weir_http::digits;
 use weir_observe::{Cause, Failure, Phase};
 
-use super::rule_key::RuleKey;
+use self::rule_key::RuleKey;
 use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::exchange_limits::RuleInForce;
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::pause;
 use crate::net::clock;
 use crate::relay::pace::BodyPace;
@@ -53,7 +55,7 @@ pub(in crate::exchange) fn ask<U>(
 ///
 /// # Errors
 /// As [`ask`].
-pub(super) fn ask_all<U>(
+pub(in crate::exchange) fn ask_all<U>(
     context: &mut Context<'_, impl ClientEnd, U>,
     place: KeyPlace<'_>,
     limits: &[LimitInUse],

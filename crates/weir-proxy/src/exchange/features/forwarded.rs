@@ -3,54 +3,31 @@
 //! Values from the client are accepted only when its peer is a trusted proxy; those of other peers are replaced, never
 //! added to.
 
-use std::net::IpAddr;
-
 use weir_config::{AcceptFrom, Feature, HeaderChanges, Stage};
-use weir_http::{
-    Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for,
-};
+use weir_http::{Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded};
 
-use super::exchange_state::client::Client;
-use super::exchange_state::client_end::ClientEnd;
-use super::exchange_state::exchange::Exchange;
-use super::exchange_state::forwarded_lines::ForwardedLinesKey;
-use super::exchange_state::header_changes::leave;
-use super::exchange_state::record::REQUEST_ID_LEN;
 use crate::exchange::acting;
 use crate::exchange::context::Context;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::forwarded_lines::ForwardedLinesKey;
+use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::record::REQUEST_ID_LEN;
 use crate::state::snapshot::ListenerPlan;
 
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_TAKEN_MAX: usize = 128;
 
-/// The address of the client: that of the peer, or the last untrusted one in `X-Forwarded-For` of trusted proxies.
-pub(in crate::exchange) fn find_client_address(
-    client: &Client,
-    exchange: &Exchange,
-    listener: &ListenerPlan,
-) -> IpAddr {
-    let peer = client.peer.ip_or_local();
-    if !listener.trusts(client.peer) {
-        return peer;
-    }
-    let text = &exchange.request_text[..];
-    let fields = exchange.request.fields().all(FieldName::XForwardedFor);
-    let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(text)));
-    weir_http::client_address(peer, nodes, |ip| listener.config.trusted_proxies.contains(Some(ip)))
-}
-
-impl<S, U> Context<'_, S, U> {
-    /// The address of the client: a fact once the request was admitted.
-    #[inline(always)]
-    pub(in crate::exchange) fn client_address(&self) -> IpAddr {
-        let find = || find_client_address(self.client, self.exchange, self.listener);
-        self.known_client_address.unwrap_or_else(find)
-    }
-}
-
-/// Takes over the request id of the client, or makes one.
+/// Finds out the address of the client, and takes over the id of its request or makes one.
 #[inline(always)]
-pub(in crate::exchange) fn take_request_id<S, U>(context: &mut Context<'_, S, U>) {
+pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>) {
+    context.known_client_address = Some(context.client_address());
+    take_request_id(context);
+}
+
+#[inline(always)]
+fn take_request_id<S, U>(context: &mut Context<'_, S, U>) {
     let Some(header) = &context.listener.config.request_id.header else { return };
     acting::note(Stage::RequestHead, Feature::Forwarded);
     let believed = match context.listener.config.request_id.accept {
@@ -252,7 +229,7 @@ fn write_x_forwarded<S, U>(
 
 /// What a trusted proxy says of where the request of its client has arrived: one decision for all fields that tell servers of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival<'a> {
+pub(in crate::exchange) struct Arrival<'a> {
     proto: Option<&'a [u8]>,
     host: Option<&'a [u8]>,
     port: Option<&'a [u8]>,
@@ -273,7 +250,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// What the peer says, if it is trusted.
-    pub(super) fn new<S, U>(context: &'a Context<'a, S, U>) -> Self {
+    pub(in crate::exchange) fn new<S, U>(context: &'a Context<'a, S, U>) -> Self {
         match context.listener.trusts(context.client.peer) {
             true => Self::claimed(context.exchange),
             false => Self { proto: None, host: None, port: None },
@@ -281,7 +258,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Whether the client of the proxy has used TLS; `is_tls`: whether the peer has.
-    pub(super) fn is_https(&self, is_tls: bool) -> bool {
+    pub(in crate::exchange) fn is_https(&self, is_tls: bool) -> bool {
         self.proto.map_or(is_tls, |proto| {
             proto.eq_ignore_ascii_case(b"https") || proto.eq_ignore_ascii_case(b"wss")
         })
@@ -290,7 +267,7 @@ impl<'a> Arrival<'a> {
     /// The port that the client of the proxy has used, as far as that is said: behind the host, else the usual one of the scheme. Without a word of
     /// either, `local`, the one that this connection came to: the port of the listener is not the one that the client of the proxy has asked for.
     #[inline]
-    pub(super) fn port_or(&self, local: Option<u16>) -> Option<u16> {
+    pub(in crate::exchange) fn port_or(&self, local: Option<u16>) -> Option<u16> {
         if self.proto.is_none() && self.host.is_none() && self.port.is_none() {
             local
         } else {

@@ -3,17 +3,15 @@
 //! Decided once, for every protocol: what is about framing and the connection is the matter of the stream that writes the
 //! head. Runs of fields that pass are copied as they are. Must not read or write a socket.
 
-use weir_config::{Feature, ForwardHost, HeaderChanges, Listener, Stage};
+use weir_config::{Feature, ForwardHost, HeaderChanges, Stage};
 use weir_http::{
-    EncodedSlashRule, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing,
-    Method, RequestHead, TargetForm, Version, write_normal_path,
+    Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing, Method, TargetForm,
+    Version,
 };
 
 use weir_traffic::ServerId;
 use weir_traffic::affinity::cookie_values;
 
-use super::compression::ReceivedFields;
-use super::{affinity, compression, cors, grpc};
 use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
@@ -23,7 +21,8 @@ use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::{is_changed_away, leave, write_changes};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::{authorization, cache_use};
-use crate::exchange::forwarded;
+use crate::exchange::features::compression::ReceivedFields;
+use crate::exchange::features::{affinity, compression, cors, forwarded, grpc};
 use crate::exchange::telemetry::trace;
 use crate::state::snapshot::ListenerPlan;
 
@@ -99,26 +98,6 @@ pub(crate) fn target(exchange: &Exchange) -> &[u8] {
         _ if asks_about_server(exchange) => b"*",
         Some(query) => &text[request.path().start as usize..query.end()],
         None => request.path().of(text),
-    }
-}
-
-/// Whether an absolute target has a query without a path before it (`http://host?query`): then it is put together anew.
-pub(in crate::exchange) fn is_path_apart(exchange: &Exchange) -> bool {
-    let request = &exchange.request;
-    request.target_form() == TargetForm::Absolute
-        && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
-}
-
-/// Writes the path as servers get it, without a rewrite.
-pub(in crate::exchange) fn write_path(
-    out: &mut Vec<u8>,
-    request: &RequestHead,
-    text: &[u8],
-    listener: &Listener,
-) {
-    match listener.forwards_encoded_slashes && !request.is_path_normal() {
-        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
-        false => out.extend_from_slice(request.normal_path(text)),
     }
 }
 

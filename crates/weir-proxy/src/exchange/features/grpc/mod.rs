@@ -26,6 +26,15 @@ use crate::upstream::stream::ServerStream;
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
 const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
+/// Recognizes the call that a request is.
+#[inline(always)]
+pub(in crate::exchange) fn recognize(exchange: &mut Exchange) {
+    exchange.grpc = GrpcCall::from_request_head(&exchange.request, &exchange.request_text);
+    if exchange.grpc.is_some() {
+        acting::note(Stage::RequestHead, Feature::Grpc);
+    }
+}
+
 /// Limits the time of the exchange: as its route says, and a call as its client says.
 #[inline(always)]
 pub(in crate::exchange) fn limit_time<S, U>(context: &mut Context<'_, S, U>, route: &RoutePlan) {

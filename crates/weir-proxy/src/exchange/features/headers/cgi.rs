@@ -18,7 +18,7 @@ use crate::exchange::exchange_state::cgi_script::Script;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::forwarded::Arrival;
+use crate::exchange::features::forwarded::Arrival;
 use crate::net::peer::Peer;
 use crate::responder::files::path::file_path;
 use crate::state::snapshot::ListenerPlan;
