@@ -97,12 +97,12 @@ fn decide<'a, U>(
     place: KeyPlace<'_>,
     lists: &'a [ListInUse],
 ) -> Option<&'a Arc<AccessList>> {
-    context.exchange.limited.is_asked = true;
+    context.exchange.limits.is_asked = true;
     acting::note(place.stage, Feature::AccessLists);
-    context.exchange.limited.tag.clear();
+    context.exchange.limits.tag.clear();
     let mut decides: Option<(u8, usize)> = None;
     for (at, ListInUse { list, .. }) in lists.iter().enumerate().filter(|(_, one)| one.stage <= place.stage) {
-        let mut text = std::mem::take(&mut context.exchange.limited.text);
+        let mut text = std::mem::take(&mut context.exchange.limits.text);
         let found = match list.is_of_networks() {
             true => list.find_address(context.client_address()),
             false => {
@@ -112,15 +112,15 @@ fn decide<'a, U>(
         };
         if let Some((bits, tag)) = found {
             match list.action {
-                ListAction::Tag if context.exchange.limited.tag.is_empty() => {
-                    context.exchange.limited.tag.extend_from_slice(tag.as_bytes());
+                ListAction::Tag if context.exchange.limits.tag.is_empty() => {
+                    context.exchange.limits.tag.extend_from_slice(tag.as_bytes());
                 }
                 ListAction::Tag => {}
                 _ if decides.is_none_or(|(known, _)| bits > known) => decides = Some((bits, at)),
                 _ => {}
             }
         }
-        context.exchange.limited.text = text;
+        context.exchange.limits.text = text;
     }
     let (bits, at) = decides?;
     let list = &lists[at].list;
@@ -159,7 +159,7 @@ fn find_text<'a>(
 fn refuse(exchange: &mut Exchange, list: &Arc<AccessList>) -> Failure {
     // The upstream has not seen the request.
     exchange.record.upstream = None;
-    exchange.limited.by = Some(RuleInForce::List(Arc::clone(list)));
+    exchange.limits.by = Some(RuleInForce::List(Arc::clone(list)));
     Failure::weir(Phase::Route, Cause::AccessDenied)
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
         Some(own) if own == server => AffinityOutcome::Kept,
         Some(_) => AffinityOutcome::Moved,
     };
-    exchange.record.kept = Some(kept);
+    exchange.record.affinity = Some(kept);
     plans.upstream_shard().affinity[kept as usize].increment();
 }
 

@@ -194,7 +194,7 @@ pub(in crate::exchange) fn begin_received<S, U>(
     let method = context.exchange.request.method();
     let outline = ResponseOutline::new(response.status(), method, length, response.content_length());
     let fields = ReceivedFields { fields: response.fields(), text: head };
-    let length = begin(context, (&plans.config.snapshot, plans.route), outline, &fields).of(length);
+    let length = begin(context, (&plans.config.snapshot, plans.route), outline, &fields).framing_for(length);
     context.exchange.response = response;
     length
 }

@@ -13,7 +13,7 @@ use weir_observe::{Cause, Failure, Party, Phase};
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::cgi_script::Script;
+use crate::exchange::exchange_state::cgi_script::CgiScript;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
@@ -34,9 +34,9 @@ use crate::state::routes::static_files::{FilesPlan, FolderItem, OpenFile, OpenFi
 use crate::state::snapshot::RoutePlan;
 
 /// What answers a request.
-enum Chosen {
+enum FileAnswer {
     /// A script, that a server of FastCGI runs.
-    Script(Script),
+    Script(CgiScript),
     File(Rc<OpenFile>),
     /// A folder whose path lacks the slash at its end.
     Slash,
@@ -80,26 +80,26 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
             false => Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
         };
     }
-    let chosen = match choose_at_once(context, files) {
-        Some(file) => Ok(Chosen::File(file)),
+    let answered = match choose_at_once(context, files) {
+        Some(file) => Ok(FileAnswer::File(file)),
         // On the heap, since it is large and most exchanges need none of it.
         None => Box::pin(choose(context, route, files)).await?,
     };
-    let not_there = match chosen {
-        Ok(Chosen::Script(script)) => {
-            context.exchange.script = Some(Box::new(script));
+    let not_there = match answered {
+        Ok(FileAnswer::Script(script)) => {
+            context.exchange.cgi_script = Some(Box::new(script));
             return Ok(false);
         }
         Ok(_) if !reads => return Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
-        Ok(chosen) => {
+        Ok(answered) => {
             if !context.stream.discard_body(context.client) {
                 context.stream.close_after();
             }
-            let sent = match chosen {
-                Chosen::File(file) => send(context, (route, files), &file).await,
-                Chosen::Slash => redirect(context).await,
-                Chosen::Script(_) => return Ok(false),
-                Chosen::Listing(path) => Box::pin(list(context, files, &path)).await,
+            let sent = match answered {
+                FileAnswer::File(file) => send(context, (route, files), &file).await,
+                FileAnswer::Slash => redirect(context).await,
+                FileAnswer::Script(_) => return Ok(false),
+                FileAnswer::Listing(path) => Box::pin(list(context, files, &path)).await,
             };
             return sent.map(|()| true).map_err(Ended::Failed);
         }
@@ -140,18 +140,18 @@ async fn choose<U>(
     context: &mut Context<'_, impl ClientStream, U>,
     route: &RoutePlan,
     files: &Arc<FilesPlan>,
-) -> Result<Result<Chosen, NotThere>, Ended> {
+) -> Result<Result<FileAnswer, NotThere>, Ended> {
     let mut not_there = NotThere::Missing;
     for place in 0..files.config.try_files.len() {
         let url_path = render(context, route, files, place);
         let Some(path) = file_path(&url_path, files.config.hidden) else {
             match encoded_script(context, files, &url_path).await? {
-                Some(script) => return Ok(Ok(Chosen::Script(script))),
+                Some(script) => return Ok(Ok(FileAnswer::Script(script))),
                 None => continue,
             }
         };
         if let Some(script) = script(context, files, &path).await? {
-            return Ok(Ok(Chosen::Script(script)));
+            return Ok(Ok(FileAnswer::Script(script)));
         }
         let item = match files.trusts_names() && !files.sends && path.is_folder {
             true => Ok(FolderItem::Folder),
@@ -163,14 +163,14 @@ async fn choose<U>(
             Ok(FolderItem::Script) => {}
             // With a slash behind it, it would be a folder.
             Ok(FolderItem::File(_)) if path.is_folder => {}
-            Ok(FolderItem::File(file)) => return Ok(Ok(Chosen::File(file))),
+            Ok(FolderItem::File(file)) => return Ok(Ok(FileAnswer::File(file))),
             Ok(FolderItem::Folder) => {
                 // Only the path of the request can be asked for anew with a slash.
                 let is_requested = files.is_path_of_request(place);
                 let has_slash = path.is_folder && !lacks_slash(context.exchange, route);
                 let path = FilePath { is_folder: has_slash || !is_requested, ..path };
                 match index(context, files, &path).await? {
-                    Ok(chosen) => return Ok(Ok(chosen)),
+                    Ok(answered) => return Ok(Ok(answered)),
                     Err(why) => not_there = why,
                 }
             }
@@ -193,11 +193,11 @@ async fn script<U>(
     context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     path: &FilePath,
-) -> Result<Option<Script>, Ended> {
+) -> Result<Option<CgiScript>, Ended> {
     let Some(scripts) = &files.scripts else { return Ok(None) };
     let Some(len) = scripts.script_len(&path.relative) else { return Ok(None) };
     let found = look_up(context, files, &path.relative[..len]).await?;
-    Ok(matches!(found, Ok(FolderItem::Script)).then(|| Script::in_path(path, len)))
+    Ok(matches!(found, Ok(FolderItem::Script)).then(|| CgiScript::in_path(path, len)))
 }
 
 /// The script at the front of a path that can be no file, since what follows the script has encoded slashes.
@@ -206,14 +206,14 @@ async fn encoded_script<U>(
     context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     url_path: &[u8],
-) -> Result<Option<Script>, Ended> {
+) -> Result<Option<CgiScript>, Ended> {
     let split = files.scripts.as_ref().and_then(|scripts| scripts.script_len(url_path));
     let Some((front, rest)) = split.map(|len| url_path.split_at(len)) else { return Ok(None) };
     let hidden = files.config.hidden;
     let Some((path, info)) = file_path(front, hidden).zip(path_info(rest, hidden)) else { return Ok(None) };
     let found = look_up(context, files, &path.relative).await?;
     let is_script = matches!(found, Ok(FolderItem::Script));
-    Ok(is_script.then(|| Script { path: [b"/", &path.relative[..]].concat(), path_info: info }))
+    Ok(is_script.then(|| CgiScript { path: [b"/", &path.relative[..]].concat(), path_info: info }))
 }
 
 /// What answers for a folder: its index file, a redirect that adds the slash, or a list of what is in it.
@@ -221,24 +221,24 @@ async fn index<U>(
     context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     folder: &FilePath,
-) -> Result<Result<Chosen, NotThere>, Ended> {
+) -> Result<Result<FileAnswer, NotThere>, Ended> {
     let slash = if folder.relative.is_empty() { &b""[..] } else { b"/" };
     for name in &files.config.index {
         let path = [&folder.relative, slash, name.as_bytes()].concat();
-        let chosen = match look_up(context, files, &path).await? {
-            Ok(FolderItem::File(file)) if files.sends => Chosen::File(file),
+        let answered = match look_up(context, files, &path).await? {
+            Ok(FolderItem::File(file)) if files.sends => FileAnswer::File(file),
             Ok(FolderItem::Script) => {
                 let path = FilePath { relative: path, is_folder: false };
-                Chosen::Script(Script::in_path(&path, path.relative.len()))
+                FileAnswer::Script(CgiScript::in_path(&path, path.relative.len()))
             }
             _ => continue,
         };
-        return Ok(Ok(if folder.is_folder { chosen } else { Chosen::Slash }));
+        return Ok(Ok(if folder.is_folder { answered } else { FileAnswer::Slash }));
     }
     Ok(match (files.config.listing, folder.is_folder) {
         (false, _) => Err(NotThere::Forbidden),
-        (true, false) => Ok(Chosen::Slash),
-        (true, true) => Ok(Chosen::Listing(folder.clone())),
+        (true, false) => Ok(FileAnswer::Slash),
+        (true, true) => Ok(FileAnswer::Listing(folder.clone())),
     })
 }
 

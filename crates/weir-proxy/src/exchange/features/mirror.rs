@@ -20,7 +20,9 @@ use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::features::subrequests::background;
-use crate::exchange::features::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
+use crate::exchange::features::subrequests::background::{
+    BackgroundRequest, BackgroundRoute, BackgroundTaker,
+};
 use crate::exchange::features::subrequests::subrequest;
 use crate::exchange::features::subrequests::subrequest::ResponseTaker;
 use crate::exchange::features::{affinity, grpc};
@@ -90,14 +92,14 @@ pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>, route: &
     if !request.body().is_empty() {
         context.exchange.replay_buffer.begin(kept_max);
     }
-    context.exchange.mirrored = Some(Box::new(ExchangeMirror { status: 0, kept_max, copies }));
+    context.exchange.mirror = Some(Box::new(ExchangeMirror { status: 0, kept_max, copies }));
     acting::note(Stage::BeforeServer, Feature::Mirror);
 }
 
 /// Remembers what is compared of the head of the response, of which `text` is what was received.
 pub(in crate::exchange) fn note_head<S, U>(context: &mut Context<'_, S, U>, plans: Plans<'_>, text: &[u8]) {
     let (exchange, listener) = (&mut *context.exchange, context.listener);
-    let Some(mirrored) = &mut exchange.mirrored else { return };
+    let Some(mirrored) = &mut exchange.mirror else { return };
     mirrored.status = exchange.response.status();
     acting::note(Stage::ResponseHead, Feature::Mirror);
     for copied in &mut mirrored.copies {
@@ -112,7 +114,7 @@ pub(in crate::exchange) fn note_head<S, U>(context: &mut Context<'_, S, U>, plan
 /// The response begins to pass: has the digest of its body made, unless Weir changes it, and keeps what is still to come of the request (which
 /// is no longer kept for retries).
 pub(in crate::exchange) fn observe_bodies(exchange: &mut Exchange, plans: Plans<'_>) {
-    let Some(mirrored) = &exchange.mirrored else { return };
+    let Some(mirrored) = &exchange.mirror else { return };
     let mirrors = || mirrored.copies.iter().filter_map(|copied| plans.route.config.mirrors.get(copied.place));
     let is_compared = mirrors().any(|mirror| mirror.compares(MirrorPart::Body));
     if !exchange.request_relay.is_done() {
@@ -126,7 +128,7 @@ pub(in crate::exchange) fn observe_bodies(exchange: &mut Exchange, plans: Plans<
 
 /// Sends the copies: the response has been relayed whole.
 pub(in crate::exchange) fn send(context: &mut Context<'_, impl ClientEnd, impl Servers>, plans: Plans<'_>) {
-    let Some(mirrored) = context.exchange.mirrored.take() else { return };
+    let Some(mirrored) = context.exchange.mirror.take() else { return };
     let ExchangeMirror { status, copies, .. } = *mirrored;
     acting::note(Stage::Finish, Feature::Mirror);
     for copied in copies {
@@ -184,7 +186,8 @@ fn send_one(
     let given = context.exchange.grpc.and_then(|_| grpc::time_given(context.exchange));
     let timeout = given.map_or(settings.timeout, |given| given.min(settings.timeout));
     copy.grpc = context.exchange.grpc.map(|call| call.anew(given.map(|_| clock::now() + timeout)));
-    let copy = BackgroundRequest { exchange: copy, way: Way::Mirror { target, place }, body, timeout };
+    let copy =
+        BackgroundRequest { exchange: copy, route: BackgroundRoute::Mirror { target, place }, body, timeout };
     let counter = match background::begin(context, copy, taker) {
         true => &shard.requests,
         false => &shard.busy,
@@ -212,7 +215,7 @@ fn copy_of<S, U>(context: &Context<'_, S, U>, settings: &Mirror) -> Box<Exchange
             fields: granted.fields.clone(),
         })
     };
-    copy.granted = context.exchange.granted.as_deref().map(known);
+    copy.authorization = context.exchange.authorization.as_deref().map(known);
     let upstream =
         context.exchange.record.config().map(|config| &*config.snapshot.upstreams[settings.upstream.0]);
     if let Some(upstream) = upstream {

@@ -22,13 +22,13 @@ pub(in crate::exchange) fn instead<T: ServerStream, S, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     history: &mut AttemptHistory,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) -> bool {
     let (status, method) = (context.exchange.response.status(), context.exchange.request.method());
     let policy = plans.retry();
     let cause = match context.exchange.grpc.and_then(|call| call.status) {
         Some(status) if policy.on_grpc_status.contains(&(status as u8)) => {
-            if !grpc::may_go_again(context.exchange, &serving.server) {
+            if !grpc::may_go_again(context.exchange, &responding.server) {
                 return false;
             }
             RetryCause::GrpcStatus(status as u8)
@@ -37,12 +37,12 @@ pub(in crate::exchange) fn instead<T: ServerStream, S, U>(
         _ => return false,
     };
     acting::note(Stage::ResponseHead, Feature::Retries);
-    let server = serving.slot.server;
+    let server = responding.slot.server;
     let failed = AttemptFailure {
         failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
         server,
         origin: FailureOrigin::Server(cause),
-        sent_any: serving.sent_any,
+        sent_any: responding.sent_any,
         received_any: true,
         unread: false,
         reused: context.exchange.record.reused,

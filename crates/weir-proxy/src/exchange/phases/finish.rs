@@ -24,17 +24,17 @@ const FIRST_LINE_MAX: usize = 256;
 pub(in crate::exchange) fn run<U: Servers, S>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: RespondingServer<U::Stream>,
+    responding: RespondingServer<U::Stream>,
 ) {
     let now = clock::now();
     context.client.now = now;
     context.exchange.record.spend(Phase::Relay, now);
-    context.exchange.record.sent_to_server += serving.server.sent();
-    let was_sent = context.exchange.request_relay.is_done() && !serving.send_failed;
+    context.exchange.record.sent_to_server += responding.server.sent();
+    let was_sent = context.exchange.request_relay.is_done() && !responding.send_failed;
     let may_keep = was_sent && !context.client.worker.is_stopping();
     context.servers.finish(
-        serving.server,
-        plans.to(serving.slot.server),
+        responding.server,
+        plans.to(responding.slot.server),
         &mut context.client.pinned,
         now,
         may_keep,
@@ -67,9 +67,9 @@ pub(in crate::exchange) fn record<U>(context: &mut Context<'_, impl ClientEnd, U
     if context.exchange.request_text.is_empty() {
         keep_first_line(context);
     }
-    if context.exchange.limited.is_asked() {
+    if context.exchange.limits.is_asked() {
         acting::note(Stage::Finish, Feature::Limits);
-        context.exchange.limited.settle(context.exchange.record.status, context.client.now);
+        context.exchange.limits.settle(context.exchange.record.status, context.client.now);
     }
     let grpc_status = context.exchange.grpc_status();
     let record = &mut context.exchange.record;

@@ -31,9 +31,9 @@ pub(in crate::exchange) fn poll_turn<U>(
         cx.waker().wake_by_ref();
         return Poll::Pending;
     };
-    if context.exchange.limited.by.is_none() {
+    if context.exchange.limits.by.is_none() {
         plan.state.shards.of(context.client.worker.index).paced.increment();
-        context.exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+        context.exchange.limits.by = Some(RuleInForce::Limit(Arc::clone(plan)));
     }
     let moved = context.exchange.response_relay.taken();
     context.report(Activity::Bandwidth);

@@ -25,10 +25,10 @@ use crate::upstream::stream::ServerStream;
 pub(in crate::exchange) async fn run<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) -> Result<(), Ended> {
-    let outcome = std::future::poll_fn(|cx| poll(cx, context, serving)).await;
-    count_cut(plans, serving, outcome);
+    let outcome = std::future::poll_fn(|cx| poll(cx, context, responding)).await;
+    count_cut(plans, responding, outcome);
     outcome.map_err(Ended::Failed)
 }
 
@@ -36,11 +36,11 @@ pub(in crate::exchange) async fn run<T: ServerStream, U>(
 /// rate.
 pub(in crate::exchange) fn count_cut<T: ServerStream>(
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
     outcome: Result<(), Failure>,
 ) {
     if outcome.is_err_and(|failure| failure.party == Party::Server) {
-        server_shard(plans, serving).outlier_failures.increment();
+        server_shard(plans, responding).outlier_failures.increment();
     }
 }
 
@@ -49,45 +49,45 @@ pub(in crate::exchange) fn count_cut<T: ServerStream>(
 pub(in crate::exchange) fn account<T: ServerStream, S, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) {
     let now = clock::now();
     context.client.now = now;
     context.exchange.record.spend(Phase::Response, now);
     context.exchange.record.status = context.exchange.response.status();
     context.exchange.replay_buffer.end();
-    let shard = server_shard(plans, serving);
+    let shard = server_shard(plans, responding);
     shard.responses.record(context.exchange.record.status);
     shard.response_time.record(u64::from(context.exchange.record.times[Phase::Response]));
 }
 
-fn server_shard<'a, T>(plans: Plans<'a>, serving: &RespondingServer<T>) -> &'a ServerShard {
-    &plans.server(serving.slot.server.index()).shard
+fn server_shard<'a, T>(plans: Plans<'a>, responding: &RespondingServer<T>) -> &'a ServerShard {
+    &plans.server(responding.slot.server.index()).shard
 }
 
 #[inline(always)]
 fn poll<T: ServerStream, U>(
     cx: &mut task::Context<'_>,
     context: &mut Context<'_, impl ClientStream, U>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) -> Poll<Result<(), Failure>> {
     let (relay, stock) = (&mut context.exchange.response_relay, &context.client.worker.stock);
-    match serving.server.poll_response(cx, relay, &mut context.stream.reply(), stock) {
+    match responding.server.poll_response(cx, relay, &mut context.stream.reply(), stock) {
         Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
         Poll::Pending => {}
     }
-    let sending = !context.exchange.request_relay.is_done() && !serving.send_failed;
+    let sending = !context.exchange.request_relay.is_done() && !responding.send_failed;
     if sending {
         let mut source =
             Replay { kept: &mut context.exchange.replay_buffer, body: context.stream.body(context.client) };
-        match serving.server.poll_request(cx, &mut context.exchange.request_relay, &mut source) {
+        match responding.server.poll_request(cx, &mut context.exchange.request_relay, &mut source) {
             // The server has answered and reads no further: its answer counts.
-            Poll::Ready(Err(RelayError::Write(_))) => serving.send_failed = true,
+            Poll::Ready(Err(RelayError::Write(_))) => responding.send_failed = true,
             Poll::Ready(Err(error)) => return Poll::Ready(Err(of_request_body(&error))),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
     }
-    let sending = sending && !context.exchange.request_relay.is_done() && !serving.send_failed;
+    let sending = sending && !context.exchange.request_relay.is_done() && !responding.send_failed;
     let (awaited, moved) = match context.exchange.response_relay.waiting {
         WaitingFor::Turn => return pacing::poll_turn(cx, context).map(Err),
         WaitingFor::Sink => (Activity::ClientTakes, context.stream.taken()),

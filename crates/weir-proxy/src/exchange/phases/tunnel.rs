@@ -125,7 +125,7 @@ impl Tunnelled {
         let is_logged = log::is_on(client, &exchange.record, context.config);
         let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         exchange.record.update(context.stream);
-        let holds = exchange.limited.take_holds();
+        let holds = exchange.limits.take_holds();
         let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
@@ -167,7 +167,7 @@ impl Tunnelled {
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
-        exchange.limited.give_back_holds(std::mem::take(&mut self.holds));
+        exchange.limits.give_back_holds(std::mem::take(&mut self.holds));
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
         record.bytes_in += self.tunnel.moved().0;

@@ -31,7 +31,7 @@ impl Exchange {
 pub(in crate::exchange) async fn run<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    serving: RespondingServer<T>,
+    responding: RespondingServer<T>,
 ) -> Result<End, Ended> {
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = poll_head(cx, context.stream) {
@@ -43,8 +43,8 @@ pub(in crate::exchange) async fn run<T: ServerStream, U>(
     })
     .await
     .map_err(Ended::Failed)?;
-    context.exchange.record.sent_to_server += serving.server.sent();
-    let RespondingServer { server, slot, .. } = serving;
+    context.exchange.record.sent_to_server += responding.server.sent();
+    let RespondingServer { server, slot, .. } = responding;
     // The age limit of the connection does not apply to an upgraded one.
     Ok(End::Tunnel(Tunnelled::new(context, plans, server.into_tunnel(), slot, None)))
 }

@@ -19,8 +19,8 @@ pub(in crate::exchange) use response::begin;
 pub(in crate::exchange) async fn switch<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    mut serving: RespondingServer<T>,
+    mut responding: RespondingServer<T>,
 ) -> Result<End, Ended> {
-    response::begin_tunnel(context, plans, &mut serving);
-    upgrade::run(context, plans, serving).await
+    response::begin_tunnel(context, plans, &mut responding);
+    upgrade::run(context, plans, responding).await
 }

@@ -54,7 +54,7 @@ fn goes_again<T: ServerStream, S, U>(
         FaultPoint::Response,
     );
     retries::instead(context, plans, history, response)
-        || context.exchange.cached.is_some()
+        || context.exchange.cache_use.is_some()
             && (cache::response::wants_part_instead(context, plans, response)
                 || cache::response::confirms_other_version(context, plans, response))
 }
@@ -76,8 +76,8 @@ pub(in crate::exchange) async fn take<U: Servers>(
     let mut rows = plans.route.rows.and(RowSet::at(Stage::ResponseHead));
     while let Some(row) = rows.take_first() {
         match row.feature {
-            Feature::Cache if context.exchange.cached.is_some() => {
-                context.exchange.mirrored = None;
+            Feature::Cache if context.exchange.cache_use.is_some() => {
+                context.exchange.mirror = None;
                 match cache::response::take(context, plans, response).await? {
                     AttemptResponse::Passes(passed) => response = passed,
                     other => return Ok(other),
@@ -99,7 +99,7 @@ pub(in crate::exchange) async fn take<U: Servers>(
             _ => {}
         }
     }
-    if context.exchange.mirrored.is_none() {
+    if context.exchange.mirror.is_none() {
         return Ok(AttemptResponse::Passes(response));
     }
     let end = response_body::relay(context, plans, response).await?;
@@ -112,7 +112,7 @@ fn done<U: Servers>(
     plans: Plans<'_>,
     end: End,
 ) -> Result<AttemptResponse<U::Stream>, Ended> {
-    if context.exchange.mirrored.is_some() {
+    if context.exchange.mirror.is_some() {
         mirror::send(context, plans);
     }
     Ok(AttemptResponse::Done(end))

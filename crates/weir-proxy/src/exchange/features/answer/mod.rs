@@ -64,7 +64,7 @@ pub(in crate::exchange) async fn failure<U>(
         None => {
             let accept = context.exchange.request.fields().first(FieldName::Accept);
             let accept = accept.map(|field| field.value.of(&context.exchange.request_text));
-            let status = context.exchange.limited.status_of_refusal();
+            let status = context.exchange.limits.status_of_refusal();
             let page = failure_page::answer(
                 reported,
                 &context.exchange.record.request_id,
@@ -83,7 +83,7 @@ pub(in crate::exchange) async fn failure<U>(
         }
     };
     let Some(mut page) = page else { return End::Closed };
-    context.exchange.limited.write_refusal(&mut page, context.exchange.grpc.is_some());
+    context.exchange.limits.write_refusal(&mut page, context.exchange.grpc.is_some());
     let ends = context.client.is_ending() || context.client.deadline.is_cut();
     let is_orderly = failure.party != Party::Client || authorization::is_about_credentials(failure.cause);
     if !is_orderly || !context.stream.discard_body(context.client) || ends {
@@ -212,7 +212,7 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
                 ResponseOutline::new(answer.status, context.exchange.request.method(), framed, length);
             let own = OwnFields(&answer.fields);
             let coding = compression::begin(context, (&context.config.snapshot, route), outline, &own);
-            (coding.of(framed), length.filter(|_| !coding.replaces_length()))
+            (coding.framing_for(framed), length.filter(|_| !coding.replaces_length()))
         }
     };
     let head = FinalHead {
@@ -233,7 +233,7 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
             out.field(b"Date", &context.client.worker.date(clock::now()));
         }
         fields::write_id(out, context.exchange, context.listener, changes);
-        context.exchange.limited.write_levels(out, changes);
+        context.exchange.limits.write_levels(out, changes);
         // How long a failure may be kept, and what its page is, are not the matter of a route.
         let is_failure = context.exchange.record.failure.is_some();
         let passes = |name: &[u8]| {

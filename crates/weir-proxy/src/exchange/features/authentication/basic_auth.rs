@@ -38,7 +38,7 @@ pub(in crate::exchange) async fn admit<U>(
     users: &Users,
 ) -> Result<(), Ended> {
     let credentials = credentials_of(context.exchange)?;
-    if let Some(granted) = &mut context.exchange.granted {
+    if let Some(granted) = &mut context.exchange.authorization {
         granted.user.extend_from_slice(credentials.user());
     }
     let address = context.client_address();

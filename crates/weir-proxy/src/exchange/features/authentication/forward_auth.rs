@@ -90,7 +90,7 @@ pub(in crate::exchange) async fn ask(
     context.client.now = now;
     context.exchange.record.spend(Phase::Route, now);
     let micros = clock::micros(now - began);
-    let granted = context.exchange.granted.get_or_insert_default();
+    let granted = context.exchange.authorization.get_or_insert_default();
     match outcome {
         Ok(()) => {
             let AuthAnswer { status, fields, body, .. } = answer;
@@ -195,7 +195,7 @@ fn inner_exchange<S, U>(
     let method = request.method_span().of(text).to_vec();
     let mut told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
     told.extend(further.iter().map(|(name, value)| (name.to_vec(), value.clone())));
-    inner.granted = Some(Box::new(Authorization { fields: told, ..Authorization::default() }));
+    inner.authorization = Some(Box::new(Authorization { fields: told, ..Authorization::default() }));
     let host = request.authority().of(text);
     let composed =
         inner.request.compose_get(&mut inner.request_text, forward.path.exposed().as_bytes(), host, fields);

@@ -64,7 +64,7 @@ pub(in crate::exchange) async fn admit<U>(
         }
     };
     let outcome = check(&token, config, now);
-    let granted = context.exchange.granted.get_or_insert_default();
+    let granted = context.exchange.authorization.get_or_insert_default();
     if outcome.is_ok() && granted.user.is_empty() {
         granted.user.extend_from_slice(token.claims.text("sub").unwrap_or_default().as_bytes());
     }

@@ -32,7 +32,7 @@ pub(in crate::exchange) async fn admit(
     if cors::is_preflight_on(route, context.exchange) {
         return Ok(None);
     }
-    context.exchange.granted = Some(Box::new(Authorization::default()));
+    context.exchange.authorization = Some(Box::new(Authorization::default()));
     acting::note(Stage::Identity, Feature::Authentication);
     // Until it is admitted, no upstream has seen the request.
     let upstream = context.exchange.record.upstream.take();

@@ -40,7 +40,7 @@ pub(in crate::exchange) async fn take_request<U>(
         context.stream.interim(context.exchange, Status { code: 100, reason: b"Continue" }, |_| {});
     }
     // Copies are made of what is in memory, up to their own limit.
-    let kept_max = context.exchange.mirrored.as_ref().map_or(0, |mirrored| mirrored.kept_max);
+    let kept_max = context.exchange.mirror.as_ref().map_or(0, |mirrored| mirrored.kept_max);
     let maxima = (limits.memory.as_usize().max(kept_max), limits.file.bytes());
     let gathered = poll_fn(|cx| poll(cx, context, maxima)).await?;
     let place = match gathered {

@@ -30,29 +30,29 @@ pub(in crate::exchange) fn is_wanted(exchange: &Exchange, route: &RoutePlan) -> 
     route.config.buffer_responses.is_some() && exchange.grpc.is_none()
 }
 
-/// Relays the response that `serving` has begun, and gives the server free as soon as it has said everything.
+/// Relays the response that `responding` has begun, and gives the server free as soon as it has said everything.
 ///
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
 pub(in crate::exchange) async fn run<U: Servers>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    mut serving: RespondingServer<U::Stream>,
+    mut responding: RespondingServer<U::Stream>,
 ) -> Result<End, Ended> {
     let Some(limits) = &plans.route.config.buffer_responses else { return Ok(End::Closed) };
     acting::note(Stage::ResponseHead, Feature::Buffering);
-    headers::response::begin(context, plans, &mut serving);
+    headers::response::begin(context, plans, &mut responding);
     mirror::observe_bodies(context.exchange, plans);
     let mut spool = Spool::new(limits.memory.as_usize(), limits.file.bytes());
     let mut taking = Relay::new();
-    let taken = poll_fn(|cx| poll_both(cx, context, &mut serving, (&mut taking, &mut spool))).await;
+    let taken = poll_fn(|cx| poll_both(cx, context, &mut responding, (&mut taking, &mut spool))).await;
     // A server that answers before it has the whole request: the rest is not sent.
     if taken.is_ok() && context.exchange.request_relay.is_done() {
-        finish::run(context, plans, serving);
+        finish::run(context, plans, responding);
     } else {
-        respond::count_cut(plans, &serving, taken);
-        context.exchange.record.sent_to_server += serving.server.sent();
-        context.servers.drop_stream(serving.server);
+        respond::count_cut(plans, &responding, taken);
+        context.exchange.record.sent_to_server += responding.server.sent();
+        context.servers.drop_stream(responding.server);
         if !context.exchange.request_relay.is_done() && !context.stream.discard_body(context.client) {
             context.stream.close_after();
         }
@@ -82,12 +82,12 @@ fn is_cut(failure: Failure) -> bool {
 fn poll_both<T: ServerStream, U>(
     cx: &mut task::Context<'_>,
     context: &mut Context<'_, impl ClientStream, U>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
     (taking, spool): (&mut Relay, &mut Spool),
 ) -> Poll<Result<(), Failure>> {
     loop {
         let stock = &context.client.worker.stock;
-        match serving.server.poll_response(cx, taking, &mut SpoolSink(spool), stock) {
+        match responding.server.poll_response(cx, taking, &mut SpoolSink(spool), stock) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
             // The file, not the client.
             Poll::Ready(Err(RelayError::Write(_))) => {

@@ -26,7 +26,7 @@ use crate::upstream::stream::{Destination, ServerStream, Servers};
 
 /// A response whose head is stored, and the server that gives its body.
 pub(in crate::exchange) struct Fill<T> {
-    pub(in crate::exchange) serving: RespondingServer<T>,
+    pub(in crate::exchange) responding: RespondingServer<T>,
     relay: Relay,
     sink: StoringSink,
     stored: Arc<StoredResponse>,
@@ -45,12 +45,12 @@ pub(in crate::exchange) struct Begun {
 /// When the server has broken it off already.
 pub(in crate::exchange) async fn begin<T: ServerStream>(
     client: &Client,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) -> Result<Begun, RelayError> {
     let mut begun = Begun { relay: Relay::new(), beginning: BodyBeginning::default() };
     let stock = &client.worker.stock;
     let polled = poll_fn(|cx| {
-        let server = &mut serving.server;
+        let server = &mut responding.server;
         Poll::Ready(server.poll_response(cx, &mut begun.relay, &mut begun.beginning, stock))
     })
     .await;
@@ -63,16 +63,16 @@ pub(in crate::exchange) async fn begin<T: ServerStream>(
 impl<T: ServerStream> Fill<T> {
     /// The body of `stored`, which `writer` takes.
     pub(in crate::exchange) fn new(
-        (serving, begun): (RespondingServer<T>, Begun),
+        (responding, begun): (RespondingServer<T>, Begun),
         (stored, writer): (Arc<StoredResponse>, BodyWriter),
         cache: &Arc<CacheState>,
     ) -> Self {
         let sink = StoringSink::begun(writer, &begun.beginning);
-        Self { serving, relay: begun.relay, sink, stored, cache: Arc::clone(cache) }
+        Self { responding, relay: begun.relay, sink, stored, cache: Arc::clone(cache) }
     }
 
     fn poll(&mut self, cx: &mut task::Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
-        self.serving.server.poll_response(cx, &mut self.relay, &mut self.sink, &worker.stock)
+        self.responding.server.poll_response(cx, &mut self.relay, &mut self.sink, &worker.stock)
     }
 }
 
@@ -85,15 +85,15 @@ pub(in crate::exchange) async fn run<U: Servers, S>(
     let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &context.client.worker))).await;
     match polled {
         Poll::Ready(Ok(())) => {
-            plans.server(fill.serving.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
+            plans.server(fill.responding.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
             fill.sink.complete();
             fill.cache.keep_in_file(&fill.stored);
-            finish::run(context, plans, fill.serving);
+            finish::run(context, plans, fill.responding);
         }
         Poll::Ready(Err(error)) => {
-            respond::count_cut(plans, &fill.serving, Err(of_response_body(&error)));
-            context.exchange.record.sent_to_server += fill.serving.server.sent();
-            context.servers.drop_stream(fill.serving.server);
+            respond::count_cut(plans, &fill.responding, Err(of_response_body(&error)));
+            context.exchange.record.sent_to_server += fill.responding.server.sent();
+            context.servers.drop_stream(fill.responding.server);
         }
         Poll::Pending => go_on(context.client, context.servers, plans, fill),
     }
@@ -106,8 +106,13 @@ fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: F
     let limits = WaitLimits { relay: plans.upstream.config.timeouts.relay, ..WaitLimits::default() };
     tokio::task::spawn_local(async move {
         let outcome = body(&mut own.0, &mut fill, &limits).await;
-        let Fill { serving: RespondingServer { server, slot, send_failed, .. }, relay, sink, stored, cache } =
-            fill;
+        let Fill {
+            responding: RespondingServer { server, slot, send_failed, .. },
+            relay,
+            sink,
+            stored,
+            cache,
+        } = fill;
         let (config, upstream) = slot.location();
         let to = Destination {
             config: &config,

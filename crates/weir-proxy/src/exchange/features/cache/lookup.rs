@@ -187,7 +187,7 @@ fn class_of<U>(context: &Context<'_, impl ClientEnd, U>) -> RequestClass {
             Some(_) => ForwardedProto::Other,
         },
     };
-    RequestClass { is_proven: context.exchange.granted.is_some() || has_certificate(), forwarded }
+    RequestClass { is_proven: context.exchange.authorization.is_some() || has_certificate(), forwarded }
 }
 
 /// Why a request has nothing to do with what is stored.
@@ -335,7 +335,7 @@ fn begin(
     (result, detail): (CacheResult, Option<&'static str>),
 ) {
     exchange.note_cache(result, detail);
-    exchange.cached = Some(Box::new(CacheUse { key, is_proven, forwarded, task, sent: cache_now() }));
+    exchange.cache_use = Some(Box::new(CacheUse { key, is_proven, forwarded, task, sent: cache_now() }));
 }
 
 async fn answered<U>(

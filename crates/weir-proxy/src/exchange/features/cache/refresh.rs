@@ -15,7 +15,9 @@ use crate::exchange::exchange_state::cache_use::{CacheTask, CacheUse, RequestKey
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::headers::fields;
-use crate::exchange::features::subrequests::background::{self, BackgroundRequest, BackgroundTaker, Way};
+use crate::exchange::features::subrequests::background::{
+    self, BackgroundRequest, BackgroundRoute, BackgroundTaker,
+};
 use crate::exchange::features::subrequests::subrequest::{self, ResponseTaker};
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::stored::StoringSink;
@@ -50,8 +52,8 @@ pub(super) fn begin(
         sink: None,
         unused: 0,
     };
-    let way = target.map_or(Way::Route, Way::Target);
-    let request = BackgroundRequest { exchange: inner, way, body: Vec::new(), timeout: TIME_MAX };
+    let route = target.map_or(BackgroundRoute::Route, BackgroundRoute::Target);
+    let request = BackgroundRequest { exchange: inner, route, body: Vec::new(), timeout: TIME_MAX };
     background::begin(context, request, taker);
 }
 
@@ -78,9 +80,9 @@ fn inner_exchange<S, U>(
     let host = request.authority().of(text);
     inner.request.compose_get(&mut inner.request_text, target, host, sent).ok()?;
     inner.rewritten.extend_from_slice(&context.exchange.rewritten);
-    inner.granted = context.exchange.granted.clone();
-    inner.script = context.exchange.script.clone();
-    inner.cached = Some(Box::new(CacheUse {
+    inner.authorization = context.exchange.authorization.clone();
+    inner.cgi_script = context.exchange.cgi_script.clone();
+    inner.cache_use = Some(Box::new(CacheUse {
         key: key.key.clone(),
         is_proven: key.is_proven,
         forwarded: weir_cache::rules::ForwardReason::Stale,

@@ -70,57 +70,58 @@ impl Fetching {
     }
 }
 
-/// Stores the response that `serving` has begun, or uses it for what is stored, as far as either may be.
+/// Stores the response that `responding` has begun, or uses it for what is stored, as far as either may be.
 ///
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
 pub(in crate::exchange) async fn take<U: Servers>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    mut serving: RespondingServer<U::Stream>,
+    mut responding: RespondingServer<U::Stream>,
 ) -> Result<AttemptResponse<U::Stream>, Ended> {
-    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cached.as_deref_mut()) else {
-        return Ok(AttemptResponse::Passes(serving));
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cache_use.as_deref_mut())
+    else {
+        return Ok(AttemptResponse::Passes(responding));
     };
     acting::note(Stage::ResponseHead, Feature::Cache);
     let sent = used.sent;
     match std::mem::replace(&mut used.task, CacheTask::Pass) {
-        CacheTask::Pass => Ok(AttemptResponse::Passes(serving)),
+        CacheTask::Pass => Ok(AttemptResponse::Passes(responding)),
         CacheTask::Invalidate => {
-            let changed = invalidate(context, plans, plan, &serving);
+            let changed = invalidate(context, plans, plan, &responding);
             if plan.plan.state.disk.is_some() {
                 files::forget(context, plan, &changed).await;
             }
-            Ok(AttemptResponse::Passes(serving))
+            Ok(AttemptResponse::Passes(responding))
         }
         CacheTask::Fetch(ticket) => {
             let fetching = Fetching { ticket, replaced: None };
-            store(context, plans, (plan, fetching, sent), serving).await
+            store(context, plans, (plan, fetching, sent), responding).await
         }
         CacheTask::Refresh { ticket, stored, stale_on_error } => {
             let status = context.exchange.response.status();
             let answer = if status == 304 {
-                freshened(context.exchange, plan, serving.server.head(), ticket, stored, sent)
+                freshened(context.exchange, plan, responding.server.head(), ticket, stored, sent)
             } else if stale_on_error && matches!(status, 500 | 502 | 503 | 504) {
                 drop(ticket);
                 stale(context.exchange, stored, Some(status), "stale-if-error")
             } else if let Some(ticket) = ticket {
                 let fetching = Fetching { ticket, replaced: Some((stored, stale_on_error)) };
-                return store(context, plans, (plan, fetching, sent), serving).await;
+                return store(context, plans, (plan, fetching, sent), responding).await;
             } else {
                 if status < 500 {
                     plan.plan.state.forget_file(&stored);
                 }
-                return Ok(AttemptResponse::Passes(serving));
+                return Ok(AttemptResponse::Passes(responding));
             };
-            let Some(answer) = answer else { return Ok(AttemptResponse::Passes(serving)) };
-            respond::account(context, plans, &serving);
-            let is_read = intercept::read_out(context, plans, &mut serving).await;
+            let Some(answer) = answer else { return Ok(AttemptResponse::Passes(responding)) };
+            respond::account(context, plans, &responding);
+            let is_read = intercept::read_out(context, plans, &mut responding).await;
             if is_read {
-                finish::run(context, plans, serving);
+                finish::run(context, plans, responding);
             } else {
-                context.exchange.record.sent_to_server += serving.server.sent();
-                context.servers.drop_stream(serving.server);
+                context.exchange.record.sent_to_server += responding.server.sent();
+                context.servers.drop_stream(responding.server);
             }
             context.exchange.note_cache(answer.result, context.exchange.record.cache_detail);
             send::stored(context, answer).await?;
@@ -134,9 +135,9 @@ pub(in crate::exchange) async fn take<U: Servers>(
 pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) -> bool {
-    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cached.as_deref()) else {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cache_use.as_deref()) else {
         return false;
     };
     let is_for_whole = matches!(used.task, CacheTask::Fetch(_) | CacheTask::Refresh { .. });
@@ -145,10 +146,10 @@ pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
     if !is_for_whole || !wants_part || context.exchange.response.status() != 200 {
         return false;
     }
-    let Err(reason) = plan_response(context.exchange, plan, serving.server.head(), used.sent) else {
+    let Err(reason) = plan_response(context.exchange, plan, responding.server.head(), used.sent) else {
         return false;
     };
-    let Some(used) = context.exchange.cached.as_deref_mut() else { return false };
+    let Some(used) = context.exchange.cache_use.as_deref_mut() else { return false };
     match std::mem::replace(&mut used.task, CacheTask::Pass) {
         CacheTask::Fetch(ticket) | CacheTask::Refresh { ticket: Some(ticket), .. } => {
             not_stored(
@@ -159,7 +160,7 @@ pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
         }
         CacheTask::Refresh { .. } | CacheTask::Pass | CacheTask::Invalidate => {}
     }
-    goes_once_more(context, plans, serving, Decision::Part);
+    goes_once_more(context, plans, responding, Decision::Part);
     true
 }
 
@@ -168,13 +169,14 @@ pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
 pub(in crate::exchange) fn confirms_other_version<T: ServerStream, S, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) -> bool {
-    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cached.as_deref_mut()) else {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cache_use.as_deref_mut())
+    else {
         return false;
     };
     let CacheTask::Refresh { stored, .. } = &used.task else { return false };
-    let newer = HeadView { fields: context.exchange.response.fields(), text: serving.server.head() };
+    let newer = HeadView { fields: context.exchange.response.fields(), text: responding.server.head() };
     if context.exchange.response.status() != 304 || is_same_version(stored.head().view(), newer) {
         return false;
     }
@@ -183,7 +185,7 @@ pub(in crate::exchange) fn confirms_other_version<T: ServerStream, S, U>(
         CacheTask::Refresh { ticket: Some(ticket), .. } => CacheTask::Fetch(ticket),
         _ => CacheTask::Pass,
     };
-    goes_once_more(context, plans, serving, Decision::Unconditional);
+    goes_once_more(context, plans, responding, Decision::Unconditional);
     true
 }
 
@@ -191,10 +193,10 @@ pub(in crate::exchange) fn confirms_other_version<T: ServerStream, S, U>(
 fn goes_once_more<T: ServerStream, S, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
     decision: Decision,
 ) {
-    plans.server(serving.slot.server.index()).shard.responses.record(context.exchange.response.status());
+    plans.server(responding.slot.server.index()).shard.responses.record(context.exchange.response.status());
     let now = clock::now();
     context.client.now = now;
     context.exchange.record.spend(Phase::Response, now);
@@ -216,31 +218,37 @@ async fn store<U: Servers>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
     (plan, fetching, sent): (&RouteCachePlan, Fetching, weir_cache::CacheTime),
-    mut serving: RespondingServer<U::Stream>,
+    mut responding: RespondingServer<U::Stream>,
 ) -> Result<AttemptResponse<U::Stream>, Ended> {
     let (shard, status) =
         (plan.plan.state.shards.of(context.client.worker.index), context.exchange.response.status());
     let planned = match intercept::page(context.exchange, plans) {
         Some(_) => Err(NotStored::Status),
-        None => plan_response(context.exchange, plan, serving.server.head(), sent),
+        None => plan_response(context.exchange, plan, responding.server.head(), sent),
     };
     let store_plan = match planned {
         Ok(store_plan) => store_plan,
         Err(reason) => {
             not_stored(context.exchange, shard, (fetching.into_ticket(plan, status), reason));
-            return Ok(AttemptResponse::Passes(serving));
+            return Ok(AttemptResponse::Passes(responding));
         }
     };
-    respond::account(context, plans, &serving);
-    let head = HeadView { fields: context.exchange.response.fields(), text: serving.server.head() };
+    respond::account(context, plans, &responding);
+    let head = HeadView { fields: context.exchange.response.fields(), text: responding.server.head() };
     let fetched_head = store_plan.fetched_head(head).map(|fetched| (fetched, store_plan.lifetime));
     if head.fields.contains(FieldName::SetCookie) {
         // Its client gets it.
-        affinity::learn(context.exchange, plans.upstream, serving.slot.server, head.text, context.client.now);
+        affinity::learn(
+            context.exchange,
+            plans.upstream,
+            responding.slot.server,
+            head.text,
+            context.client.now,
+        );
     }
     let new_head = store_plan.stored_head(head);
     let length =
-        serving.server.begin_body(&context.exchange.response, Method::Get, plans.upstream.chunked_limits);
+        responding.server.begin_body(&context.exchange.response, Method::Get, plans.upstream.chunked_limits);
     let new = NewResponse {
         status,
         head: new_head,
@@ -248,18 +256,18 @@ async fn store<U: Servers>(
         vary: store_plan.vary,
         len: length.length(),
     };
-    serving.server.take_head();
-    let begun = match fill::begin(context.client, &mut serving).await {
+    responding.server.take_head();
+    let begun = match fill::begin(context.client, &mut responding).await {
         Ok(begun) => begun,
         Err(error) => {
-            if let Some(used) = context.exchange.cached.as_deref_mut() {
+            if let Some(used) = context.exchange.cache_use.as_deref_mut() {
                 used.task = fetching.into_task();
             }
             return Ok(AttemptResponse::BrokenOff(broken_off(
                 context.servers,
                 context.exchange,
                 plans,
-                serving,
+                responding,
                 &error,
             )));
         }
@@ -274,13 +282,13 @@ async fn store<U: Servers>(
     }
     let stored = Arc::clone(&storing.response);
     let Some(mut answer) = StoredAnswer::new(storing.response, CacheResult::Miss) else {
-        context.servers.drop_stream(serving.server);
+        context.servers.drop_stream(responding.server);
         return Ok(AttemptResponse::Done(End::Closed));
     };
-    answer.forwarded = context.exchange.cached.as_ref().map(|used| (used.forwarded, None));
+    answer.forwarded = context.exchange.cache_use.as_ref().map(|used| (used.forwarded, None));
     answer.is_new = storing.refused.is_none();
     answer.other_head = fetched_head;
-    let fill = Fill::new((serving, begun), (stored, storing.writer), &plan.plan.state);
+    let fill = Fill::new((responding, begun), (stored, storing.writer), &plan.plan.state);
     fill::run(context, plans, fill).await;
     send::stored(context, answer).await?;
     Ok(AttemptResponse::Done(End::Done))
@@ -292,26 +300,26 @@ fn broken_off<U: Servers>(
     servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: RespondingServer<U::Stream>,
+    responding: RespondingServer<U::Stream>,
     error: &RelayError,
 ) -> AttemptFailure {
     let failure = of_unsent_body(error);
-    respond::count_cut(plans, &serving, Err(failure));
+    respond::count_cut(plans, &responding, Err(failure));
     let record = &mut exchange.record;
-    record.sent_to_server += serving.server.sent();
+    record.sent_to_server += responding.server.sent();
     // The client has none yet.
     record.status = 0;
     let failed = AttemptFailure {
         failure,
-        server: serving.slot.server,
+        server: responding.slot.server,
         origin: FailureOrigin::Server(RetryCause::ConnectionError),
-        sent_any: serving.sent_any,
+        sent_any: responding.sent_any,
         received_any: true,
         unread: false,
         reused: record.reused,
         slot: None,
     };
-    servers.drop_stream(serving.server);
+    servers.drop_stream(responding.server);
     failed
 }
 
@@ -334,7 +342,7 @@ fn plan_response(
 /// The request as the rules see it.
 fn stored_request(exchange: &Exchange, sent: weir_cache::CacheTime) -> StoredRequest<'_> {
     // As long as it is not known, the response is for its client alone.
-    let is_proven = exchange.cached.as_ref().is_none_or(|used| used.is_proven);
+    let is_proven = exchange.cache_use.as_ref().is_none_or(|used| used.is_proven);
     StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent, is_proven }
 }
 
@@ -374,7 +382,7 @@ fn freshened(
         let Freshened { head, lifetime } = *freshened;
         (head, lifetime)
     });
-    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, Some(304)));
+    answer.forwarded = exchange.cache_use.as_ref().map(|used| (used.forwarded, Some(304)));
     Some(answer)
 }
 
@@ -386,7 +394,7 @@ fn stale(
     detail: &'static str,
 ) -> Option<StoredAnswer> {
     let mut answer = StoredAnswer::new(stored, CacheResult::Stale)?;
-    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, status));
+    answer.forwarded = exchange.cache_use.as_ref().map(|used| (used.forwarded, status));
     exchange.note_cache(CacheResult::Stale, Some(detail));
     Some(answer)
 }
@@ -399,7 +407,7 @@ pub(in crate::exchange) async fn instead_of_failure<U>(
     if context.exchange.answered || failure.party == Party::Client || failure.log_status() < 500 {
         return None;
     }
-    let used = context.exchange.cached.as_deref_mut()?;
+    let used = context.exchange.cache_use.as_deref_mut()?;
     let CacheTask::Refresh { ticket, stored, stale_on_error } =
         std::mem::replace(&mut used.task, CacheTask::Pass)
     else {
@@ -415,9 +423,9 @@ fn invalidate<T: ServerStream, S, U>(
     context: &Context<'_, S, U>,
     plans: Plans<'_>,
     plan: &RouteCachePlan,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) -> Vec<Vec<u8>> {
-    let Some(CacheUse { key, .. }) = context.exchange.cached.as_deref() else { return Vec::new() };
+    let Some(CacheUse { key, .. }) = context.exchange.cache_use.as_deref() else { return Vec::new() };
     if !invalidates(context.exchange.request.method(), context.exchange.response.status()) {
         return Vec::new();
     }
@@ -426,7 +434,7 @@ fn invalidate<T: ServerStream, S, U>(
     if plans.route.config.cache.as_deref().is_some_and(RouteCache::has_usual_key) {
         let scheme: &[u8] = if context.client.is_tls { b"https" } else { b"http" };
         let authority = context.exchange.request.authority().of(&context.exchange.request_text);
-        let head = HeadView { fields: context.exchange.response.fields(), text: serving.server.head() };
+        let head = HeadView { fields: context.exchange.response.fields(), text: responding.server.head() };
         invalidated_targets(head, scheme, authority, |target| {
             let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
             let (path, query) = target.split_at(end);

@@ -187,7 +187,7 @@ fn stage_head<U>(
             let outline = ResponseOutline::new(status, context.exchange.request.method(), framed, length);
             let coding =
                 compression::begin(context, (&context.config.snapshot, route), outline, &stored_fields);
-            (coding.of(framed), length.filter(|_| !coding.replaces_length()))
+            (coding.framing_for(framed), length.filter(|_| !coding.replaces_length()))
         }
     };
     let changes = &route.config.response_headers;
@@ -210,7 +210,7 @@ fn stage_head<U>(
             out.field(b"Date", &context.client.worker.date(clock::now()));
         }
         fields::write_id(out, context.exchange, context.listener, changes);
-        context.exchange.limited.write_levels(out, changes);
+        context.exchange.limits.write_levels(out, changes);
         compression::write(out, context.exchange, &stored_fields, changes);
         if let Some(cors) = &route.config.cors {
             cors::write(out, cors, context.exchange);

@@ -81,11 +81,11 @@ pub(in crate::exchange) enum InterceptPage<'a> {
 pub(in crate::exchange) async fn run<U: Servers>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    (mut serving, page): (RespondingServer<U::Stream>, InterceptPage<'_>),
+    (mut responding, page): (RespondingServer<U::Stream>, InterceptPage<'_>),
 ) -> Result<End, Ended> {
-    respond::account(context, plans, &serving);
+    respond::account(context, plans, &responding);
     let status = context.exchange.response.status();
-    let (fields, text) = (context.exchange.response.fields(), serving.server.head());
+    let (fields, text) = (context.exchange.response.fields(), responding.server.head());
     let kept = KEPT.map(|name| fields.get_by_name(text, name).map(|field| field.value.of(text).to_vec()));
     let mut answer = Answer::new(status).with(b"Cache-Control", &b"no-store"[..]);
     answer = match page {
@@ -102,12 +102,12 @@ pub(in crate::exchange) async fn run<U: Servers>(
             answer = answer.with(name.as_bytes(), value);
         }
     }
-    let is_read = read_out(context, plans, &mut serving).await;
+    let is_read = read_out(context, plans, &mut responding).await;
     if is_read && context.exchange.request_relay.is_done() {
-        finish::run(context, plans, serving);
+        finish::run(context, plans, responding);
     } else {
-        context.exchange.record.sent_to_server += serving.server.sent();
-        context.servers.drop_stream(serving.server);
+        context.exchange.record.sent_to_server += responding.server.sent();
+        context.servers.drop_stream(responding.server);
     }
     if !context.stream.discard_body(context.client) {
         context.stream.close_after();
@@ -120,14 +120,14 @@ pub(in crate::exchange) async fn run<U: Servers>(
 pub(in crate::exchange) async fn read_out<T: ServerStream, S, U>(
     context: &Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) -> bool {
     let method = context.exchange.request.method();
-    serving.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
-    serving.server.take_head();
+    responding.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
+    responding.server.take_head();
     let (mut relay, stock) = (Relay::new(), &context.client.worker.stock);
     poll_fn(|cx| {
-        let polled = serving.server.poll_response(cx, &mut relay, &mut NullSink, stock);
+        let polled = responding.server.poll_response(cx, &mut relay, &mut NullSink, stock);
         Poll::Ready(matches!(polled, Poll::Ready(Ok(()))))
     })
     .await

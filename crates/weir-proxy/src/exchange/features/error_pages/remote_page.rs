@@ -69,7 +69,7 @@ pub(in crate::exchange) async fn for_failure(
     if context.exchange.answered || context.exchange.grpc.is_some() || context.client.deadline.is_cut() {
         return None;
     }
-    let status = context.exchange.limited.status_of_refusal().or(failure.status())?;
+    let status = context.exchange.limits.status_of_refusal().or(failure.status())?;
     let route = context.route();
     let scope = PageScope { config: context.config, listener: context.listener, route };
     let remote = scope.remote(status)?;

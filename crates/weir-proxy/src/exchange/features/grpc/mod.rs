@@ -124,20 +124,21 @@ pub(in crate::exchange) fn may_go_again<T: ServerStream>(exchange: &mut Exchange
 pub(in crate::exchange) fn finish<T: ServerStream>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) {
     let Some(call) = &mut exchange.grpc else { return };
     acting::note(Stage::Finish, Feature::Grpc);
     if exchange.response.status() != 200 {
         call.status.get_or_insert(GrpcStatus::from_http(exchange.response.status()));
     } else if call.status.is_none() {
-        let status = serving.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::Unknown);
+        let status =
+            responding.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::Unknown);
         call.status = Some(status);
         let outcome = plans.upstream.outlier_detector.classify_status(status.as_http());
         if matches!(outcome, AttemptOutcome::Failure(_)) {
-            plans.server(serving.slot.server.index()).shard.outlier_failures.increment();
+            plans.server(responding.slot.server.index()).shard.outlier_failures.increment();
         }
-        plans.upstream.record_outcome(serving.slot.server, outcome, call.attempt_began);
+        plans.upstream.record_outcome(responding.slot.server, outcome, call.attempt_began);
     }
 }
 
@@ -145,7 +146,7 @@ pub(in crate::exchange) fn finish<T: ServerStream>(
 pub(in crate::exchange) fn break_off<T>(
     exchange: &Exchange,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
     ended: Ended,
 ) {
     let Some(GrpcCall { status: None, attempt_began, .. }) = exchange.grpc else { return };
@@ -157,5 +158,5 @@ pub(in crate::exchange) fn break_off<T>(
         Ended::Failed(failure) if failure.party == Party::Server => AttemptOutcome::Failure(failure.into()),
         _ => AttemptOutcome::Unknown,
     };
-    plans.upstream.record_outcome(serving.slot.server, outcome, attempt_began);
+    plans.upstream.record_outcome(responding.slot.server, outcome, attempt_began);
 }

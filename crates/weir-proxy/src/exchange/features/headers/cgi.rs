@@ -14,7 +14,7 @@ use weir_http::{TargetForm, Version, digits};
 use super::fields;
 use super::placeholders::TemplateValues;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::cgi_script::Script;
+use crate::exchange::exchange_state::cgi_script::CgiScript;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
@@ -55,11 +55,11 @@ pub(in crate::exchange) fn write_params<U>(
 
 /// Which script is to run.
 fn write_script(params: &mut Params, exchange: &Exchange, settings: &FastcgiSettings) {
-    let script = match &exchange.script {
+    let script = match &exchange.cgi_script {
         Some(script) => Cow::Borrowed(&**script),
         None => Cow::Owned(otherwise(exchange, settings)),
     };
-    let Script { path, path_info } = &*script;
+    let CgiScript { path, path_info } = &*script;
     let prefix = stripped_prefix(exchange);
     if let Some(root) = &settings.root {
         use std::os::unix::ffi::OsStrExt as _;
@@ -79,18 +79,19 @@ fn write_script(params: &mut Params, exchange: &Exchange, settings: &FastcgiSett
 }
 
 /// The script of a request whose path names none.
-fn otherwise(exchange: &Exchange, settings: &FastcgiSettings) -> Script {
+fn otherwise(exchange: &Exchange, settings: &FastcgiSettings) -> CgiScript {
     match settings.script.as_deref() {
-        Some(script) if !script.is_empty() => Script { path: script.into(), path_info: Vec::new() },
+        Some(script) if !script.is_empty() => CgiScript { path: script.into(), path_info: Vec::new() },
         _ => {
             let path = requested_path(exchange);
-            let decoded = file_path(path, true).map(|decoded| Script::in_path(&decoded, 0).path_info_alone());
-            Script { path: Vec::new(), path_info: decoded.unwrap_or_else(|| path.to_vec()) }
+            let decoded =
+                file_path(path, true).map(|decoded| CgiScript::in_path(&decoded, 0).path_info_alone());
+            CgiScript { path: Vec::new(), path_info: decoded.unwrap_or_else(|| path.to_vec()) }
         }
     }
 }
 
-impl Script {
+impl CgiScript {
     /// The path of an application, which is no script.
     fn path_info_alone(self) -> Vec<u8> {
         match self.path_info.starts_with(b"/") {

@@ -178,10 +178,10 @@ fn write_own_request_fields<U>(
     {
         out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
     }
-    if let Some(cached) = &exchange.cached {
+    if let Some(cached) = &exchange.cache_use {
         cached.write_request(out);
     }
-    if let Some(granted) = &exchange.granted
+    if let Some(granted) = &exchange.authorization
         && plans.route.config.access.is_some()
     {
         authorization::write_fields(out, granted, changes);
@@ -221,7 +221,7 @@ fn copy_request_fields<W: FieldWriter, S, U>(out: &mut W, context: &Context<'_, 
     // The same as in trailers.
     let (stripped, by_route) = (listener.stripped(client.peer), route.stripped.as_deref());
     let call = exchange.grpc.as_ref();
-    let cached = exchange.cached.as_deref();
+    let cached = exchange.cache_use.as_deref();
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
@@ -306,7 +306,7 @@ fn write_response_features(
     text: &[u8],
 ) {
     let changes = &plans.route.config.response_headers;
-    exchange.limited.write_levels(out, changes);
+    exchange.limits.write_levels(out, changes);
     if exchange.body_coding != BodyCoding::AsItIs {
         let fields = ReceivedFields { fields: exchange.response.fields(), text };
         compression::write(out, exchange, &fields, changes);
@@ -315,7 +315,7 @@ fn write_response_features(
         cors::write(out, cors, exchange);
     }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
-    if let Some(used) = &exchange.cached {
+    if let Some(used) = &exchange.cache_use {
         cache_use::write_status(out, used, exchange.record.cache_detail, plans.route);
     }
     write_changes_of_response(out, exchange, changes, |_| true);

@@ -251,7 +251,7 @@ impl<'a> TemplateValues<'a> {
                 out.extend_from_slice(exchange.claim(name).unwrap_or_default());
             }
             TemplateValue::User => out.extend_from_slice(exchange.user()),
-            TemplateValue::Tag => out.extend_from_slice(&exchange.limited.tag),
+            TemplateValue::Tag => out.extend_from_slice(&exchange.limits.tag),
             TemplateValue::Upstream => out.extend_from_slice(self.destination().0.as_bytes()),
             TemplateValue::Server => out.extend_from_slice(self.destination().1.as_bytes()),
             TemplateValue::Status if self.status == 0 => {}
@@ -311,11 +311,11 @@ impl<'a> TemplateValues<'a> {
                 let reused = (record.attempts > 0).then_some(record.reused);
                 word(reused.map(|reused| if reused { "reused" } else { "new" }), out);
             }
-            TemplateValue::Affinity => word(record.kept.map(AffinityOutcome::name), out),
+            TemplateValue::Affinity => word(record.affinity.map(AffinityOutcome::name), out),
             TemplateValue::Cache => word(record.cache.map(CacheResult::as_str), out),
             TemplateValue::CacheReason => word(record.cache_detail, out),
             TemplateValue::Compression => word(exchange.body_coding.word(), out),
-            TemplateValue::Limit => out.extend_from_slice(exchange.limited.name().as_bytes()),
+            TemplateValue::Limit => out.extend_from_slice(exchange.limits.name().as_bytes()),
             of_tls => self.write_of_tls(of_tls, out),
         }
     }

@@ -21,19 +21,20 @@ use crate::upstream::stream::ServerStream;
 pub(in crate::exchange) fn begin<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) {
-    respond::account(context, plans, serving);
+    respond::account(context, plans, responding);
     context.exchange.answered = true;
     let now = context.client.now;
     let method = context.exchange.request.method();
-    let length = serving.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
+    let length =
+        responding.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
     // An answer that is whole already, to part of the request: nothing waits for what is left of that.
-    let is_early = !context.exchange.request_relay.is_done() && serving.server.is_body_here();
-    if private::has_challenge(&context.exchange.response, serving.server.head()) {
-        serving.server.set_private();
+    let is_early = !context.exchange.request_relay.is_done() && responding.server.is_body_here();
+    if private::has_challenge(&context.exchange.response, responding.server.head()) {
+        responding.server.set_private();
     }
-    let head = serving.server.head();
+    let head = responding.server.head();
     let length = match context.exchange.grpc {
         None => length,
         Some(_) => grpc::web::begin_response_body(context.exchange, head, length),
@@ -45,13 +46,13 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
     if context.listener.logs_response_fields {
         context.exchange.response_text.extend_from_slice(head);
     }
-    let server = serving.slot.server;
+    let server = responding.slot.server;
     affinity::learn(context.exchange, plans.upstream, server, head, now);
     affinity::count(context.exchange, plans, server);
     if !plans.route.config.response_headers.is_empty() {
-        prepare_changes(context, plans, serving);
+        prepare_changes(context, plans, responding);
     }
-    let head = serving.server.head();
+    let head = responding.server.head();
     let response = FinalHead {
         status: Status::received(&context.exchange.response, head),
         content: Content::Body(length, announced_length(context.exchange, length)),
@@ -62,22 +63,22 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
     stream.respond(client, exchange, &response, |out| {
         fields::write_response(out, (client, exchange, listener), plans, server, head);
     });
-    serving.server.take_head();
+    responding.server.take_head();
 }
 
 /// Prepares for what the route changes in the fields of the response, in its head and behind its body.
 fn prepare_changes<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) {
     let changes = &plans.route.config.response_headers;
     if let Some(stripped) = &plans.route.stripped_from_responses {
-        serving.server.strip_trailers(stripped);
+        responding.server.strip_trailers(stripped);
     }
     if has_values(changes) {
         let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
-        let (head, server) = (serving.server.head(), serving.slot.server);
+        let (head, server) = (responding.server.head(), responding.slot.server);
         let values = TemplateValues::for_attempt(context, plans, server);
         let status = context.exchange.record.status;
         let values =
@@ -91,17 +92,17 @@ fn prepare_changes<T: ServerStream, U>(
 pub(in crate::exchange) fn begin_tunnel<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) {
     let now = clock::now();
     context.client.now = now;
     context.exchange.record.spend(Phase::Response, now);
     context.exchange.record.status = context.exchange.response.status();
     context.exchange.answered = true;
-    let shard = &plans.server(serving.slot.server.index()).shard;
+    let shard = &plans.server(responding.slot.server.index()).shard;
     shard.responses.record(context.exchange.record.status);
-    let head = serving.server.head();
-    let server = serving.slot.server;
+    let head = responding.server.head();
+    let server = responding.slot.server;
     affinity::learn(context.exchange, plans.upstream, server, head, now);
     affinity::count(context.exchange, plans, server);
     let response = FinalHead {
@@ -114,7 +115,7 @@ pub(in crate::exchange) fn begin_tunnel<T: ServerStream, U>(
     stream.respond(client, exchange, &response, |out| {
         fields::write_response(out, (client, exchange, listener), plans, server, head);
     });
-    serving.server.take_head();
+    responding.server.take_head();
 }
 
 /// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.

@@ -60,16 +60,16 @@ pub(in crate::exchange) fn ask_all<U>(
     place: KeyPlace<'_>,
     limits: &[LimitInUse],
 ) -> Result<u64, Failure> {
-    context.exchange.limited.is_asked = true;
+    context.exchange.limits.is_asked = true;
     acting::note(place.stage, Feature::Limits);
     let is_later = place.stage > Stage::Route;
     if !is_later {
         // What was asked for the request before stays taken.
-        context.exchange.limited.asked.clear();
-        context.exchange.limited.told.clear();
-        context.exchange.limited.paced.clear();
+        context.exchange.limits.asked.clear();
+        context.exchange.limits.told.clear();
+        context.exchange.limits.paced.clear();
     }
-    let (mut longest_ns, paced) = (0, context.exchange.limited.paced.len());
+    let (mut longest_ns, paced) = (0, context.exchange.limits.paced.len());
     for (index, limit) in limits.iter().enumerate() {
         let is_elsewhere = limit.upstream.is_some() && limit.upstream != context.exchange.record.upstream;
         if is_elsewhere || (limit.stage > Stage::Route) != is_later {
@@ -81,16 +81,16 @@ pub(in crate::exchange) fn ask_all<U>(
             longest_ns = ask_one(context, place, (limits, index, key), longest_ns)?;
             continue;
         }
-        let mut keys = std::mem::take(&mut context.exchange.limited.keys);
+        let mut keys = std::mem::take(&mut context.exchange.limits.keys);
         find_keys(context, place, &limit.plan, &mut keys);
         let asked = keys.iter().try_fold(longest_ns, |longest_ns, key| {
             ask_one(context, place, (limits, index, *key), longest_ns)
         });
-        context.exchange.limited.keys = keys;
+        context.exchange.limits.keys = keys;
         longest_ns = asked?;
     }
-    if context.exchange.limited.paced.len() > paced {
-        context.exchange.response_relay.set_pace(BodyPace::new(context.exchange.limited.paced.clone()));
+    if context.exchange.limits.paced.len() > paced {
+        context.exchange.response_relay.set_pace(BodyPace::new(context.exchange.limits.paced.clone()));
     }
     Ok(longest_ns)
 }
@@ -116,7 +116,7 @@ fn ask_one<U>(
             shard.delayed.increment();
             if wait_ns > longest_ns {
                 longest_ns = wait_ns;
-                context.exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+                context.exchange.limits.by = Some(RuleInForce::Limit(Arc::clone(plan)));
             }
         }
         _ if plan.config.dry_run => {
@@ -131,17 +131,17 @@ fn ask_one<U>(
     }
     if plan.is_held() {
         let has_place = plan.config.concurrent.is_some() && !is_over;
-        context.exchange.limited.holds.push(LimitHold { plan: Arc::clone(plan), key, has_place });
+        context.exchange.limits.holds.push(LimitHold { plan: Arc::clone(plan), key, has_place });
     }
     if !is_over {
-        context.exchange.limited.asked.push((index, key));
-        let is_told = context.exchange.limited.told.iter().any(|(told, _)| Arc::ptr_eq(told, plan));
+        context.exchange.limits.asked.push((index, key));
+        let is_told = context.exchange.limits.told.iter().any(|(told, _)| Arc::ptr_eq(told, plan));
         if plan.tells() && !is_told {
-            context.exchange.limited.told.push((Arc::clone(plan), key));
+            context.exchange.limits.told.push((Arc::clone(plan), key));
         }
     }
     if plan.is_pacing() {
-        context.exchange.limited.paced.push((Arc::clone(plan), key));
+        context.exchange.limits.paced.push((Arc::clone(plan), key));
     }
     Ok(longest_ns)
 }
@@ -155,7 +155,7 @@ fn find_keys<U>(
     keys: &mut Vec<(u64, usize)>,
 ) {
     keys.clear();
-    let mut text = std::mem::take(&mut context.exchange.limited.text);
+    let mut text = std::mem::take(&mut context.exchange.limits.text);
     let values = TemplateValues::new(context, place.route);
     let key = RuleKey::new(&values, &plan.config.key);
     let (first, last) = match key.count() {
@@ -170,7 +170,7 @@ fn find_keys<U>(
             }
         }
     }
-    context.exchange.limited.text = text;
+    context.exchange.limits.text = text;
 }
 
 /// Bytes of a secret, such as a token, that operators see: enough to know which it is.
@@ -217,12 +217,12 @@ fn note<U>(
     plan: &LimitPlan,
     (key, at): (u64, usize),
 ) {
-    let mut text = std::mem::take(&mut context.exchange.limited.text);
+    let mut text = std::mem::take(&mut context.exchange.limits.text);
     let values = TemplateValues::new(context, place.route);
     write_key(&values, &RuleKey::new(&values, &plan.config.key), at, plan, (&mut text, true));
     text.retain(|byte| *byte != 0);
     plan.note_refusal(context.client.worker.index, key, &text, context.client.now);
-    context.exchange.limited.text = text;
+    context.exchange.limits.text = text;
 }
 
 /// The failure of a request that a limit refuses; gives back what the limits before it have taken.
@@ -233,7 +233,7 @@ fn refuse(
     plan: &Arc<LimitPlan>,
     refusal: LimitAnswer,
 ) -> Failure {
-    for (index, key) in exchange.limited.asked.drain(..) {
+    for (index, key) in exchange.limits.asked.drain(..) {
         limits[index].plan.give_back_token(key);
     }
     let cause = match refusal {
@@ -244,13 +244,13 @@ fn refuse(
         }
         _ => Cause::ConcurrencyLimited,
     };
-    exchange.limited.told.clear();
+    exchange.limits.told.clear();
     // A limit by responses must not count its own refusals: a client that waits for the end of it would never see it.
-    exchange.limited.holds.clear();
+    exchange.limits.holds.clear();
     // The upstream has not seen the request.
     exchange.record.upstream = None;
-    exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
-    exchange.limited.refusal = Some(refusal);
+    exchange.limits.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+    exchange.limits.refusal = Some(refusal);
     Failure::weir(Phase::Route, cause)
 }
 
@@ -263,7 +263,7 @@ pub(in crate::exchange) async fn wait<U>(
     route: &RoutePlan,
     wait_ns: u64,
 ) -> Result<(), Ended> {
-    let Some(RuleInForce::Limit(plan)) = context.exchange.limited.by.clone() else { return Ok(()) };
+    let Some(RuleInForce::Limit(plan)) = context.exchange.limits.by.clone() else { return Ok(()) };
     let Some(_turn) = plan.wait() else {
         plan.state.shards.of(context.client.worker.index).refused.increment();
         let refusal = LimitAnswer::OverRate { retry_ns: wait_ns };

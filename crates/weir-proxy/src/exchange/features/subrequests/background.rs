@@ -32,8 +32,8 @@ pub(in crate::exchange) trait BackgroundTaker: ResponseTaker + 'static {
 pub(in crate::exchange) struct BackgroundRequest {
     /// From [`subrequest::exchange_beside`].
     pub(in crate::exchange) exchange: Box<Exchange>,
-    /// The way that it takes, of the route of its exchange.
-    pub(in crate::exchange) way: Way,
+    /// The route that it takes.
+    pub(in crate::exchange) route: BackgroundRoute,
     pub(in crate::exchange) body: Vec<u8>,
     /// How long it may take in all.
     pub(in crate::exchange) timeout: Duration,
@@ -41,7 +41,7 @@ pub(in crate::exchange) struct BackgroundRequest {
 
 /// The route by which a request goes to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::exchange) enum Way {
+pub(in crate::exchange) enum BackgroundRoute {
     /// That of the exchange.
     Route,
     /// That of the target of its split in this place.
@@ -52,16 +52,16 @@ pub(in crate::exchange) enum Way {
     Keys,
 }
 
-impl Way {
+impl BackgroundRoute {
     fn plan(self, route: &RoutePlan) -> Option<&RoutePlan> {
         match self {
-            Way::Route => Some(route),
-            Way::Target(place) => route.target(place),
-            Way::Mirror { target, place } => {
-                let way = target.map_or(Some(route), |target| route.target(target))?;
-                way.mirrors.get(place).map(|mirror| &mirror.route)
+            BackgroundRoute::Route => Some(route),
+            BackgroundRoute::Target(place) => route.target(place),
+            BackgroundRoute::Mirror { target, place } => {
+                let route = target.map_or(Some(route), |target| route.target(target))?;
+                route.mirrors.get(place).map(|mirror| &mirror.route)
             }
-            Way::Keys => route.keys_route.as_deref(),
+            BackgroundRoute::Keys => route.keys_route.as_deref(),
         }
     }
 }
@@ -104,7 +104,7 @@ async fn run<U: Servers>(
     request: BackgroundRequest,
     mut taker: impl BackgroundTaker,
 ) {
-    let BackgroundRequest { mut exchange, way, body, timeout } = request;
+    let BackgroundRequest { mut exchange, route, body, timeout } = request;
     let client = &mut own.client;
     std::future::poll_fn(|cx| {
         client.deadline.enter(cx);
@@ -116,7 +116,7 @@ async fn run<U: Servers>(
     let config = exchange.record.begin_config(client);
     let upstream = exchange.record.upstream;
     let context = &mut Context::new(client, &mut end, &mut servers, &mut exchange, &config);
-    let outcome = match (context.route().and_then(|route| way.plan(route)), upstream) {
+    let outcome = match (context.route().and_then(|of_exchange| route.plan(of_exchange)), upstream) {
         (Some(route), Some(upstream)) => {
             let plans = Plans::new(&config, route, upstream);
             subrequest::run(context, plans, &body, &mut taker).await
