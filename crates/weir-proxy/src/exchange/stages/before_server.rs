@@ -22,7 +22,7 @@ use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 
 /// What a request waits for.
-enum Wait<'a> {
+enum RowWait<'a> {
     /// Its refusal by this list is put off.
     Tarpit(&'a Arc<AccessList>),
     /// It is ahead of the rate of a limit by so many nanoseconds.
@@ -55,18 +55,18 @@ async fn walk<'a>(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
     matched: MatchedRoute<'a>,
     mut rows: RowSet,
-    mut wait: Wait<'a>,
+    mut wait: RowWait<'a>,
 ) -> EarlyEnd {
     loop {
         let end = match wait {
-            Wait::Tarpit(list) => return Err(Box::pin(access_lists::put_off(context, list)).await),
-            Wait::Rate(ns) => Box::pin(limits::wait(context, matched.route, ns)).await.map(|()| None),
-            Wait::Work(Feature::Authentication) => {
+            RowWait::Tarpit(list) => return Err(Box::pin(access_lists::put_off(context, list)).await),
+            RowWait::Rate(ns) => Box::pin(limits::wait(context, matched.route, ns)).await.map(|()| None),
+            RowWait::Work(Feature::Authentication) => {
                 Box::pin(authentication::admit(context, matched.route)).await
             }
-            Wait::Work(Feature::Files) => Box::pin(files::answer(context, matched.route)).await,
-            Wait::Work(Feature::Cache) => Box::pin(cache::lookup::pass(context, matched)).await,
-            Wait::Work(_) => Ok(None),
+            RowWait::Work(Feature::Files) => Box::pin(files::answer(context, matched.route)).await,
+            RowWait::Work(Feature::Cache) => Box::pin(cache::lookup::pass(context, matched)).await,
+            RowWait::Work(_) => Ok(None),
         };
         if let Some(end) = end? {
             return Ok(Some(end));
@@ -86,7 +86,7 @@ fn advance<'a, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     matched: MatchedRoute<'a>,
     rows: &mut RowSet,
-) -> Result<Option<Wait<'a>>, Ended> {
+) -> Result<Option<RowWait<'a>>, Ended> {
     while let Some(row) = rows.take_first() {
         match row.feature {
             Feature::Headers => {
@@ -100,14 +100,14 @@ fn advance<'a, U>(
             Feature::AccessLists => match access_lists::ask(context, matched.route, row.stage)? {
                 ListVerdict::Open => {}
                 ListVerdict::Allowed => *rows = rows.without(RowSet::row(row.stage, Feature::Limits)),
-                ListVerdict::Tarpit(list) => return Ok(Some(Wait::Tarpit(list))),
+                ListVerdict::Tarpit(list) => return Ok(Some(RowWait::Tarpit(list))),
             },
             Feature::Limits => match limits::ask(context, matched.route, row.stage)? {
                 0 => {}
-                ns => return Ok(Some(Wait::Rate(ns))),
+                ns => return Ok(Some(RowWait::Rate(ns))),
             },
             Feature::Mirror => mirror::begin(context, matched.target),
-            feature => return Ok(Some(Wait::Work(feature))),
+            feature => return Ok(Some(RowWait::Work(feature))),
         }
     }
     Ok(None)
