@@ -41,6 +41,11 @@ const GENERATED: &[Generated] = &[
         test: "reference::the_page_of_other_products_is_current",
     },
     Generated {
+        file: "docs/order.md",
+        target: &["--test", "config"],
+        test: "reference::the_page_of_the_order_is_current",
+    },
+    Generated {
         file: "docs/failures.md",
         target: &["--lib"],
         test: "failure::tests::failures_page_is_up_to_date",

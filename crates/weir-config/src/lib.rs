@@ -37,6 +37,9 @@ mod key;
 mod source;
 mod value;
 
+// What acts on an exchange, in which order, and what is known by then.
+mod order;
+
 // Diagnostics, and their places.
 mod diagnostic;
 mod masked_text;
@@ -84,12 +87,12 @@ pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChan
 pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
 pub use load::CheckedConfig;
 pub use masked_text::MaskedText;
+pub use order::{Fact, Feature, ORDER, Row, RowSet, Stage, order_markdown};
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use text::Realm;
 pub use value::{
     ByteRate, CertificateName, Condition, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue,
-    ListenAddress, Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, Stage,
-    StatusRange, Template, TemplatePart, TemplateValue, Token, ValueError, is_normal_path, parse_duration,
-    print_duration,
+    ListenAddress, Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange,
+    Template, TemplatePart, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
 };

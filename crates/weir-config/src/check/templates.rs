@@ -6,8 +6,9 @@ use super::stages::Proofs;
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
+use crate::order::Stage;
 use crate::text::RouteText;
-use crate::value::{Stage, Template, TemplatePart, TemplateValue};
+use crate::value::{Template, TemplatePart, TemplateValue};
 
 /// Where a template stands.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +77,9 @@ pub(super) fn check_value(
         value if value.stage() > place.stage => {
             let message = format!("`{{{name}}}` has no value here");
             let help = match value.stage() {
-                Stage::Response => "it is known when there is a response: use it in `response_headers`",
+                stage if stage >= Stage::ResponseHead => {
+                    "it is known when there is a response: use it in `response_headers`"
+                }
                 _ => "it is known when a server was chosen",
             };
             (message, help)

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use weir_conditions::{Expression, ExpressionError, Facts, NameError, Names, TermOutcome, ValueType};
 
 use super::ValueError;
-use super::template::{PLAIN, Stage, TemplateValue};
+use super::template::{PLAIN, TemplateValue};
 use crate::diagnostic::did_you_mean;
+use crate::order::Stage;
 
 /// A condition. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Condition {
 
     /// The first stage at which all its values are known.
     pub fn stage(&self) -> Stage {
-        self.values().map(TemplateValue::stage).max().unwrap_or(Stage::Request)
+        self.values().map(TemplateValue::stage).max().unwrap_or(Stage::RequestHead)
     }
 
     /// Whether it holds for an exchange.
@@ -138,16 +139,16 @@ mod tests {
     #[test]
     fn names_are_those_of_placeholders() {
         for (text, stage) in [
-            ("method == 'GET' && path.startsWith('/a') && query['a'] == '1'", Stage::Request),
+            ("method == 'GET' && path.startsWith('/a') && query['a'] == '1'", Stage::RequestHead),
             (
                 "client_address in ['10.0.0.0/8'] && client_port > 1023 && tls.version == '1.3'",
                 Stage::Request,
             ),
-            ("header['user-agent'].contains('bot') || cookie.session == ''", Stage::Request),
+            ("header['user-agent'].contains('bot') || cookie.session == ''", Stage::RequestHead),
             ("user == 'ann' || jwt['role'] == 'admin'", Stage::Identity),
             ("server == 'a' && queue_position > 0", Stage::Server),
-            ("status >= 500 || response.header['content-type'].startsWith('text/')", Stage::Response),
-            ("phase.queue > 1000 && duration.ms > 10", Stage::Response),
+            ("status >= 500 || response.header['content-type'].startsWith('text/')", Stage::ResponseHead),
+            ("phase.queue > 1000 && duration.ms > 10", Stage::ResponseHead),
         ] {
             let condition: Condition = text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"));
             assert_eq!(condition.stage(), stage, "{text}");

@@ -41,7 +41,7 @@ pub use request_frequency::RequestFrequency;
 pub use share_fraction::ShareFraction;
 pub use size::Size;
 pub use status::StatusRange;
-pub use template::{HeaderTemplate, Stage, Template, TemplatePart, TemplateValue};
+pub use template::{HeaderTemplate, Template, TemplatePart, TemplateValue};
 
 pub(crate) use ascii_host::ascii_help;
 pub(crate) use bucket::{parse_bucket, print_bucket};

@@ -13,10 +13,11 @@ use super::ValueError;
 use super::header::{HeaderValue, is_token};
 use crate::diagnostic::did_you_mean;
 use crate::masked_text::is_telling;
+use crate::order::{Fact, Stage};
 
 /// Declares the values without parameters.
 macro_rules! values {
-    ($($variant:ident $name:literal $stage:ident $doc:literal,)+) => {
+    ($($variant:ident $name:literal $fact:ident $doc:literal,)+) => {
         /// A value of an exchange.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum TemplateValue {
@@ -37,39 +38,25 @@ macro_rules! values {
             Phase(Phase),
         }
 
-        /// Name, value, stage and meaning of every value without parameters.
-        pub(super) const PLAIN: &[(&str, TemplateValue, Stage, &str)] =
-            &[$(($name, TemplateValue::$variant, Stage::$stage, $doc),)+];
+        /// Name, value, the fact that it is part of, and meaning of every value without parameters.
+        pub(super) const PLAIN: &[(&str, TemplateValue, Fact, &str)] =
+            &[$(($name, TemplateValue::$variant, Fact::$fact, $doc),)+];
     };
 }
 
-/// The stages of an exchange at which values become known: each has all values of those before it. This order, with the table of values below, is what
-/// decides when a list or a limit is asked, and which placeholders may stand where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
-    /// When the request has its route.
-    Request,
-    /// When `basic` and `jwt` of the route have admitted the client.
-    Identity,
-    /// When a server was chosen.
-    Server,
-    /// When there is a response.
-    Response,
-}
-
 values! {
-    ClientAddress "client_address" Request "Address of the client, from a PROXY protocol header or a trusted proxy if there is one.",
-    ClientPort "client_port" Request "Port of the client.",
-    PeerAddress "peer_address" Request "Address of the peer of the client connection, regardless of PROXY protocol and trusted proxies.",
-    PeerPort "peer_port" Request "Port of the peer of the client connection.",
-    LocalAddress "local_address" Request "Address that the client connected to.",
-    LocalPort "local_port" Request "Port that the client connected to.",
-    ConnectionRequests "connection_requests" Request "Number of the request on its connection, from 1.",
+    ClientAddress "client_address" ClientAddress "Address of the client, from a PROXY protocol header or a trusted proxy if there is one.",
+    ClientPort "client_port" Connection "Port of the client.",
+    PeerAddress "peer_address" Connection "Address of the peer of the client connection, regardless of PROXY protocol and trusted proxies.",
+    PeerPort "peer_port" Connection "Port of the peer of the client connection.",
+    LocalAddress "local_address" Connection "Address that the client connected to.",
+    LocalPort "local_port" Connection "Port that the client connected to.",
+    ConnectionRequests "connection_requests" Connection "Number of the request on its connection, from 1.",
     Time "time" Request "Start of the exchange, RFC 3339 with microseconds, UTC.",
     TimeSeconds "time.seconds" Request "Start of the exchange in seconds since 1970, with microseconds.",
     TimeMicros "time.us" Request "Start of the exchange in microseconds since 1970.",
-    Listener "listener" Request "Name of the listener.",
-    Route "route" Request "Name of the route.",
+    Listener "listener" Connection "Name of the listener.",
+    Route "route" Route "Name of the route.",
     Method "method" Request "Method of the request.",
     Scheme "scheme" Request "`http` or `https`, by the connection of the client.",
     Authority "authority" Request "Host of the request with the port, if it has another one than the usual; in lower case, without a dot behind the name.",
@@ -78,29 +65,29 @@ values! {
     Path "path" Request "Path of the request in its normal form.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
     Version "version" Request "Protocol version of the request.",
-    RequestId "request_id" Request "Id of the request.",
-    TraceId "trace_id" Request "Trace id (W3C Trace Context).",
+    RequestId "request_id" RequestId "Id of the request.",
+    TraceId "trace_id" Trace "Trace id (W3C Trace Context).",
     UserAgent "user_agent" Request "Request field User-Agent.",
     Referer "referer" Request "Request field Referer.",
-    User "user" Identity "User that `basic` of the route has let in, or `sub` of the token; only on routes with one of them.",
-    Tag "tag" Request "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
-    TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
-    TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
-    TlsServerName "tls.server_name" Request "Server name in the TLS handshake of the client (SNI).",
-    TlsSession "tls.session" Request "`new` or `resumed`: the TLS session of the client.",
-    TlsClientSubject "tls.client.subject" Request "Subject of the client certificate (RFC 4514), if there is one.",
-    TlsClientFingerprint "tls.client.fingerprint" Request "SHA-256 of the client certificate in hexadecimal, if there is one.",
-    Upstream "upstream" Server "Name of the upstream.",
+    User "user" User "User that `basic` of the route has let in, or `sub` of the token; only on routes with one of them.",
+    Tag "tag" Tag "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
+    TlsVersion "tls.version" Connection "Version of TLS with the client, `1.2` or `1.3`.",
+    TlsCipherSuite "tls.cipher_suite" Connection "Cipher suite with the client, by its IANA name.",
+    TlsServerName "tls.server_name" Connection "Server name in the TLS handshake of the client (SNI).",
+    TlsSession "tls.session" Connection "`new` or `resumed`: the TLS session of the client.",
+    TlsClientSubject "tls.client.subject" Connection "Subject of the client certificate (RFC 4514), if there is one.",
+    TlsClientFingerprint "tls.client.fingerprint" Connection "SHA-256 of the client certificate in hexadecimal, if there is one.",
+    Upstream "upstream" Upstream "Name of the upstream.",
     Server "server" Server "Name of the server.",
     QueuePosition "queue_position" Server "Exchanges ahead of this one in the queue; 0 without a queue.",
     Status "status" Response "Status of the response.",
     Attempts "attempts" Response "Attempts on servers; 0 for a response of Weir itself.",
     Retries "retries" Response "Attempts after the first.",
     ServerConnection "server_connection" Response "`new` or `reused`: the server connection of the last attempt.",
-    Affinity "affinity" Response "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
-    Cache "cache" Response "What the cache did: `hit`, `stale`, `revalidated`, `collapsed`, `miss` or `bypass`.",
-    CacheReason "cache.reason" Response "Why the response was not stored, or why a stale one was used.",
-    Compression "compression" Response "How Weir changes the response body: `gzip`, `br` or `zstd`, or `decompressed`.",
+    Affinity "affinity" AffinityOutcome "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
+    Cache "cache" CacheResult "What the cache did: `hit`, `stale`, `revalidated`, `collapsed`, `miss` or `bypass`.",
+    CacheReason "cache.reason" CacheResult "Why the response was not stored, or why a stale one was used.",
+    Compression "compression" BodyCoding "How Weir changes the response body: `gzip`, `br` or `zstd`, or `decompressed`.",
     Limit "limit" Response "Name of the limit by key or of the list that has refused or delayed the request.",
     Duration "duration" Response "Time since the start of the exchange in microseconds.",
     DurationMillis "duration.ms" Response "Time since the start of the exchange in milliseconds.",
@@ -210,18 +197,23 @@ impl TemplateValue {
         }
     }
 
-    /// The stage from which it is known. `{tag}` is known as soon as the lists of a route are: [`crate::RuleOrder`].
+    /// The stage from which it is known, by the table of features. `{tag}` is known as soon as the lists of a route are: [`crate::RuleOrder`].
     pub fn stage(&self) -> Stage {
+        self.fact().stage()
+    }
+
+    /// The fact that it is part of.
+    fn fact(&self) -> Fact {
         match self {
-            TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => Stage::Response,
-            TemplateValue::TokenClaim(_) => Stage::Identity,
-            TemplateValue::Header(_)
-            | TemplateValue::Cookie(_)
-            | TemplateValue::QueryParameter(_)
-            | TemplateValue::MatchGroup(_) => Stage::Request,
+            TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => Fact::Response,
+            TemplateValue::TokenClaim(_) => Fact::Claims,
+            TemplateValue::MatchGroup(_) => Fact::Route,
+            TemplateValue::Header(_) | TemplateValue::Cookie(_) | TemplateValue::QueryParameter(_) => {
+                Fact::Request
+            }
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
-                row.map_or(Stage::Request, |(_, _, stage, _)| *stage)
+                row.map_or(Fact::Request, |(_, _, fact, _)| *fact)
             }
         }
     }
@@ -488,16 +480,21 @@ mod tests {
     #[test]
     fn values_are_known_from_a_stage_on() {
         for (text, stage) in [
-            ("{host}", Stage::Request),
-            ("{header.a}", Stage::Request),
+            ("{host}", Stage::RequestHead),
+            ("{header.a}", Stage::RequestHead),
             ("{user}", Stage::Identity),
             ("{jwt.sub}", Stage::Identity),
             ("{server}", Stage::Server),
-            ("{status}", Stage::Response),
-            ("{phase.queue}", Stage::Response),
-            ("{duration.ms}", Stage::Response),
-            ("{time.us}", Stage::Request),
-            ("{response.header.a}", Stage::Response),
+            ("{status}", Stage::ResponseHead),
+            ("{phase.queue}", Stage::ResponseHead),
+            ("{duration.ms}", Stage::ResponseHead),
+            ("{time.us}", Stage::RequestHead),
+            ("{route}", Stage::Route),
+            ("{match.1}", Stage::Route),
+            ("{tag}", Stage::Route),
+            ("{upstream}", Stage::Upstream),
+            ("{compression}", Stage::ResponseFields),
+            ("{response.header.a}", Stage::ResponseHead),
         ] {
             assert_eq!(parsed(text).values().next().map(TemplateValue::stage), Some(stage), "{text}");
         }

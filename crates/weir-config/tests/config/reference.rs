@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use jsonschema::Validator;
-use weir_config::{DiagnosticKind, equivalents_markdown, json_schema, reference_markdown};
+use weir_config::{DiagnosticKind, equivalents_markdown, json_schema, order_markdown, reference_markdown};
 
 use crate::diagnostics::{cases, diagnostics};
 use crate::{checked, examples, is_current, root};
@@ -23,6 +23,20 @@ fn the_reference_is_current() {
 fn the_page_of_other_products_is_current() {
     let path = root().join("docs/elsewhere.md");
     assert!(is_current(&path, &equivalents_markdown()), "docs/elsewhere.md is stale: run with UPDATE=1");
+}
+
+/// What encloses the generated part of a page.
+const GENERATED: [&str; 2] =
+    ["<!-- generated: the table of stages -->\n\n", "<!-- end of the generated part -->\n"];
+
+#[test]
+fn the_page_of_the_order_is_current() {
+    let path = root().join("docs/order.md");
+    let page = std::fs::read_to_string(&path).expect("the page is there");
+    let (before, rest) = page.split_once(GENERATED[0]).expect("it has the marker");
+    let (_, behind) = rest.split_once(GENERATED[1]).expect("it has the marker at the end");
+    let generated = [before, GENERATED[0], &order_markdown(), "\n", GENERATED[1], behind].concat();
+    assert!(is_current(&path, &generated), "docs/order.md is stale: run with UPDATE=1");
 }
 
 /// The keys that the reference documents, by the heading of their table.

@@ -140,6 +140,33 @@ factor! {
     }
 }
 
+/// The features of the product (`docs/order.md`, which is generated from its table), and what of the above tries each.
+#[cfg(test)]
+const TRIED: &[(&str, &[Feature])] = &[
+    ("access lists", &[Feature::Lists]),
+    ("affinity", &[Feature::Affinity]),
+    ("authentication", &[Feature::Basic, Feature::Jwt, Feature::ForwardAuth]),
+    ("buffering", &[Feature::BufferRequests, Feature::BufferResponses]),
+    ("cache", &[Feature::Cache]),
+    ("compression", &[Feature::Compression, Feature::CodedServers]),
+    ("error pages", &[Feature::ErrorPages]),
+    ("headers", &[Feature::HeaderRules]),
+    ("limits", &[Feature::Limits]),
+    ("mirror", &[Feature::Mirror]),
+    ("retries", &[Feature::Retries]),
+];
+
+/// Those that are no feature to be switched on here, and why.
+#[cfg(test)]
+const NOT_TRIED: &[(&str, &str)] = &[
+    ("acme challenge", "it answers before any route, and meets no other feature"),
+    ("cors", "it changes heads alone, and browsers are no clients of the matrix"),
+    ("files", "no server and no body of a peer is involved; scripts are tried as servers of FastCGI"),
+    ("forwarded", "every exchange has it"),
+    ("grpc", "a value of the factor client"),
+    ("telemetry", "every exchange has it"),
+];
+
 /// How many features there are.
 pub(crate) const FEATURES: usize = Feature::ALL.len();
 
@@ -248,4 +275,25 @@ pub(super) fn levels() -> Vec<usize> {
         vec![Client::ALL.len(), Server::ALL.len(), Method::ALL.len(), Body::ALL.len(), Event::ALL.len()];
     levels.extend([2; FEATURES]);
     levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Feature, NOT_TRIED, TRIED};
+
+    #[test]
+    fn each_feature_of_the_product_is_tried_or_says_why_not() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/order.md");
+        let page = std::fs::read_to_string(page).expect("the page is there");
+        let (_, table) = page.split_once("### Features").expect("it lists the features");
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
+        let names = rows.filter_map(|row| row.split_once(" |")).map(|(name, _)| name);
+        let mut product: Vec<&str> = names.filter(|name| *name != "feature").collect();
+        let mut known: Vec<&str> = TRIED.iter().map(|(name, _)| *name).collect();
+        known.extend(NOT_TRIED.iter().map(|(name, _)| *name));
+        product.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(product, known, "docs/order.md and the matrix have other features");
+        assert!(TRIED.iter().all(|(_, tried)| tried.iter().all(|one| Feature::ALL.contains(one))));
+    }
 }

@@ -4,20 +4,19 @@
 
 use std::time::Duration;
 
-use weir_config::Stage;
 use weir_observe::{Failure, Phase};
 
+use super::context::Context;
 use super::exchange_state::client::Client;
 use super::exchange_state::client_end::ClientEnd;
 use super::exchange_state::exchange::{Ended, Exchange};
 use super::exchange_state::outcome::AttemptHistory;
-use super::exchange_state::plans::Plans;
-use super::features::access_lists;
 use super::phases::attempt;
 use super::phases::end::End;
 use super::phases::retry;
 use super::phases::tunnel::Tunnelled;
 use super::phases::{choose, finish, pause, queue};
+use super::stages::before_server;
 use crate::net::clock;
 use crate::state::snapshot::ListenerPlan;
 use crate::upstream::stream::Servers;
@@ -53,79 +52,72 @@ pub(crate) async fn run(
     servers: &mut impl Servers,
     exchange: &mut Exchange,
 ) -> End {
-    let end = match carry(client, stream, servers, exchange).await {
+    let config = exchange.record.begin_config(client);
+    let context = &mut Context::new(client, stream, servers, exchange, &config);
+    let end = match carry(context).await {
         Ok(end) => end,
         Err(Ended::Closed) => End::Closed,
         Err(Ended::Failed(failure)) => {
-            exchange.record.failure = Some(failure);
-            finish::record(client, stream, exchange);
+            context.exchange.record.failure = Some(failure);
+            finish::record(context);
             End::Closed
         }
     };
     // Not part of every reset: requests have none.
-    exchange.server_name.clear();
+    context.exchange.server_name.clear();
     end
 }
 
-async fn carry(
-    client: &mut Client,
-    stream: &mut impl TcpClient,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
-) -> Result<End, Ended> {
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    begin(client, exchange);
+async fn carry(context: &mut Context<'_, impl TcpClient, impl Servers>) -> Result<End, Ended> {
+    begin(context.client, context.exchange);
 
     // Tls: the SNI of the client, if a route depends on it.
-    if let Some(failure) = stream.take_refusal() {
-        exchange.record.begin_refused(client, failure);
+    let listener = context.listener;
+    if let Some(failure) = context.stream.take_refusal() {
+        context.exchange.record.begin_refused(context.client, failure);
         return Err(failure.into());
     }
-    if let Some(tls) = stream.tls() {
-        exchange.server_name.extend_from_slice(tls.server_name.as_bytes());
-        exchange.record.times.add(Phase::Tls, stream.tls_micros().into());
+    if let Some(tls) = context.stream.tls() {
+        context.exchange.server_name.extend_from_slice(tls.server_name.as_bytes());
+        context.exchange.record.times.add(Phase::Tls, context.stream.tls_micros().into());
     } else if listener.asks_for_sni {
-        stream.read_server_name(client, exchange, listener.config.timeouts.tls).await?;
+        let limit = listener.config.timeouts.tls;
+        context.stream.read_server_name(context.client, context.exchange, limit).await?;
     }
 
     // Route: the most specific rule that matches.
-    let route = choose::connection_route(client, exchange, listener)?;
-    let (chosen, _) = choose::upstream(client, exchange, listener, route);
-    if let Some(rules) = &route.rules
-        && let Some(hold) =
-            access_lists::ask(client, stream, exchange, (listener, route, rules), Stage::Request)?
-    {
-        Box::pin(access_lists::wait(client, stream, exchange, rules, hold)).await?;
+    let route = choose::connection_route(context)?;
+    let matched = choose::target(context, route);
+    if route.rules.is_some() {
+        before_server::pass_connection(context, route).await?;
     }
-    let Some(upstream_index) = chosen else {
+    let Some(plans) = matched.plans(context.config) else {
         unreachable!("the routes of a TCP listener lead to upstreams");
     };
-    let upstream = &*config.snapshot.upstreams[upstream_index];
-    let plans = Plans { config: &config, listener, route, upstream, upstream_index };
-    retry::begin(client, exchange, plans);
+    retry::begin(context, plans);
 
     let mut history = AttemptHistory::new();
     let (location, (server, slot)) = loop {
-        pause::before_retry(client, stream, exchange, &mut history).await?;
+        pause::before_retry(context, &mut history).await?;
         // Queue: a slot on a server, now or as soon as one is free.
-        let slot = queue::admit(client, stream, exchange, plans, &history.excluded)
-            .await
-            .map_err(|ended| history.or_last(ended))?;
+        let slot = queue::admit(context, plans, &mut history).await?;
         let location = slot.location();
         let plans = plans.on(&location.0, location.1);
         // Connect: one attempt on that server.
-        match attempt::connect(client, stream, servers, exchange, plans, slot).await {
+        match attempt::connect(context, plans, slot).await {
             Ok(connected) => break (location, connected),
-            // Never on the same server: its connection was a new one.
-            Err(failed) => drop(retry::again(client, exchange, plans, &mut history, failed)?),
+            Err(failed) => {
+                retry::again(context, plans, &mut history, failed)?;
+                // Never on the same server: its connection was a new one.
+                history.slot = None;
+            }
         }
     };
 
     let plans = plans.on(&location.0, location.1);
     // Relay: raw bytes in both directions.
-    let ends_at = client.ends_at();
-    Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server, slot, ends_at)))
+    let ends_at = context.client.ends_at();
+    Ok(End::Tunnel(Tunnelled::new(context, plans, server, slot, ends_at)))
 }
 
 fn begin(client: &mut Client, exchange: &mut Exchange) {

@@ -10,9 +10,10 @@ use crate::config::{ErrorPage, HeaderChanges, RouteFault};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
+use crate::order::Stage;
 use crate::text::{HeaderChangesText, HstsText, ListenerText, RouteText};
 pub(in crate::check) use crate::value::FRAMING;
-use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Stage};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue};
 
 /// What lists of sites with `Strict-Transport-Security` ask for.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -113,7 +114,7 @@ pub(in crate::check) fn check_response(
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HeaderChanges {
-    let place = TemplatePlace { stage: Stage::Response, ..*place };
+    let place = TemplatePlace { stage: Stage::ResponseFields, ..*place };
     check(text, &[], &place, diagnostics)
 }
 
@@ -154,7 +155,7 @@ pub(in crate::check) fn check_question(
     map: &Map<HeaderTemplate>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(HeaderName, HeaderTemplate)> {
-    let place = TemplatePlace { stage: Stage::Request, ..TemplatePlace::SHARED };
+    let place = TemplatePlace { stage: Stage::Route, ..TemplatePlace::SHARED };
     let elsewhere = [("host", "write `forward_host`")];
     named(map, &elsewhere, diagnostics, |value, span, diagnostics| {
         check_template(value, span, &place, diagnostics);

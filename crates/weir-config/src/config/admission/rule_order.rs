@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use super::list::{AccessList, ListAction};
-use crate::value::{Stage, Template, TemplateValue};
+use crate::order::{Feature, Stage};
+use crate::value::{Template, TemplateValue};
 
 /// The stages of the lists and limits of one route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ impl RuleOrder {
     pub fn new(lists: &[Arc<AccessList>]) -> Self {
         let tagging = lists.iter().filter(|list| list.action == ListAction::Tag);
         let stages = tagging.flat_map(|list| list.key.values()).map(TemplateValue::stage);
-        Self { tag: stages.max().unwrap_or(Stage::Request) }
+        Self { tag: asked_at(stages.max()) }
     }
 
     /// The stage at which a list or a limit with this key is asked.
@@ -28,8 +29,14 @@ impl RuleOrder {
             TemplateValue::Tag => self.tag,
             value => value.stage(),
         });
-        stages.max().unwrap_or(Stage::Request)
+        asked_at(stages.max())
     }
+}
+
+/// The first stage at which lists and limits are asked, once all that a key has is `known`.
+fn asked_at(known: Option<Stage>) -> Stage {
+    let known = known.unwrap_or(Stage::RequestHead);
+    Feature::AccessLists.acts_from(known).unwrap_or(known)
 }
 
 #[cfg(test)]
@@ -47,12 +54,12 @@ mod tests {
         let config = Config::parse(text, "weir.toml").expect("a good config");
         let (team, net) = (&config.lists[..1], &config.lists[1..]);
         for (key, by_net, by_team) in [
-            ("{client_address}", Stage::Request, Stage::Request),
-            ("all", Stage::Request, Stage::Request),
-            ("{host} {header.x-key} {cookie.a} {query.a} {match.a}", Stage::Request, Stage::Request),
+            ("{client_address}", Stage::Route, Stage::Route),
+            ("all", Stage::Route, Stage::Route),
+            ("{host} {header.x-key} {cookie.a} {query.a} {match.a}", Stage::Route, Stage::Route),
             ("{client_address} {user}", Stage::Identity, Stage::Identity),
             ("{jwt.sub}", Stage::Identity, Stage::Identity),
-            ("{tag}", Stage::Request, Stage::Identity),
+            ("{tag}", Stage::Route, Stage::Identity),
         ] {
             let key = key.parse().expect("it is a template");
             let stages = [net, team].map(|lists| RuleOrder::new(lists).stage(&key));

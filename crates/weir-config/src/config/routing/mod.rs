@@ -2,6 +2,7 @@
 
 pub(super) mod own_requests;
 pub(super) mod cache_partition;
+mod features;
 pub(super) mod route;
 pub(super) mod access_log;
 pub(super) mod mirror;

@@ -16,8 +16,9 @@ use crate::config::{
     ForwardHost, KeyLimit, Mirror, PageText, Parts, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
+use crate::order::Stage;
 use crate::value::{
-    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Stage, Template, TemplatePart, TemplateValue,
+    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue,
 };
 
 /// One rule of a listener: the requests that it matches and its action.
@@ -174,10 +175,7 @@ impl Parts for RouteParts {
 
 /// The values of a condition that are not known when the route is chosen.
 pub(crate) fn late_values(condition: &Condition) -> impl Iterator<Item = &TemplateValue> {
-    condition.values().filter(|value| {
-        value.stage() > Stage::Request
-            || matches!(value, TemplateValue::Route | TemplateValue::Tag | TemplateValue::MatchGroup(_))
-    })
+    condition.values().filter(|value| value.stage() > Stage::RequestHead)
 }
 
 impl RouteSettings {

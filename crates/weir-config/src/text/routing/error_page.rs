@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::config::ForwardHost;
 use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
-use crate::value::{Size, Stage, StatusRange, Template, TemplatePart, TemplateValue, ValueError};
+use crate::order::Stage;
+use crate::value::{Size, StatusRange, Template, TemplatePart, TemplateValue, ValueError};
 
 section! {
     /// Pages in place of Weir's own for some statuses, and as bodies of `respond` with a status from 400 on and none of its own. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual

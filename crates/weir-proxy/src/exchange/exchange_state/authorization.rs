@@ -3,10 +3,12 @@
 use std::rc::Rc;
 
 use weir_access::SignedToken;
-use weir_config::{Access, HeaderChanges, JwtAuth};
+use weir_config::{Access, Feature, HeaderChanges, JwtAuth, Stage};
 use weir_http::{FieldName, FieldSet, FieldWriter};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Phase};
+
+use crate::exchange::acting;
 
 /// What is known of a client.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +30,7 @@ pub(in crate::exchange) fn write_fields(
     changes: &HeaderChanges,
 ) {
     let fields = granted.fields.iter();
+    acting::note(Stage::Server, Feature::Authentication);
     let is_set = |name: &[u8]| changes.set.iter().any(|(set, _)| set.as_bytes().eq_ignore_ascii_case(name));
     for (name, value) in fields.filter(|(name, _)| !is_set(name)) {
         out.field(name, value);

@@ -23,7 +23,7 @@ impl BodyCoding {
     }
 
     /// The length for the client of a body that has this one.
-    pub(in crate::exchange) fn of(self, length: Framing) -> Framing {
+    pub(in crate::exchange) fn framing_for(self, length: Framing) -> Framing {
         if self.changes_body() && !length.is_empty() { Framing::Delimited } else { length }
     }
 

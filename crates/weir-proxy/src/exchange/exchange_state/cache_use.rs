@@ -1,6 +1,7 @@
 //! What the cache has to do with an exchange whose request goes to a server.
 
 use std::sync::Arc;
+use weir_config::{Feature, Stage};
 
 use weir_cache::CacheTime;
 use weir_cache::rules::{CacheOutcome, ForwardReason, write_cache_status, write_validators};
@@ -8,6 +9,7 @@ use weir_cache::store::{FetchTicket, StoredResponse};
 use weir_http::FieldWriter;
 
 use super::header_changes::leave;
+use crate::exchange::acting;
 use crate::state::snapshot::RoutePlan;
 
 /// The name of the field that says what a cache did (RFC 9211).
@@ -61,6 +63,7 @@ impl CacheUse {
     /// Adds what is asked of the server besides.
     pub(in crate::exchange) fn write_request(&self, out: &mut impl FieldWriter) {
         if let CacheTask::Refresh { stored, .. } = &self.task {
+            acting::note(Stage::Server, Feature::Cache);
             write_validators(stored.head().view(), out);
         }
     }
@@ -80,6 +83,7 @@ pub(in crate::exchange) fn write_status(
     if !leave(&route.config.response_headers, STATUS) {
         return;
     }
+    acting::note(Stage::ResponseFields, Feature::Cache);
     let outcome = CacheOutcome { forwarded: Some(used.forwarded), detail, ..CacheOutcome::default() };
     out.field_with(STATUS, |value| write_cache_status(value, &outcome));
 }

@@ -4,14 +4,14 @@ use crate::responder::files::path::FilePath;
 
 /// The script that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Script {
+pub(crate) struct CgiScript {
     /// Its path below the folder, decoded, with a slash before it.
     pub(crate) path: Vec<u8>,
     /// What follows in the path of the request, decoded, with a slash before it; or nothing.
     pub(crate) path_info: Vec<u8>,
 }
 
-impl Script {
+impl CgiScript {
     /// The script that is the first `len` bytes of a path.
     pub(in crate::exchange) fn in_path(path: &FilePath, len: usize) -> Self {
         let (script, rest) = path.relative.split_at(len);

@@ -9,7 +9,7 @@ use weir_traffic::affinity::RequestAffinity;
 use super::authorization::Authorization;
 use super::body_coding::BodyCoding;
 use super::cache_use::CacheUse;
-use super::cgi_script::Script;
+use super::cgi_script::CgiScript;
 use super::exchange_limits::ExchangeLimits;
 use super::exchange_mirror::ExchangeMirror;
 use super::forwarded_lines::ForwardedLines;
@@ -59,17 +59,17 @@ pub(crate) struct Exchange {
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
     /// What limits by key have to do with it.
-    pub(crate) limited: ExchangeLimits,
+    pub(crate) limits: ExchangeLimits,
     /// What the cache has to do with a request that goes to a server.
-    pub(in crate::exchange) cached: Option<Box<CacheUse>>,
+    pub(in crate::exchange) cache_use: Option<Box<CacheUse>>,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
     /// The script that it names, for a server of FastCGI.
-    pub(crate) script: Option<Box<Script>>,
+    pub(crate) cgi_script: Option<Box<CgiScript>>,
     /// What is known of the client, on a route that asks for that.
-    pub(crate) granted: Option<Box<Authorization>>,
+    pub(crate) authorization: Option<Box<Authorization>>,
     /// That its request will be copied for a mirror.
-    pub(crate) mirrored: Option<Box<ExchangeMirror>>,
+    pub(crate) mirror: Option<Box<ExchangeMirror>>,
     /// The upstream of the request that it is a copy of, for a mirror.
     pub(crate) copied_from: Option<usize>,
     /// Whether it waits when all servers are full; only requests of Weir's own may not.
@@ -104,12 +104,12 @@ impl Exchange {
             rendered_headers: RenderedHeaders::default(),
             forwarded_lines: None,
             retry_after: None,
-            limited: ExchangeLimits::default(),
-            cached: None,
+            limits: ExchangeLimits::default(),
+            cache_use: None,
             grpc: None,
-            script: None,
-            granted: None,
-            mirrored: None,
+            cgi_script: None,
+            authorization: None,
+            mirror: None,
             copied_from: None,
             waits_for_slot: true,
             waits: Waits::new(),
@@ -138,12 +138,12 @@ impl Exchange {
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
-        self.limited.reset();
-        self.cached = None;
+        self.limits.reset();
+        self.cache_use = None;
         self.grpc = None;
-        self.script = None;
-        self.granted = None;
-        self.mirrored = None;
+        self.cgi_script = None;
+        self.authorization = None;
+        self.mirror = None;
         self.record.reset();
         self.attempt_trace.reset();
         self.tunnel_trace = None;
@@ -162,12 +162,12 @@ impl Exchange {
 
     /// The user that the client has named; empty without one.
     pub(in crate::exchange) fn user(&self) -> &[u8] {
-        self.granted.as_ref().map_or(&[], |granted| &granted.user)
+        self.authorization.as_ref().map_or(&[], |granted| &granted.user)
     }
 
     /// A claim of the token of the client.
     pub(in crate::exchange) fn claim(&self, name: &str) -> Option<&[u8]> {
-        self.granted.as_ref()?.token.as_ref()?.claims.text(name).map(str::as_bytes)
+        self.authorization.as_ref()?.token.as_ref()?.claims.text(name).map(str::as_bytes)
     }
 
     /// How the gRPC call has ended, as its client sees it; `None` for other requests. One that the client has given up is cancelled, and one that has

@@ -3,11 +3,12 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use weir_config::{AccessList, HeaderChanges, LimitRate};
+use weir_config::{AccessList, Feature, HeaderChanges, LimitRate, Stage};
 use weir_http::FieldWriter;
 use weir_traffic::limit::BucketLevel;
 
 use super::header_changes::leave;
+use crate::exchange::acting;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::net::clock::{self, Instant};
 use crate::responder::Answer;
@@ -197,6 +198,7 @@ impl AskedLimits {
 
     #[cold]
     fn write_told(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
+        acting::note(Stage::ResponseFields, Feature::Limits);
         let now = clock::now();
         let [mut policies, mut levels] = [Vec::new(), Vec::new()];
         for (plan, key) in &self.told {

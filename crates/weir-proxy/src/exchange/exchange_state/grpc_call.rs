@@ -59,7 +59,7 @@ impl GrpcCall {
 
     /// The call of gRPC-Web that a request is, if it is one.
     #[cold]
-    pub(in crate::exchange) fn of_web(request: &RequestHead, text: &[u8]) -> Option<Self> {
+    pub(in crate::exchange) fn from_web_request(request: &RequestHead, text: &[u8]) -> Option<Self> {
         if request.method() != Method::Post {
             return None;
         }

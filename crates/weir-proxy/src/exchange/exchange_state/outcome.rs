@@ -31,6 +31,8 @@ pub(crate) struct AttemptHistory {
     pub(in crate::exchange) unreached: u32,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
+    /// The slot of the next attempt, if it is one on the same server.
+    pub(in crate::exchange) slot: Option<Slot>,
     /// How long to wait before the next attempt.
     pub(in crate::exchange) pause: Option<Duration>,
     /// Why the last attempt failed: reported to the client when no other server can take the request.
@@ -46,6 +48,7 @@ impl AttemptHistory {
             refused: 0,
             unreached: 0,
             fresh: false,
+            slot: None,
             pause: None,
             last: None,
         }

@@ -11,11 +11,28 @@ use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 use crate::upstream::stream::Destination;
 
-/// The plans of the listener, the route and the upstream of an exchange.
+/// The route that takes a request, and where that sends it.
+#[derive(Clone, Copy)]
+pub(in crate::exchange) struct MatchedRoute<'a> {
+    pub(in crate::exchange) route: &'a RoutePlan,
+    /// The plan that counts on the way to a server: that of the target of the split, if that is not as the route is.
+    pub(in crate::exchange) target: &'a RoutePlan,
+    /// The place of the upstream in the config; `None`: Weir has the response itself.
+    pub(in crate::exchange) upstream: Option<usize>,
+}
+
+impl<'a> MatchedRoute<'a> {
+    /// The plans of a request that goes to a server.
+    #[inline(always)]
+    pub(in crate::exchange) fn plans(self, config: &'a Rc<WorkerConfig>) -> Option<Plans<'a>> {
+        Some(Plans::new(config, self.target, self.upstream?))
+    }
+}
+
+/// The plans of the route and the upstream of a request that goes to a server.
 #[derive(Clone, Copy)]
 pub(crate) struct Plans<'a> {
     pub(crate) config: &'a Rc<WorkerConfig>,
-    pub(crate) listener: &'a ListenerPlan,
     pub(crate) route: &'a RoutePlan,
     pub(crate) upstream: &'a UpstreamPlan,
     pub(crate) upstream_index: usize,
@@ -24,14 +41,9 @@ pub(crate) struct Plans<'a> {
 impl<'a> Plans<'a> {
     /// The plans of an exchange whose upstream is known by its place in the config.
     #[inline(always)]
-    pub(crate) fn new(
-        config: &'a Rc<WorkerConfig>,
-        listener: &'a ListenerPlan,
-        route: &'a RoutePlan,
-        upstream_index: usize,
-    ) -> Self {
+    pub(crate) fn new(config: &'a Rc<WorkerConfig>, route: &'a RoutePlan, upstream_index: usize) -> Self {
         let upstream = &*config.snapshot.upstreams[upstream_index];
-        Self { config, listener, route, upstream, upstream_index }
+        Self { config, route, upstream, upstream_index }
     }
 
     /// The same by another config, in which the upstream has the place `upstream`.
@@ -62,8 +74,8 @@ impl<'a> Plans<'a> {
 
     /// How long to wait for each party.
     #[inline]
-    pub(crate) fn wait_limits(self) -> WaitLimits {
-        let mut limits = self.listener.wait_limits(self.upstream);
+    pub(crate) fn wait_limits(self, listener: &ListenerPlan) -> WaitLimits {
+        let mut limits = listener.wait_limits(self.upstream);
         limits.response = self.route.config.timeouts.response.or(limits.response);
         limits
     }

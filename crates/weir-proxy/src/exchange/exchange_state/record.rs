@@ -42,7 +42,7 @@ pub(crate) struct Record {
     /// Exchanges that stood before this one in the queue.
     pub(crate) queue_position: u32,
     /// Whether affinity kept or moved the client; `None` without affinity or response.
-    pub(crate) kept: Option<AffinityOutcome>,
+    pub(crate) affinity: Option<AffinityOutcome>,
     /// Whether the server connection of the last attempt had carried an exchange before.
     pub(crate) reused: bool,
     /// The status sent to the client; 0 as long as none was.
@@ -85,7 +85,7 @@ impl Record {
             server: None,
             attempts: 0,
             queue_position: 0,
-            kept: None,
+            affinity: None,
             reused: false,
             status: 0,
             bytes_in: 0,
@@ -111,7 +111,7 @@ impl Record {
         (self.route, self.upstream, self.server) = (None, None, None);
         self.attempts = 0;
         self.queue_position = 0;
-        self.kept = None;
+        self.affinity = None;
         self.reused = false;
         self.status = 0;
         self.bytes_in = 0;

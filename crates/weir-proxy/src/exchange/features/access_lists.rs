@@ -1,25 +1,25 @@
-//! What the listener and the route say of who makes a request: the lists that it is in, then the limits that it is under.
+//! What the listener and the route say of who makes a request: the lists that it is in.
 //!
-//! MatchedRoute twice where some of them are by the user: those whose keys are known from the request before anything is asked of the client, which bounds
+//! Asked twice where some of them are by the user: those whose keys are known from the request before anything is asked of the client, which bounds
 //! what failed logins cost, the others once it is authenticated. Must not answer: a refusal is a failure like any other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_config::{AccessList, ListAction, Stage};
+use weir_config::{AccessList, Feature, ListAction, Stage};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::limits;
 use super::limits::KeyPlace;
-use super::rule_key::RuleKey;
-use crate::exchange::exchange_state::client::Client;
+use super::limits::rule_key::RuleKey;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::exchange_limits::RuleInForce;
-use crate::exchange::forwarded;
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::pause;
-use crate::state::snapshot::{ListInUse, ListenerPlan, RequestRules, RoutePlan};
+use crate::state::snapshot::{ListInUse, RequestRules, RoutePlan};
 
 /// Requests that wait for a refusal that is put off, in all workers.
 const TARPITTED_MAX: u32 = 1_000;
@@ -29,56 +29,45 @@ static TARPITTED: AtomicU32 = AtomicU32::new(0);
 /// Texts of the key of one list at most: combinations of headers, cookies or parameters that a request has several times.
 const KEY_TEXTS_MAX: usize = 256;
 
-/// What a request waits for before its lists and limits are done with it.
-pub(in crate::exchange) enum Hold<'a> {
+/// What lists say of a request.
+pub(in crate::exchange) enum ListVerdict<'a> {
+    /// Nothing, or nothing yet.
+    Open,
+    /// It passes, and limits do not hold for it.
+    Allowed,
     /// Its refusal by this list is put off.
     Tarpit(&'a Arc<AccessList>),
-    /// It is ahead of the rate of a limit by so many nanoseconds.
-    Rate(u64),
 }
 
-/// Looks a request up in the lists whose keys are known at a stage, then asks the limits.
+/// Looks a request up in the lists whose keys are known at a stage.
 ///
 /// # Errors
 /// When it is refused at once.
-pub(in crate::exchange) fn ask<'a>(
-    client: &mut Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
-    (listener, route, rules): (&ListenerPlan, &RoutePlan, &'a RequestRules),
+pub(in crate::exchange) fn ask<'a, U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    route: &'a RoutePlan,
     stage: Stage,
-) -> Result<Option<Hold<'a>>, Ended> {
-    let place = KeyPlace { listener, route: Some(route), stage };
-    match decide(client, stream, exchange, place, &rules.lists) {
-        Some(list) if list.action == ListAction::Allow => return Ok(None),
-        Some(list) if list.action == ListAction::Tarpit => return Ok(Some(Hold::Tarpit(list))),
-        Some(list) => return Err(refuse(exchange, list).into()),
-        None => {}
+) -> Result<ListVerdict<'a>, Ended> {
+    let Some(rules) = &route.rules else { return Ok(ListVerdict::Open) };
+    match decide(context, KeyPlace { route: Some(route), stage }, &rules.lists) {
+        Some(list) if list.action == ListAction::Allow => Ok(ListVerdict::Allowed),
+        Some(list) if list.action == ListAction::Tarpit => Ok(ListVerdict::Tarpit(list)),
+        Some(list) => Err(refuse(context.exchange, list).into()),
+        None => Ok(ListVerdict::Open),
     }
-    let wait_ns = limits::ask(client, stream, exchange, place, &rules.limits)?;
-    Ok((wait_ns > 0).then_some(Hold::Rate(wait_ns)))
 }
 
-/// Waits as [`ask`] said.
-///
-/// # Errors
-/// When the request is refused at the end of it, or the client leaves meanwhile.
-pub(in crate::exchange) async fn wait(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
-    rules: &RequestRules,
-    hold: Hold<'_>,
-) -> Result<(), Ended> {
-    match hold {
-        Hold::Tarpit(list) => {
-            if let Some(_place) = Tarpitted::enter() {
-                pause::hold(client, stream, exchange, list.delay).await?;
-            }
-            Err(refuse(exchange, list).into())
-        }
-        Hold::Rate(wait_ns) => limits::wait(client, stream, exchange, &rules.limits, wait_ns).await,
+/// Puts a refusal off: why the exchange ends then, or has ended meanwhile.
+pub(in crate::exchange) async fn put_off<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    list: &Arc<AccessList>,
+) -> Ended {
+    if let Some(_place) = Tarpitted::enter()
+        && let Err(ended) = pause::hold(context, list.delay).await
+    {
+        return ended;
     }
+    refuse(context.exchange, list).into()
 }
 
 /// The same for a request that no route takes, without waiting.
@@ -86,57 +75,52 @@ pub(in crate::exchange) async fn wait(
 /// # Errors
 /// When it is refused.
 #[cold]
-pub(in crate::exchange) fn pass_without_route(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
+pub(in crate::exchange) fn pass_without_route<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     rules: &RequestRules,
 ) -> Result<(), Failure> {
-    let place = KeyPlace { listener, route: None, stage: Stage::Request };
+    let place = KeyPlace { route: None, stage: Stage::Route };
     // Its client will never be authenticated: no list of a later stage can allow it.
     let at_last = KeyPlace { stage: rules.last, ..place };
-    match decide(client, stream, exchange, at_last, &rules.lists) {
+    match decide(context, at_last, &rules.lists) {
         Some(list) if list.action == ListAction::Allow => Ok(()),
-        Some(list) => Err(refuse(exchange, list)),
-        None => limits::ask(client, stream, exchange, place, &rules.limits).map(|_wait_ns| ()),
+        Some(list) => Err(refuse(context.exchange, list)),
+        None => limits::ask_all(context, place, &rules.limits).map(|_wait_ns| ()),
     }
 }
 
 /// The list that decides about a request: that with the most specific entry, of equal ones the first. Notes the tag of the first that has one.
 ///
 /// A refusal is left open as long as a list of a later stage may have an entry that goes before it and allows the request.
-fn decide<'a>(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
+fn decide<'a, U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     place: KeyPlace<'_>,
     lists: &'a [ListInUse],
 ) -> Option<&'a Arc<AccessList>> {
-    exchange.limited.is_asked = true;
-    exchange.limited.tag.clear();
+    context.exchange.limits.is_asked = true;
+    acting::note(place.stage, Feature::AccessLists);
+    context.exchange.limits.tag.clear();
     let mut decides: Option<(u8, usize)> = None;
     for (at, ListInUse { list, .. }) in lists.iter().enumerate().filter(|(_, one)| one.stage <= place.stage) {
-        let mut text = std::mem::take(&mut exchange.limited.text);
+        let mut text = std::mem::take(&mut context.exchange.limits.text);
         let found = match list.is_of_networks() {
-            true => list.find_address(forwarded::client_address(client, exchange, place.listener)),
+            true => list.find_address(context.client_address()),
             false => {
-                let values =
-                    TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
+                let values = TemplateValues::new(context, place.route);
                 find_text(list, &values, &mut text)
             }
         };
         if let Some((bits, tag)) = found {
             match list.action {
-                ListAction::Tag if exchange.limited.tag.is_empty() => {
-                    exchange.limited.tag.extend_from_slice(tag.as_bytes());
+                ListAction::Tag if context.exchange.limits.tag.is_empty() => {
+                    context.exchange.limits.tag.extend_from_slice(tag.as_bytes());
                 }
                 ListAction::Tag => {}
                 _ if decides.is_none_or(|(known, _)| bits > known) => decides = Some((bits, at)),
                 _ => {}
             }
         }
-        exchange.limited.text = text;
+        context.exchange.limits.text = text;
     }
     let (bits, at) = decides?;
     let list = &lists[at].list;
@@ -175,7 +159,7 @@ fn find_text<'a>(
 fn refuse(exchange: &mut Exchange, list: &Arc<AccessList>) -> Failure {
     // The upstream has not seen the request.
     exchange.record.upstream = None;
-    exchange.limited.by = Some(RuleInForce::List(Arc::clone(list)));
+    exchange.limits.by = Some(RuleInForce::List(Arc::clone(list)));
     Failure::weir(Phase::Route, Cause::AccessDenied)
 }
 

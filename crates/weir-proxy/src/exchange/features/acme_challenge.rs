@@ -7,14 +7,16 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
+use weir_config::{Feature, Stage};
 
 use tokio::sync::oneshot;
 use weir_observe::{Failure, Phase};
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::phases::answer;
+use crate::exchange::features::answer;
 use crate::exchange::phases::end::End;
 use crate::net::clock;
 use crate::net::tls::issued::{Issuers, TokenAnswer};
@@ -40,54 +42,51 @@ pub(in crate::exchange) fn is_one(exchange: &Exchange) -> bool {
 ///
 /// # Errors
 /// When the client does not take the answer.
-pub(in crate::exchange) async fn pass(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn pass<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     issuers: &Issuers,
 ) -> Result<Option<End>, Ended> {
-    let token = &exchange.request.normal_path(&exchange.request_text)[PATH.len()..];
+    acting::note(Stage::RequestHead, Feature::AcmeChallenge);
+    let token = &context.exchange.request.normal_path(&context.exchange.request_text)[PATH.len()..];
     let Some(token) = checked(token).map(str::to_owned) else { return Ok(None) };
     let known = issuers.token(&token);
     let found = match known {
         Some(answer) => Some(answer),
-        None => look_up(client, stream, exchange, issuers.look_up(&token)).await?,
+        None => look_up(context, issuers.look_up(&token)).await?,
     };
     let Some(found) = found else { return Ok(None) };
-    let host = exchange.request.host().of(&exchange.request_text);
+    let host = context.exchange.request.host().of(&context.exchange.request_text);
     if !host.eq_ignore_ascii_case(found.host.as_bytes()) {
         return Ok(None);
     }
     let answer = Answer::new(200).with(b"Content-Type", &b"application/octet-stream"[..]);
     let answer = Answer { body: found.text.as_bytes().into(), ..answer };
-    answer::of_other(client, stream, exchange, &answer).await.map(Some)
+    answer::pass_on(context, &answer).await.map(Some)
 }
 
 /// Waits for the thread that looks for tokens of other nodes.
 ///
 /// # Errors
 /// When the client leaves meanwhile, or the time of the exchange is over.
-async fn look_up(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn look_up<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     asked: Option<oneshot::Receiver<Option<TokenAnswer>>>,
 ) -> Result<Option<TokenAnswer>, Ended> {
     let Some(mut asked) = asked else { return Ok(None) };
-    client.deadline.set(clock::now(), Some(LOOKUP_TIME));
+    context.client.deadline.set(clock::now(), Some(LOOKUP_TIME));
     let answer = std::future::poll_fn(|cx| {
         if let Poll::Ready(answer) = Pin::new(&mut asked).poll(cx) {
             return Poll::Ready(Ok(answer.ok().flatten()));
         }
-        if let Some(cause) = stream.poll_gone(cx, client) {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
             return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
         }
-        client.report(Activity::Queue, stream, exchange);
-        let is_over = client.deadline.poll_passed();
-        is_over.map(|()| client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err))
+        context.report(Activity::Queue);
+        let is_over = context.client.deadline.poll_passed();
+        is_over.map(|()| context.client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err))
     });
     let answer = answer.await.map_err(Ended::Failed);
-    client.deadline.set_at(None);
+    context.client.deadline.set_at(None);
     answer
 }
 

@@ -7,17 +7,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use weir_config::{TemplatePart, TemplateValue};
+use weir_config::{Feature, Stage, TemplatePart, TemplateValue};
 use weir_http::Method;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use crate::exchange::exchange_state::cgi_script::Script;
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::cgi_script::CgiScript;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::cgi::requested_path;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::phases::{answer, choose};
+use crate::exchange::features::answer;
+use crate::exchange::features::cors;
+use crate::exchange::features::headers::cgi::requested_path;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::phases::end::{EarlyEnd, End};
 use crate::net::files::file::{DiskWait, OpenError};
 use crate::relay::file::{BodyPiece, FileBody};
 use crate::relay::memory::MemoryBody;
@@ -31,9 +34,9 @@ use crate::state::routes::static_files::{FilesPlan, FolderItem, OpenFile, OpenFi
 use crate::state::snapshot::RoutePlan;
 
 /// What answers a request.
-enum Chosen {
+enum FileAnswer {
     /// A script, that a server of FastCGI runs.
-    Script(Script),
+    Script(CgiScript),
     File(Rc<OpenFile>),
     /// A folder whose path lacks the slash at its end.
     Slash,
@@ -48,58 +51,55 @@ enum NotThere {
     Forbidden,
 }
 
-/// Answers with a file; `false` when the upstream of the route is to answer.
-pub(in crate::exchange) async fn answer(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+/// Answers with a file; `None` when the upstream of the route is to answer.
+///
+/// # Errors
+/// When there is no file and no upstream, or the client does not take the answer.
+pub(in crate::exchange) async fn answer<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     route: &RoutePlan,
-) -> Result<bool, Ended> {
+) -> EarlyEnd {
+    acting::note(Stage::BeforeServer, Feature::Files);
     // As long as a file may be the answer, the upstream has not seen the request.
-    let upstream = exchange.record.upstream.take();
-    let is_answered = serve(client, stream, exchange, route).await?;
-    exchange.record.upstream = upstream.filter(|_| !is_answered);
-    Ok(is_answered)
+    let upstream = context.exchange.record.upstream.take();
+    let is_answered = serve(context, route).await?;
+    context.exchange.record.upstream = upstream.filter(|_| !is_answered);
+    Ok(is_answered.then_some(End::Done))
 }
 
-async fn serve(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    route: &RoutePlan,
-) -> Result<bool, Ended> {
+async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &RoutePlan) -> Result<bool, Ended> {
     let Some(files) = &route.files else { return Ok(false) };
-    if choose::is_preflight(exchange, route) {
+    if cors::is_preflight_on(route, context.exchange) {
         return Ok(false);
     }
     let has_upstream = files.config.otherwise.is_some();
-    let reads = matches!(exchange.request.method(), Method::Get | Method::Head);
+    let reads = matches!(context.exchange.request.method(), Method::Get | Method::Head);
     if !reads && files.scripts.is_none() {
         return match has_upstream {
             true => Ok(false),
             false => Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
         };
     }
-    let chosen = match choose_at_once(client, exchange, files) {
-        Some(file) => Ok(Chosen::File(file)),
+    let answered = match choose_at_once(context, files) {
+        Some(file) => Ok(FileAnswer::File(file)),
         // On the heap, since it is large and most exchanges need none of it.
-        None => Box::pin(choose(client, stream, exchange, route, files)).await?,
+        None => Box::pin(choose(context, route, files)).await?,
     };
-    let not_there = match chosen {
-        Ok(Chosen::Script(script)) => {
-            exchange.script = Some(Box::new(script));
+    let not_there = match answered {
+        Ok(FileAnswer::Script(script)) => {
+            context.exchange.cgi_script = Some(Box::new(script));
             return Ok(false);
         }
         Ok(_) if !reads => return Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
-        Ok(chosen) => {
-            if !stream.discard_body(client) {
-                stream.close_after();
+        Ok(answered) => {
+            if !context.stream.discard_body(context.client) {
+                context.stream.close_after();
             }
-            let sent = match chosen {
-                Chosen::File(file) => send(client, stream, exchange, (route, files), &file).await,
-                Chosen::Slash => redirect(client, stream, exchange).await,
-                Chosen::Script(_) => return Ok(false),
-                Chosen::Listing(path) => Box::pin(list(client, stream, exchange, files, &path)).await,
+            let sent = match answered {
+                FileAnswer::File(file) => send(context, (route, files), &file).await,
+                FileAnswer::Slash => redirect(context).await,
+                FileAnswer::Script(_) => return Ok(false),
+                FileAnswer::Listing(path) => Box::pin(list(context, files, &path)).await,
             };
             return sent.map(|()| true).map_err(Ended::Failed);
         }
@@ -121,43 +121,41 @@ async fn serve(
 }
 
 /// The usual case: the path of the request is that of a file which is open, or can be opened without waiting.
-fn choose_at_once(client: &Client, exchange: &Exchange, files: &FilesPlan) -> Option<Rc<OpenFile>> {
+fn choose_at_once<S, U>(context: &Context<'_, S, U>, files: &FilesPlan) -> Option<Rc<OpenFile>> {
     if !files.tries_path_first || !files.sends {
         return None;
     }
-    let path = file_path(requested_path(exchange), files.config.hidden)?;
+    let path = file_path(requested_path(context.exchange), files.config.hidden)?;
     if path.is_folder {
         return None;
     }
-    match client.worker.open_files.look_up(files, &path.relative, client.now) {
+    match context.client.worker.open_files.look_up(files, &path.relative, context.client.now) {
         Ok(FolderItem::File(file)) => Some(file),
         _ => None,
     }
 }
 
 /// The first of the files of the route that exists.
-async fn choose(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn choose<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     route: &RoutePlan,
     files: &Arc<FilesPlan>,
-) -> Result<Result<Chosen, NotThere>, Ended> {
+) -> Result<Result<FileAnswer, NotThere>, Ended> {
     let mut not_there = NotThere::Missing;
     for place in 0..files.config.try_files.len() {
-        let url_path = render(client, stream, exchange, route, files, place);
+        let url_path = render(context, route, files, place);
         let Some(path) = file_path(&url_path, files.config.hidden) else {
-            match encoded_script(client, stream, exchange, files, &url_path).await? {
-                Some(script) => return Ok(Ok(Chosen::Script(script))),
+            match encoded_script(context, files, &url_path).await? {
+                Some(script) => return Ok(Ok(FileAnswer::Script(script))),
                 None => continue,
             }
         };
-        if let Some(script) = script(client, stream, exchange, files, &path).await? {
-            return Ok(Ok(Chosen::Script(script)));
+        if let Some(script) = script(context, files, &path).await? {
+            return Ok(Ok(FileAnswer::Script(script)));
         }
         let item = match files.trusts_names() && !files.sends && path.is_folder {
             true => Ok(FolderItem::Folder),
-            false => look_up(client, stream, exchange, files, &path.relative).await?,
+            false => look_up(context, files, &path.relative).await?,
         };
         match item {
             // There are scripts and nothing else; or with a slash behind its name, it would be a folder.
@@ -165,14 +163,14 @@ async fn choose(
             Ok(FolderItem::Script) => {}
             // With a slash behind it, it would be a folder.
             Ok(FolderItem::File(_)) if path.is_folder => {}
-            Ok(FolderItem::File(file)) => return Ok(Ok(Chosen::File(file))),
+            Ok(FolderItem::File(file)) => return Ok(Ok(FileAnswer::File(file))),
             Ok(FolderItem::Folder) => {
                 // Only the path of the request can be asked for anew with a slash.
                 let is_requested = files.is_path_of_request(place);
-                let has_slash = path.is_folder && !lacks_slash(exchange, route);
+                let has_slash = path.is_folder && !lacks_slash(context.exchange, route);
                 let path = FilePath { is_folder: has_slash || !is_requested, ..path };
-                match index(client, stream, exchange, files, &path).await? {
-                    Ok(chosen) => return Ok(Ok(chosen)),
+                match index(context, files, &path).await? {
+                    Ok(answered) => return Ok(Ok(answered)),
                     Err(why) => not_there = why,
                 }
             }
@@ -191,81 +189,74 @@ fn lacks_slash(exchange: &Exchange, route: &RoutePlan) -> bool {
 }
 
 /// The script that a path names, with what follows it.
-async fn script(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn script<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     path: &FilePath,
-) -> Result<Option<Script>, Ended> {
+) -> Result<Option<CgiScript>, Ended> {
     let Some(scripts) = &files.scripts else { return Ok(None) };
     let Some(len) = scripts.script_len(&path.relative) else { return Ok(None) };
-    let found = look_up(client, stream, exchange, files, &path.relative[..len]).await?;
-    Ok(matches!(found, Ok(FolderItem::Script)).then(|| Script::in_path(path, len)))
+    let found = look_up(context, files, &path.relative[..len]).await?;
+    Ok(matches!(found, Ok(FolderItem::Script)).then(|| CgiScript::in_path(path, len)))
 }
 
 /// The script at the front of a path that can be no file, since what follows the script has encoded slashes.
 #[cold]
-async fn encoded_script(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn encoded_script<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     url_path: &[u8],
-) -> Result<Option<Script>, Ended> {
+) -> Result<Option<CgiScript>, Ended> {
     let split = files.scripts.as_ref().and_then(|scripts| scripts.script_len(url_path));
     let Some((front, rest)) = split.map(|len| url_path.split_at(len)) else { return Ok(None) };
     let hidden = files.config.hidden;
     let Some((path, info)) = file_path(front, hidden).zip(path_info(rest, hidden)) else { return Ok(None) };
-    let found = look_up(client, stream, exchange, files, &path.relative).await?;
+    let found = look_up(context, files, &path.relative).await?;
     let is_script = matches!(found, Ok(FolderItem::Script));
-    Ok(is_script.then(|| Script { path: [b"/", &path.relative[..]].concat(), path_info: info }))
+    Ok(is_script.then(|| CgiScript { path: [b"/", &path.relative[..]].concat(), path_info: info }))
 }
 
 /// What answers for a folder: its index file, a redirect that adds the slash, or a list of what is in it.
-async fn index(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn index<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     folder: &FilePath,
-) -> Result<Result<Chosen, NotThere>, Ended> {
+) -> Result<Result<FileAnswer, NotThere>, Ended> {
     let slash = if folder.relative.is_empty() { &b""[..] } else { b"/" };
     for name in &files.config.index {
         let path = [&folder.relative, slash, name.as_bytes()].concat();
-        let chosen = match look_up(client, stream, exchange, files, &path).await? {
-            Ok(FolderItem::File(file)) if files.sends => Chosen::File(file),
+        let answered = match look_up(context, files, &path).await? {
+            Ok(FolderItem::File(file)) if files.sends => FileAnswer::File(file),
             Ok(FolderItem::Script) => {
                 let path = FilePath { relative: path, is_folder: false };
-                Chosen::Script(Script::in_path(&path, path.relative.len()))
+                FileAnswer::Script(CgiScript::in_path(&path, path.relative.len()))
             }
             _ => continue,
         };
-        return Ok(Ok(if folder.is_folder { chosen } else { Chosen::Slash }));
+        return Ok(Ok(if folder.is_folder { answered } else { FileAnswer::Slash }));
     }
     Ok(match (files.config.listing, folder.is_folder) {
         (false, _) => Err(NotThere::Forbidden),
-        (true, false) => Ok(Chosen::Slash),
-        (true, true) => Ok(Chosen::Listing(folder.clone())),
+        (true, false) => Ok(FileAnswer::Slash),
+        (true, true) => Ok(FileAnswer::Listing(folder.clone())),
     })
 }
 
 /// The path that the entry of `try_files` at `place` comes to.
-fn render(
-    client: &Client,
-    stream: &impl ClientStream,
-    exchange: &Exchange,
+fn render<U>(
+    context: &Context<'_, impl ClientStream, U>,
     route: &RoutePlan,
     files: &FilesPlan,
     place: usize,
 ) -> Vec<u8> {
-    let listener = client.listener.plan();
-    let values = TemplateValues::of_request(client, stream, exchange, &listener, Some(route));
+    let values = TemplateValues::new(context, Some(route));
     let mut path = Vec::new();
     for part in files.config.try_files[place].parts() {
         match part {
             TemplatePart::Literal(text) => encode_percent(text.as_bytes(), &mut path),
-            TemplatePart::Value(TemplateValue::Path) => path.extend_from_slice(requested_path(exchange)),
+            TemplatePart::Value(TemplateValue::Path) => {
+                path.extend_from_slice(requested_path(context.exchange))
+            }
             TemplatePart::Value(value) => values.write_one(value, &mut path),
         }
     }
@@ -283,10 +274,8 @@ fn encode_percent(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// What is at a path; waits for the disk if the answer is there.
-async fn look_up(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn look_up<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     path: &[u8],
 ) -> Result<Result<FolderItem<Rc<OpenFile>>, NotThere>, Ended> {
@@ -298,10 +287,11 @@ async fn look_up(
             false => {}
         }
     }
-    let mut found = client.worker.open_files.look_up(files, path, client.now);
+    let mut found = context.client.worker.open_files.look_up(files, path, context.client.now);
     if let Err(OpenError::WouldWait) = found {
-        let loaded = wait(client, stream, exchange, OpenFiles::load(files, path)).await?;
-        found = loaded.and_then(|loaded| client.worker.open_files.put(files, path, loaded, client.now));
+        let loaded = wait(context, OpenFiles::load(files, path)).await?;
+        found = loaded
+            .and_then(|loaded| context.client.worker.open_files.put(files, path, loaded, context.client.now));
     }
     match found {
         Ok(item) => Ok(Ok(item)),
@@ -314,68 +304,57 @@ async fn look_up(
 }
 
 /// Waits for what a thread finds on the disk.
-async fn wait<T: Send + 'static>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn wait<T: Send + 'static, U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     mut waiting: DiskWait<T>,
 ) -> Result<T, Failure> {
-    exchange.waits.begin(&client.listener.plan().client_wait_limits());
+    context.exchange.waits.begin(&context.client.listener.plan().client_wait_limits());
     poll_fn(|cx| {
         if let Poll::Ready(outcome) = waiting.poll(cx) {
             return Poll::Ready(outcome.map_err(|_lost| Failure::weir(Phase::Response, Cause::FileFailed)));
         }
-        if let Some(cause) = stream.poll_gone(cx, client) {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
             return Poll::Ready(Err(Failure::client(Phase::Response, cause)));
         }
-        client.report(Activity::Disk, stream, exchange);
-        exchange.waits.poll_over(&mut client.deadline, Activity::Disk, 0).map(Err)
+        context.report(Activity::Disk);
+        context.poll_over(Activity::Disk, 0).map(Err)
     })
     .await
 }
 
-async fn send(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn send<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     (route, files): (&RoutePlan, &FilesPlan),
     file: &OpenFile,
 ) -> Result<(), Failure> {
     let has_forms = !files.config.precompressed.is_empty();
-    let boundary = client.worker.random();
-    let (fields, text) = (exchange.request.fields(), &exchange.request_text[..]);
+    let boundary = context.client.worker.random();
+    let (fields, text) = (context.exchange.request.fields(), &context.exchange.request_text[..]);
     let FileResponse { file, mut head, body } =
-        respond(exchange.request.method(), file, fields, text, has_forms, boundary);
+        respond(context.exchange.request.method(), file, fields, text, has_forms, boundary);
     // Not of failures: how long a file may be kept says nothing about them.
     if !files.config.headers.is_empty() && matches!(head.status, 200 | 206 | 304) {
-        add_headers(client, stream, exchange, (route, files), &mut head);
+        add_headers(context, (route, files), &mut head);
     }
     match (body, &file.content) {
-        (RangeBody::None, _) => answer::send(client, stream, exchange, &head).await,
+        (RangeBody::None, _) => answer::send(context, &head).await,
         (RangeBody::Whole, Some(content)) => {
             let body = (content.len() as u64, MemoryBody(content));
-            answer::send_with(client, stream, exchange, &head, body).await
+            answer::send_with(context, &head, body).await
         }
-        (RangeBody::Whole, None) => {
-            Box::pin(send_file(client, stream, exchange, &head, file, whole(file))).await
-        }
-        (RangeBody::Parts(pieces, len), _) => {
-            Box::pin(send_file(client, stream, exchange, &head, file, (pieces, len))).await
-        }
+        (RangeBody::Whole, None) => Box::pin(send_file(context, &head, file, whole(file))).await,
+        (RangeBody::Parts(pieces, len), _) => Box::pin(send_file(context, &head, file, (pieces, len))).await,
     }
 }
 
 /// Adds the headers that the config gives files, in place of those of the same names.
 #[cold]
-fn add_headers<'a>(
-    client: &Client,
-    stream: &impl ClientStream,
-    exchange: &Exchange,
+fn add_headers<'a, U>(
+    context: &Context<'_, impl ClientStream, U>,
     (route, files): (&RoutePlan, &'a FilesPlan),
     head: &mut Answer<'a>,
 ) {
-    let listener = client.listener.plan();
-    let values = TemplateValues::of_request(client, stream, exchange, &listener, Some(route));
+    let values = TemplateValues::new(context, Some(route));
     for (name, template) in &files.config.headers {
         let mut value = Vec::new();
         if values.write(template, &mut value) {
@@ -389,17 +368,15 @@ fn add_headers<'a>(
 }
 
 /// Sends parts of a file from the disk.
-async fn send_file(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn send_file<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     head: &Answer<'_>,
     file: &OpenFile,
     (pieces, len): (VecDeque<BodyPiece>, u64),
 ) -> Result<(), Failure> {
-    let stock = Rc::clone(&client.worker.stock);
+    let stock = Rc::clone(&context.client.worker.stock);
     let body = FileBody::new(&file.file, &stock, pieces);
-    let sent = answer::send_with(client, stream, exchange, head, (len, body)).await;
+    let sent = answer::send_with(context, head, (len, body)).await;
     sent.map_err(|failure| match failure.party {
         // What brings the bytes is the disk.
         Party::Server => Failure::weir(Phase::Relay, Cause::FileFailed),
@@ -408,12 +385,8 @@ async fn send_file(
 }
 
 /// The same path with a slash at its end.
-async fn redirect(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-) -> Result<(), Failure> {
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+async fn redirect<U>(context: &mut Context<'_, impl ClientStream, U>) -> Result<(), Failure> {
+    let (request, text) = (&context.exchange.request, &context.exchange.request_text[..]);
     let mut location = request.normal_path(text).to_vec();
     location.push(b'/');
     if let Some(query) = request.query() {
@@ -421,19 +394,17 @@ async fn redirect(
         location.extend_from_slice(query.of(text));
     }
     let answer = Answer::new(301).with(b"Location", Cow::Owned(location));
-    answer::send(client, stream, exchange, &answer).await
+    answer::send(context, &answer).await
 }
 
-async fn list(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn list<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     files: &Arc<FilesPlan>,
     folder: &FilePath,
 ) -> Result<(), Failure> {
-    let names = wait(client, stream, exchange, files.list(&folder.relative, listing::NAMES_MAX)).await?;
+    let names = wait(context, files.list(&folder.relative, listing::NAMES_MAX)).await?;
     let names = names.map_err(|_| Failure::weir(Phase::Response, Cause::FileFailed))?;
-    let path = exchange.request.normal_path(&exchange.request_text).to_vec();
+    let path = context.exchange.request.normal_path(&context.exchange.request_text).to_vec();
     let page = listing::answer(&path, &names, files.config.hidden);
-    answer::send(client, stream, exchange, &page).await
+    answer::send(context, &page).await
 }

@@ -1,33 +1,37 @@
 //! Copies of requests for another upstream: which ones, when they are sent, and how their responses compare.
 //!
-//! A copy is a request in the background ([`crate::exchange::subrequests::background`]), made when the response of the exchange has been relayed whole: it takes nothing from
+//! A copy is a request in the background ([`crate::exchange::features::subrequests::background`]), made when the response of the exchange has been relayed whole: it takes nothing from
 //! the exchange but the memory of its request body. Must not delay or fail it.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
-use weir_config::{Mirror, MirrorPart};
+use weir_config::{Feature, Mirror, MirrorPart, Stage};
 use weir_http::grpc::GrpcStatus;
 use weir_http::{Framing, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
 
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization::Authorization;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::heads::{affinity, grpc};
-use crate::exchange::subrequests::background;
-use crate::exchange::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
-use crate::exchange::subrequests::subrequest;
-use crate::exchange::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::subrequests::background;
+use crate::exchange::features::subrequests::background::{
+    BackgroundRequest, BackgroundRoute, BackgroundTaker,
+};
+use crate::exchange::features::subrequests::subrequest;
+use crate::exchange::features::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::{affinity, grpc};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::digest::RunningDigest;
 use crate::state::routes::mirror::{BodyDigest, MirrorDifference, MirrorState};
-use crate::state::snapshot::RoutePlan;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::upstream::stream::Servers;
 
 /// Headers that differ by nature: of time, of the connection, of the server itself, and those that the comparison of bodies covers.
@@ -56,11 +60,11 @@ const NAMES_MAX: usize = 16;
 const TARGET_KEPT_MAX: usize = 1024;
 
 /// Decides whether the request is copied, once it has passed everything that stands before a server.
-pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route: &RoutePlan) {
+pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>, route: &RoutePlan) {
     if route.mirrors.is_empty() {
         return;
     }
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let (request, text) = (&context.exchange.request, &context.exchange.request_text[..]);
     let opens_tunnel = request.method() == Method::Connect
         || request.protocol().is_some()
         || request.upgrade().is_some_and(|asked| !asked.of(text).is_empty());
@@ -71,12 +75,12 @@ pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route
     let mut kept_max = 0;
     for (place, (plan, settings)) in route.mirrors.iter().zip(&route.config.mirrors).enumerate() {
         let is_meant = plan.methods.contains(request.method(), request.method_span().of(text));
-        if !is_meant || !settings.share.has(client.worker.random()) {
+        if !is_meant || !settings.share.has(context.client.worker.random()) {
             continue;
         }
         let bytes_max = settings.body_max.as_usize();
         if matches!(request.body(), Framing::Length(len) if len > bytes_max as u64) {
-            mirror_shard(route, client).too_long.increment();
+            mirror_shard(route, context.client).too_long.increment();
             continue;
         }
         kept_max = kept_max.max(bytes_max);
@@ -86,19 +90,22 @@ pub(in crate::exchange) fn begin(client: &Client, exchange: &mut Exchange, route
         return;
     }
     if !request.body().is_empty() {
-        exchange.replay_buffer.begin(kept_max);
+        context.exchange.replay_buffer.begin(kept_max);
     }
-    exchange.mirrored = Some(Box::new(ExchangeMirror { status: 0, kept_max, copies }));
+    context.exchange.mirror = Some(Box::new(ExchangeMirror { status: 0, kept_max, copies }));
+    acting::note(Stage::BeforeServer, Feature::Mirror);
 }
 
 /// Remembers what is compared of the head of the response, of which `text` is what was received.
-pub(in crate::exchange) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, text: &[u8]) {
-    let Some(mirrored) = &mut exchange.mirrored else { return };
+pub(in crate::exchange) fn note_head<S, U>(context: &mut Context<'_, S, U>, plans: Plans<'_>, text: &[u8]) {
+    let (exchange, listener) = (&mut *context.exchange, context.listener);
+    let Some(mirrored) = &mut exchange.mirror else { return };
     mirrored.status = exchange.response.status();
+    acting::note(Stage::ResponseHead, Feature::Mirror);
     for copied in &mut mirrored.copies {
         let Some(settings) = plans.route.config.mirrors.get(copied.place) else { continue };
         if settings.compares(MirrorPart::Headers) {
-            let own_id = plans.listener.config.request_id.header.as_deref().unwrap_or_default();
+            let own_id = listener.config.request_id.header.as_deref().unwrap_or_default();
             copied.fields = compared_fields(settings, own_id, &exchange.response, text);
         }
     }
@@ -107,48 +114,45 @@ pub(in crate::exchange) fn note_head(exchange: &mut Exchange, plans: Plans<'_>, 
 /// The response begins to pass: has the digest of its body made, unless Weir changes it, and keeps what is still to come of the request (which
 /// is no longer kept for retries).
 pub(in crate::exchange) fn observe_bodies(exchange: &mut Exchange, plans: Plans<'_>) {
-    let Some(mirrored) = &exchange.mirrored else { return };
+    let Some(mirrored) = &exchange.mirror else { return };
     let mirrors = || mirrored.copies.iter().filter_map(|copied| plans.route.config.mirrors.get(copied.place));
     let is_compared = mirrors().any(|mirror| mirror.compares(MirrorPart::Body));
     if !exchange.request_relay.is_done() {
         exchange.replay_buffer.begin(mirrored.kept_max);
     }
     if is_compared && !exchange.response_relay.has_filter() {
+        acting::note(Stage::ResponseBody, Feature::Mirror);
         exchange.response_relay.set_filter(BodyFilter::Digest(RunningDigest::new()));
     }
 }
 
 /// Sends the copies: the response has been relayed whole.
-pub(in crate::exchange) fn send(
-    client: &Client,
-    stream: &impl ClientEnd,
-    servers: &impl Servers,
-    exchange: &mut Exchange,
-    plans: Plans<'_>,
-) {
-    let Some(mirrored) = exchange.mirrored.take() else { return };
+pub(in crate::exchange) fn send(context: &mut Context<'_, impl ClientEnd, impl Servers>, plans: Plans<'_>) {
+    let Some(mirrored) = context.exchange.mirror.take() else { return };
     let ExchangeMirror { status, copies, .. } = *mirrored;
+    acting::note(Stage::Finish, Feature::Mirror);
     for copied in copies {
-        send_one(client, stream, servers, exchange, plans, (status, copied));
+        send_one(context, plans, (status, copied));
     }
 }
 
 fn send_one(
-    client: &Client,
-    stream: &impl ClientEnd,
-    servers: &impl Servers,
-    exchange: &Exchange,
+    context: &Context<'_, impl ClientEnd, impl Servers>,
     plans: Plans<'_>,
     (status, copied): (u16, Copied),
 ) {
     let place = copied.place;
     let settings = plans.route.config.mirrors.get(place);
     let (Some(plan), Some(settings)) = (plans.route.mirrors.get(place), settings) else { return };
-    let shard = mirror_shard(plans.route, client);
-    let body = match exchange.request.body() {
+    let shard = mirror_shard(plans.route, context.client);
+    let body = match context.exchange.request.body() {
         framing if framing.is_empty() => &[],
         _ => {
-            let whole = exchange.replay_buffer.in_memory().filter(|_| exchange.request_relay.is_done());
+            let whole = context
+                .exchange
+                .replay_buffer
+                .in_memory()
+                .filter(|_| context.exchange.request_relay.is_done());
             let Some(body) = whole.filter(|body| body.len() <= settings.body_max.as_usize()) else {
                 shard.too_long.increment();
                 return;
@@ -161,29 +165,30 @@ fn send_one(
         return;
     }
     let body = body.to_vec();
-    let real_call = exchange.grpc.and_then(|call| call.status);
+    let real_call = context.exchange.grpc.and_then(|call| call.status);
     let taker = CopyTaker {
-        request: CopiedRequest::new(exchange),
-        digest: exchange.response_relay.digest().filter(|_| settings.compares(MirrorPart::Body)),
+        request: CopiedRequest::new(context.exchange),
+        digest: context.exchange.response_relay.digest().filter(|_| settings.compares(MirrorPart::Body)),
         real: RealResponse { status, call: real_call, fields: copied.fields },
         status: 0,
         call: None,
         fields: Vec::new(),
         body: RunningDigest::new(),
-        route: MirroredRoute::new(plans, settings),
-        shards: Arc::clone(plans.route.shards.of(client.worker.index)),
+        route: MirroredRoute::new(context.listener, plans, settings),
+        shards: Arc::clone(plans.route.shards.of(context.client.worker.index)),
         permit: CopyPermit(Arc::clone(&plan.state)),
     };
-    let whole = exchange.record.route.and_then(|route| plans.listener.route_plans.get(route));
+    let whole = context.exchange.record.route.and_then(|route| context.listener.route_plans.get(route));
     let target = whole.and_then(|whole| whole.place_of_target(plans.route));
-    let mut copy = copy_of(exchange, settings, client);
+    let mut copy = copy_of(context, settings);
     copy.copied_from = Some(plans.upstream_index);
     // The client of a call gives the copy as long as it gave the call.
-    let given = exchange.grpc.and_then(|_| grpc::time_given(exchange));
+    let given = context.exchange.grpc.and_then(|_| grpc::time_given(context.exchange));
     let timeout = given.map_or(settings.timeout, |given| given.min(settings.timeout));
-    copy.grpc = exchange.grpc.map(|call| call.anew(given.map(|_| clock::now() + timeout)));
-    let copy = BackgroundRequest { exchange: copy, way: Way::Mirror { target, place }, body, timeout };
-    let counter = match background::begin(client, stream, servers, copy, taker) {
+    copy.grpc = context.exchange.grpc.map(|call| call.anew(given.map(|_| clock::now() + timeout)));
+    let copy =
+        BackgroundRequest { exchange: copy, route: BackgroundRoute::Mirror { target, place }, body, timeout };
+    let counter = match background::begin(context, copy, taker) {
         true => &shard.requests,
         false => &shard.busy,
     };
@@ -195,12 +200,12 @@ fn mirror_shard<'a>(route: &'a RoutePlan, client: &Client) -> &'a MirrorShard {
 }
 
 /// The same request for the mirror.
-fn copy_of(exchange: &Exchange, settings: &Mirror, client: &Client) -> Box<Exchange> {
-    let mut copy = subrequest::exchange_beside(exchange, settings.upstream.0, client);
-    copy.request.clone_from(&exchange.request);
-    copy.request_text.clone_from(&exchange.request_text);
-    copy.rewritten.clone_from(&exchange.rewritten);
-    copy.record.trace.stripped = exchange.record.trace.stripped;
+fn copy_of<S, U>(context: &Context<'_, S, U>, settings: &Mirror) -> Box<Exchange> {
+    let mut copy = subrequest::exchange_beside(context.exchange, settings.upstream.0, context.client);
+    copy.request.clone_from(&context.exchange.request);
+    copy.request_text.clone_from(&context.exchange.request_text);
+    copy.rewritten.clone_from(&context.exchange.rewritten);
+    copy.record.trace.stripped = context.exchange.record.trace.stripped;
     copy.waits_for_slot = false;
     let known = |granted: &Authorization| {
         Box::new(Authorization {
@@ -210,10 +215,11 @@ fn copy_of(exchange: &Exchange, settings: &Mirror, client: &Client) -> Box<Excha
             fields: granted.fields.clone(),
         })
     };
-    copy.granted = exchange.granted.as_deref().map(known);
-    let upstream = exchange.record.config().map(|config| &*config.snapshot.upstreams[settings.upstream.0]);
+    copy.authorization = context.exchange.authorization.as_deref().map(known);
+    let upstream =
+        context.exchange.record.config().map(|config| &*config.snapshot.upstreams[settings.upstream.0]);
     if let Some(upstream) = upstream {
-        affinity::begin(&mut copy, upstream, client.now);
+        affinity::begin(&mut copy, upstream, context.client.now);
     }
     copy
 }
@@ -281,12 +287,12 @@ struct MirroredRoute {
 }
 
 impl MirroredRoute {
-    fn new(plans: Plans<'_>, settings: &Mirror) -> Self {
+    fn new(listener: &ListenerPlan, plans: Plans<'_>, settings: &Mirror) -> Self {
         Self {
-            listener: plans.listener.config.name.clone(),
+            listener: listener.config.name.clone(),
             route: plans.route.config.name.clone(),
             settings: settings.clone(),
-            own_id: plans.listener.config.request_id.header.as_deref().unwrap_or_default().into(),
+            own_id: listener.config.request_id.header.as_deref().unwrap_or_default().into(),
         }
     }
 }
@@ -429,7 +435,7 @@ impl Sink for CopyTaker {
 
     fn finish(&mut self, _source: &impl Source) {}
 
-    fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+    fn poll_write(&mut self, _cx: &mut task::Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
         Poll::Ready(Ok(0))
     }
 }

@@ -11,11 +11,14 @@ pub(in crate::exchange) enum AttemptResponse<T> {
     Passes(RespondingServer<T>),
     /// The server has broken it off, and the client has nothing of it.
     BrokenOff(AttemptFailure),
+    /// The request goes to a server again in its place.
+    GoesAgain,
 }
 
 impl<T> AttemptResponse<T> {
-    /// Before anything has become of it.
-    pub(in crate::exchange) fn new(attempted: Result<RespondingServer<T>, AttemptFailure>) -> Self {
-        attempted.map_or_else(Self::BrokenOff, Self::Passes)
+    /// Whether there is a response to pass on.
+    #[inline(always)]
+    pub(in crate::exchange) fn passes(&self) -> bool {
+        matches!(self, Self::Passes(_))
     }
 }

@@ -2,17 +2,16 @@
 
 use std::net::IpAddr;
 
-use weir_config::{PathForm, RouteAction, SplitTarget};
-use weir_http::{FieldName, Method, RequestHead, TargetForm};
+use weir_config::{Listener, PathForm, RouteAction, SplitTarget};
+use weir_http::{EncodedSlashRule, FieldName, Method, RequestHead, TargetForm, write_normal_path};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteId, RouteRequest};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::forwarded;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::heads::{cors, fields, grpc};
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
 /// A request as the routes and the hash keys see it.
@@ -20,8 +19,6 @@ pub(crate) struct RoutableRequest<'a> {
     pub(crate) request: &'a RequestHead,
     pub(crate) text: &'a [u8],
     pub(crate) source: IpAddr,
-    /// What conditions are about, on a listener that has some.
-    pub(in crate::exchange) values: Option<TemplateValues<'a>>,
 }
 
 impl RouteRequest for RoutableRequest<'_> {
@@ -56,56 +53,49 @@ impl RouteRequest for RoutableRequest<'_> {
     fn source(&self) -> IpAddr {
         self.source
     }
-
-    fn condition_holds(&self, route: RouteId) -> bool {
-        self.values.as_ref().is_some_and(|values| {
-            let route = &values.listener.route_plans[route.index()].config;
-            route.condition.as_ref().is_some_and(|condition| condition.holds(values))
-        })
-    }
 }
 
-impl Exchange {
+impl<S, U> Context<'_, S, U> {
     /// The request as routes and hash keys see it.
-    pub(crate) fn routable<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> RoutableRequest<'a> {
-        RoutableRequest {
-            request: &self.request,
-            text: &self.request_text,
-            source: forwarded::client_address(client, self, listener),
-            values: None,
-        }
+    pub(in crate::exchange) fn routable(&self) -> RoutableRequest<'_> {
+        let Exchange { request, request_text, .. } = &*self.exchange;
+        RoutableRequest { request, text: request_text, source: self.client_address() }
     }
 }
 
-/// The most specific route that matches, if one does.
+/// The most specific route that matches, as `find` has it; `None` without one.
 ///
 /// # Errors
-/// When the route does not take the request.
-pub(crate) fn route<'a>(
-    client: &Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    listener: &'a ListenerPlan,
+/// When the request is not for this connection.
+#[inline(always)]
+pub(in crate::exchange) fn route<'a, S: ClientStream, U>(
+    context: &mut Context<'a, S, U>,
+    find: impl FnOnce(&Context<'a, S, U>) -> Option<RouteId>,
 ) -> Result<Option<&'a RoutePlan>, Ended> {
-    let mut request = exchange.routable(client, listener);
-    if listener.has_conditions {
-        request.values = Some(TemplateValues::of_request(client, stream, exchange, listener, None));
-    }
-    let Some(id) = listener.routes.lookup(&request) else {
-        if exchange.request.upgrade().is_some() {
-            stream.close_after();
+    let listener = context.listener;
+    let Some(id) = find(context) else {
+        if context.exchange.request.upgrade().is_some() {
+            context.stream.close_after();
         }
         return Ok(None);
     };
-    exchange.record.route = Some(id.index());
-    let route = &listener.route_plans[id.index()];
+    context.exchange.record.route = Some(id.index());
     if !listener.config.isolated_names.is_empty() {
-        check_isolation(stream, exchange, listener)?;
+        check_isolation(context.stream, context.exchange, listener)?;
     }
-    // Before anything refuses it: a call is answered as one.
-    if route.config.grpc_web {
-        grpc::web::begin(exchange);
-    }
+    Ok(Some(&listener.route_plans[id.index()]))
+}
+
+/// Whether the route takes the request.
+///
+/// # Errors
+/// When it does not.
+#[inline(always)]
+pub(in crate::exchange) fn admit<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    route: &RoutePlan,
+) -> Result<(), Ended> {
+    let (stream, exchange, listener) = (&mut *context.stream, &mut *context.exchange, context.listener);
     if let Some(seconds) = listener.state.maintenance() {
         exchange.retry_after = Some(seconds);
         return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
@@ -119,7 +109,7 @@ pub(crate) fn route<'a>(
     }
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
-    Ok(Some(route))
+    Ok(())
 }
 
 /// On a listener that stands for several, a connection is for one of them: that of its server name (RFC 9110 section 15.5.20).
@@ -164,15 +154,14 @@ fn check_upgrade(
 }
 
 /// The most specific route that matches a TCP connection.
-pub(crate) fn connection_route<'a>(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &'a ListenerPlan,
+pub(in crate::exchange) fn connection_route<'a, S, U>(
+    context: &mut Context<'a, S, U>,
 ) -> Result<&'a RoutePlan, Ended> {
-    let Some(id) = route_of_connection(client, listener, &exchange.server_name) else {
+    let (listener, server_name) = (context.listener, &context.exchange.server_name);
+    let Some(id) = route_of_connection(context.client, listener, server_name) else {
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
-    exchange.record.route = Some(id.index());
+    context.exchange.record.route = Some(id.index());
     Ok(&listener.route_plans[id.index()])
 }
 
@@ -185,52 +174,38 @@ pub(crate) fn route_of_connection(
     listener.routes.lookup(&RoutableConnection { server_name, source: client.peer.ip_or_local() })
 }
 
-/// Whether a browser asks what another request may do, on a route that answers that.
-#[inline]
-pub(crate) fn is_preflight(exchange: &Exchange, route: &RoutePlan) -> bool {
-    route.config.cors.is_some() && cors::is_preflight(exchange)
-}
-
-/// The upstream that the request goes to, `None` when the config itself has the answer; and the route on the way there, which is another one only
-/// for targets of splits with settings of their own.
-pub(crate) fn upstream<'a>(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
+/// Where a request of this route goes: another plan than that of the route counts from here on only for targets of splits with settings of their own.
+pub(in crate::exchange) fn target<'a, S, U>(
+    context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
-) -> (Option<usize>, &'a RoutePlan) {
-    if is_preflight(exchange, route) {
-        return (None, route);
-    }
-    let (chosen, way) = match &route.config.action {
+) -> MatchedRoute<'a> {
+    let (upstream, target) = match &route.config.action {
         RouteAction::Upstream(index) => (Some(index.0), route),
         RouteAction::Split(parts) => match &route.split {
-            Some(split) => target(client, exchange, listener, route, (parts, split)),
+            Some(split) => draw(context, route, (parts, split)),
             None => (None, route),
         },
         RouteAction::Files(files) => (files.otherwise.map(|upstream| upstream.0), route),
         RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, route),
     };
-    exchange.record.upstream = chosen;
-    (chosen, way)
+    context.exchange.record.upstream = upstream;
+    MatchedRoute { route, target, upstream }
 }
 
 /// Draws the target of a split.
-fn target<'a>(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
+fn draw<'a, S, U>(
+    context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
     (parts, split): (&[SplitTarget], &'a SplitPlan),
 ) -> (Option<usize>, &'a RoutePlan) {
-    let place = split.weights.choose(client.worker.random());
+    let place = split.weights.choose(context.client.worker.random());
     let upstream = parts[place].upstream().map(|upstream| upstream.0);
-    let Some(way) = split.ways.get(place).and_then(Option::as_ref) else { return (upstream, route) };
-    if way.rewrite != route.rewrite {
-        exchange.rewritten.clear();
-        rewrite(exchange, listener, way);
+    let Some(target) = split.targets.get(place).and_then(Option::as_ref) else { return (upstream, route) };
+    if target.rewrite != route.rewrite {
+        context.exchange.rewritten.clear();
+        rewrite(context.exchange, context.listener, target);
     }
-    (upstream, way)
+    (upstream, target)
 }
 
 /// The limit on the length of the body, which depends on the route.
@@ -248,7 +223,7 @@ fn limit_body(stream: &mut impl ClientStream, route: &RoutePlan) -> Result<(), E
 fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) {
     let keeps_path =
         exchange.request.is_path_normal() || listener.config.paths.forward == PathForm::AsReceived;
-    if keeps_path && route.rewrite.is_none() && !fields::is_path_apart(exchange) {
+    if keeps_path && route.rewrite.is_none() && !is_path_apart(exchange) {
         return;
     }
     if matches!(exchange.request.target_form(), TargetForm::Authority | TargetForm::Asterisk) {
@@ -258,7 +233,7 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
     let path = exchange.request.normal_path(text);
     let query = exchange.request.query().map(|query| query.of(text));
     let Some(rewrite) = &route.rewrite else {
-        fields::write_path(&mut exchange.rewritten, &exchange.request, text, &listener.config);
+        write_path(&mut exchange.rewritten, &exchange.request, text, &listener.config);
         if let Some(query) = query {
             exchange.rewritten.push(b'?');
             exchange.rewritten.extend_from_slice(query);
@@ -266,6 +241,26 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
         return;
     };
     rewrite.apply(path, query, &mut exchange.rewritten);
+}
+
+/// Whether an absolute target has a query without a path before it (`http://host?query`): then it is put together anew.
+pub(in crate::exchange) fn is_path_apart(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    request.target_form() == TargetForm::Absolute
+        && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
+}
+
+/// Writes the path as servers get it, without a rewrite.
+pub(in crate::exchange) fn write_path(
+    out: &mut Vec<u8>,
+    request: &RequestHead,
+    text: &[u8],
+    listener: &Listener,
+) {
+    match listener.forwards_encoded_slashes && !request.is_path_normal() {
+        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
+        false => out.extend_from_slice(request.normal_path(text)),
+    }
 }
 
 /// The protocol of `Upgrade` that the client requests, if the route allows it.

@@ -1,7 +1,10 @@
 //! Phase Finish: the server connection becomes idle or closes, the figures are counted, the log line is written.
 
+use weir_config::{Feature, Stage};
 use weir_observe::{Failure, Phase};
 
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
@@ -18,20 +21,24 @@ const FIRST_LINE_MAX: usize = 256;
 
 /// Gives the stream back, whose connection may be used again.
 #[inline(always)]
-pub(crate) fn run<U: Servers>(
-    client: &mut Client,
-    servers: &mut U,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn run<U: Servers, S>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: RespondingServer<U::Stream>,
+    responding: RespondingServer<U::Stream>,
 ) {
     let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Relay, now);
-    exchange.record.sent_to_server += serving.server.sent();
-    let was_sent = exchange.request_relay.is_done() && !serving.send_failed;
-    let may_keep = was_sent && !client.worker.is_stopping();
-    servers.finish(serving.server, plans.to(serving.slot.server), &mut client.pinned, now, may_keep);
+    context.client.now = now;
+    context.exchange.record.spend(Phase::Relay, now);
+    context.exchange.record.sent_to_server += responding.server.sent();
+    let was_sent = context.exchange.request_relay.is_done() && !responding.send_failed;
+    let may_keep = was_sent && !context.client.worker.is_stopping();
+    context.servers.finish(
+        responding.server,
+        plans.to(responding.slot.server),
+        &mut context.client.pinned,
+        now,
+        may_keep,
+    );
 }
 
 /// Counts the exchange for the route that took it.
@@ -52,29 +59,30 @@ fn count_route(record: &Record, config: &WorkerConfig, worker: usize) {
 }
 
 /// Counts the exchange, writes its line of the access log, and records it.
-pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
-    let config = exchange.record.begin_config(client);
-    if exchange.record.tunnelled.is_none() {
-        exchange.record.update(stream);
+pub(in crate::exchange) fn record<U>(context: &mut Context<'_, impl ClientEnd, U>) {
+    let config = context.config;
+    if context.exchange.record.tunnelled.is_none() {
+        context.exchange.record.update(context.stream);
     }
-    if exchange.request_text.is_empty() {
-        keep_first_line(client, stream, exchange);
+    if context.exchange.request_text.is_empty() {
+        keep_first_line(context);
     }
-    if exchange.limited.is_asked() {
-        exchange.limited.settle(exchange.record.status, client.now);
+    if context.exchange.limits.is_asked() {
+        acting::note(Stage::Finish, Feature::Limits);
+        context.exchange.limits.settle(context.exchange.record.status, context.client.now);
     }
-    let grpc_status = exchange.grpc_status();
-    let record = &mut exchange.record;
+    let grpc_status = context.exchange.grpc_status();
+    let record = &mut context.exchange.record;
     if let Some(failure) = record.failure {
         // The phase in which it ended.
         let now = clock::now();
-        client.now = now;
+        context.client.now = now;
         record.spend(failure.phase, now);
     }
     record.bytes_in += record.body_in;
-    let listener = &client.listener.shard;
+    let listener = &context.client.listener.shard;
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
-    if came && client.protocol.routes_requests() {
+    if came && context.client.protocol.routes_requests() {
         listener.requests.increment();
     }
     listener.bytes_in.add(record.bytes_in);
@@ -85,7 +93,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     if let Some(failure) = record.failure {
         listener.failures.record(failure);
     }
-    count_route(record, &config, client.worker.index);
+    count_route(record, config, context.client.worker.index);
     if let (Some(index), Some(served)) = (record.upstream, record.served()) {
         let upstream = served.upstream_shard(index);
         upstream.requests.increment();
@@ -106,15 +114,17 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
             let shard = &served.server(index, server).shard;
             let (up, down) = record.tunnelled.as_ref().map_or((0, 0), |bytes| bytes.credited);
             if !record.is_own_answer {
-                shard.bytes_in.add(exchange.response_relay.moved - down);
+                shard.bytes_in.add(context.exchange.response_relay.moved - down);
             }
             shard.bytes_out.add(record.sent_to_server - up);
         }
     }
-    log::write(client, stream, exchange, &config);
-    recording::record(client, exchange, &config);
+    let (client, exchange) = (&*context.client, &*context.exchange);
+    acting::note(Stage::Finish, Feature::Telemetry);
+    log::write(client, context.stream, exchange, config);
+    recording::record(client, exchange, config);
     if exchange.record.trace.sampled().is_some() {
-        trace::hand_over(client, exchange, &config);
+        trace::hand_over(client, exchange, config);
     }
 }
 
@@ -130,13 +140,13 @@ pub(crate) fn log_connection_failure(client: &Client, connection: &impl ClientEn
 
 /// Keeps the beginning of what the client sent in place of a head, for the recorder.
 #[cold]
-fn keep_first_line(client: &Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
+fn keep_first_line<U>(context: &mut Context<'_, impl ClientEnd, U>) {
     // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
-    let is_head = client.protocol.routes_requests()
-        && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
+    let is_head = context.client.protocol.routes_requests()
+        && context.exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
     if is_head {
-        let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
+        let line = context.stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
         let line = line.unwrap_or_default();
-        exchange.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
+        context.exchange.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
     }
 }

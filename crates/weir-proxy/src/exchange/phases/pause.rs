@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
-use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::AttemptHistory;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
@@ -17,15 +17,13 @@ use crate::state::connections::activity::Activity;
 /// # Errors
 /// When the client leaves meanwhile, or the time of the exchange is over.
 #[inline(always)]
-pub(in crate::exchange) async fn before_retry(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn before_retry<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     history: &mut AttemptHistory,
 ) -> Result<(), Ended> {
     match history.pause.take() {
         // On the heap, since it is rare and would make every exchange larger.
-        Some(time) => Box::pin(hold(client, stream, exchange, time)).await,
+        Some(time) => Box::pin(hold(context, time)).await,
         None => Ok(()),
     }
 }
@@ -34,29 +32,29 @@ pub(in crate::exchange) async fn before_retry(
 ///
 /// # Errors
 /// When the client leaves meanwhile, or the time of the exchange is over.
-pub(in crate::exchange) async fn hold(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn hold<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     time: Duration,
 ) -> Result<(), Ended> {
-    client.deadline.set(clock::now(), Some(time));
+    context.client.deadline.set(clock::now(), Some(time));
     std::future::poll_fn(|cx| {
-        if let Some(cause) = stream.poll_gone(cx, client) {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
             return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
         }
-        client.report(Activity::Queue, stream, exchange);
-        client.deadline.poll_passed().map(|()| match client.deadline.cut_failure(Phase::Queue) {
-            Some(failure) => Err(failure),
-            None if client.deadline.ends_with_ceiling() => {
-                Err(Failure::weir(Phase::Queue, Cause::ExchangeTimedOut))
+        context.report(Activity::Queue);
+        context.client.deadline.poll_passed().map(|()| {
+            match context.client.deadline.cut_failure(Phase::Queue) {
+                Some(failure) => Err(failure),
+                None if context.client.deadline.ends_with_ceiling() => {
+                    Err(Failure::weir(Phase::Queue, Cause::ExchangeTimedOut))
+                }
+                None => Ok(()),
             }
-            None => Ok(()),
         })
     })
     .await
     .map_err(Ended::Failed)?;
-    client.now = clock::now();
-    exchange.record.spend(Phase::Queue, client.now);
+    context.client.now = clock::now();
+    context.exchange.record.spend(Phase::Queue, context.client.now);
     Ok(())
 }

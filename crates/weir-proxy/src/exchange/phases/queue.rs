@@ -4,21 +4,22 @@
 //! free slot that it may use. Must not connect.
 
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use tokio::sync::oneshot;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::ServerId;
 use weir_traffic::admission::{AdmissionDecision, AdmissionRequest, Enqueued, QueueWait, WaitOutcome};
-use weir_traffic::balance::{Excluded, Pick, WhenFull};
+use weir_traffic::balance::{Pick, WhenFull};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{QueueClass, Ticket};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
-use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::exchange::Ended;
+use crate::exchange::exchange_state::outcome::AttemptHistory;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::forwarded;
 use crate::net::clock::{self, Instant};
 use crate::state::connections::activity::Activity;
 use crate::state::servers::upstream::queue::notify;
@@ -36,30 +37,31 @@ fn newer(client: &Client, plans: Plans<'_>) -> Option<(Rc<WorkerConfig>, usize)>
     Some((Rc::clone(&present), index))
 }
 
-/// Takes a slot for this exchange on a server that it has not failed on yet.
+/// Takes a slot for this exchange on a server that it has not failed on yet, or the one that its last attempt has left.
 ///
 /// # Errors
-/// When no server may take it, the queue is full, or the wait takes too long.
-pub(crate) async fn admit(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
+/// The failure of the last attempt, when no server may take it, the queue is full, or the wait takes too long.
+pub(in crate::exchange) async fn admit<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     plans: Plans<'_>,
-    excluded: &Excluded,
+    history: &mut AttemptHistory,
 ) -> Result<Slot, Ended> {
-    let newest = newer(client, plans);
+    if let Some(slot) = history.slot.take() {
+        return Ok(slot);
+    }
+    let newest = newer(context.client, plans);
     if let Some((config, upstream)) = &newest {
-        exchange.record.move_on(config, *upstream);
+        context.exchange.record.move_on(config, *upstream);
     }
     let plans = newest.as_ref().map_or(plans, |(config, upstream)| plans.on(config, *upstream));
     let Plans { config, upstream: plan, upstream_index: upstream, .. } = plans;
     let balancer = plan.balancer();
-    let hash = balancer.hash_key().and_then(|key| key.hash(&exchange.routable(client, plans.listener)));
+    let hash = balancer.hash_key().and_then(|key| key.hash(&context.routable()));
     let slot = |server| Slot { config: Rc::clone(config), upstream, server };
-    let now_ms = if balancer.measures_latency() { plan.millis(client.now) } else { 0 };
-    let pick = Pick { hash, excluded, random: client.worker.random(), now_ms };
-    let (bound, when_full) = match private_server(client, plans) {
-        None => (exchange.affinity.server, plan.when_full),
+    let now_ms = if balancer.measures_latency() { plan.millis(context.client.now) } else { 0 };
+    let pick = Pick { hash, excluded: &history.excluded, random: context.client.worker.random(), now_ms };
+    let (bound, when_full) = match private_server(context.client, plans) {
+        None => (context.exchange.affinity.server, plan.when_full),
         // On any other server, the client would have to authenticate again, or the handshake would fail.
         private => (private, WhenFull::Queue),
     };
@@ -67,46 +69,45 @@ pub(crate) async fn admit(
     let own = match plan.admission.try_admit(&request) {
         AdmissionDecision::Server(server) => return Ok(slot(server)),
         AdmissionDecision::NoneEligible => {
-            exchange.attempt_trace.no_server(balancer.states(), client.now);
-            return Err(Failure::weir(Phase::Queue, Cause::NoServer).into());
+            context.exchange.attempt_trace.no_server(balancer.states(), context.client.now);
+            return Err(history.or_last(Failure::weir(Phase::Queue, Cause::NoServer).into()));
         }
-        AdmissionDecision::Wait(_) if !exchange.waits_for_slot => {
+        AdmissionDecision::Wait(_) if !context.exchange.waits_for_slot => {
             return Err(Failure::weir(Phase::Queue, Cause::AllServersFull).into());
         }
         AdmissionDecision::Wait(own) => own,
     };
     // On the heap, since it is rare and would make every exchange larger.
-    Box::pin(wait_for_slot(client, stream, exchange, plans, pick, own)).await
+    let admitted = Box::pin(wait_for_slot(context, plans, pick, own)).await;
+    admitted.map_err(|ended| history.or_last(ended))
 }
 
 /// Waits for a slot, since no server has one.
-async fn wait_for_slot(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
+async fn wait_for_slot<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     plans: Plans<'_>,
     pick: Pick<'_>,
     own: Option<ServerId>,
 ) -> Result<Slot, Ended> {
     let Plans { config, upstream: plan, upstream_index: upstream, .. } = plans;
     let began = clock::now();
-    let outcome = wait(client, stream, exchange, plans, &pick, own, began).await;
+    let outcome = wait(context, plans, &pick, own, began).await;
     let now = clock::now();
     if outcome.is_err() {
-        exchange.attempt_trace.no_server(plan.balancer().states(), began);
+        context.exchange.attempt_trace.no_server(plan.balancer().states(), began);
     }
     if outcome.is_err_and(|failure| {
         failure.party == Party::Weir && !matches!(failure.cause, Cause::Killed | Cause::MemoryLimit)
     }) {
-        exchange.retry_after = Some(plan.queue_drains_in(now));
+        context.exchange.retry_after = Some(plan.queue_drains_in(now));
     }
-    exchange.record.spend(Phase::Queue, now);
-    client.now = now;
+    context.exchange.record.spend(Phase::Queue, now);
+    context.client.now = now;
     let server = outcome.map_err(Ended::Failed)?;
     // After a wait, the server may be one of the newest config only.
-    match newer(client, plans) {
+    match newer(context.client, plans) {
         Some((config, upstream)) => {
-            exchange.record.move_on(&config, upstream);
+            context.exchange.record.move_on(&config, upstream);
             Ok(Slot { config, upstream, server })
         }
         None if server.index() < plan.config.servers.len() => {
@@ -125,10 +126,8 @@ fn private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
 }
 
 /// Waits in the queue until a server is handed over.
-async fn wait(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
+async fn wait<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     plans: Plans<'_>,
     pick: &Pick<'_>,
     own: Option<ServerId>,
@@ -139,7 +138,7 @@ async fn wait(
     let now_ms = plan.millis(began);
     let limit = plan.config.timeouts.queue;
     let deadline_ms = now_ms + limit.as_millis() as u64;
-    let wait = QueueWait { own, class: queue_class(client, exchange, plans), now_ms, deadline_ms };
+    let wait = QueueWait { own, class: queue_class(context, plans), now_ms, deadline_ms };
     let entered = plan.admission.enter_or_serve(pick, wait, sender, notify);
     let Ok(Enqueued { ticket, ahead, evicted }) = entered else {
         let none = plan.config.queue.length_max == 0;
@@ -149,10 +148,10 @@ async fn wait(
     if let Some(evicted) = evicted {
         notify(evicted, WaitOutcome::Evicted);
     }
-    let record = &mut exchange.record;
+    let record = &mut context.exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let own_until = own.and(plan.config.queue.affinity_wait).map(|wait| wait.min(limit));
-    let own_until = own_until.filter(|_| own != private_server(client, plans));
+    let own_until = own_until.filter(|_| own != private_server(context.client, plans));
     let shard = plans.upstream_shard();
     // Only after the entry: a reader of the metric can rely on later exchanges being queued behind this one.
     shard.queued.increment();
@@ -161,13 +160,13 @@ async fn wait(
     let mut entry = QueueEntry { plan, shard, ticket: Some(ticket), receiver: &mut receiver, began, own };
     // A slot may have become free between the look at the servers and the entry into the queue.
     plan.serve_queue();
-    client.deadline.set(began, Some(own_until.unwrap_or(limit)));
-    std::future::poll_fn(|cx| entry.poll(cx, client, stream, exchange)).await
+    context.client.deadline.set(began, Some(own_until.unwrap_or(limit)));
+    std::future::poll_fn(|cx| entry.poll(cx, context)).await
 }
 
 /// Where in the queue the exchange belongs.
-fn queue_class(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> QueueClass {
-    let client = ClientKey::from(forwarded::client_address(client, exchange, plans.listener)).number();
+fn queue_class<S, U>(context: &Context<'_, S, U>, plans: Plans<'_>) -> QueueClass {
+    let client = ClientKey::from(context.client_address()).number();
     let share = if plans.upstream.config.queue.fair_share { client } else { 0 };
     QueueClass { priority: plans.route.config.queue_priority.into(), share, client }
 }
@@ -184,12 +183,10 @@ struct QueueEntry<'a> {
 }
 
 impl QueueEntry<'_> {
-    fn poll(
+    fn poll<U>(
         &mut self,
-        cx: &mut Context<'_>,
-        client: &mut Client,
-        stream: &mut impl ClientEnd,
-        exchange: &mut Exchange,
+        cx: &mut task::Context<'_>,
+        context: &mut Context<'_, impl ClientEnd, U>,
     ) -> Poll<Result<ServerId, Failure>> {
         use std::future::Future as _;
         loop {
@@ -199,15 +196,15 @@ impl QueueEntry<'_> {
                 let outcome = outcome.unwrap_or(Err(Cause::NoServer));
                 return Poll::Ready(outcome.map_err(|cause| Failure::weir(Phase::Queue, cause)));
             }
-            if let Some(cause) = stream.poll_gone(cx, client) {
+            if let Some(cause) = context.stream.poll_gone(cx, context.client) {
                 return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
             }
-            client.report(Activity::Queue, stream, exchange);
-            match (client.deadline.poll_passed(), self.ticket) {
-                (Poll::Ready(()), Some(ticket)) if self.own => self.take_any(client, ticket),
+            context.report(Activity::Queue);
+            match (context.client.deadline.poll_passed(), self.ticket) {
+                (Poll::Ready(()), Some(ticket)) if self.own => self.take_any(context.client, ticket),
                 (passed, _) => {
                     let timed_out = Failure::weir(Phase::Queue, Cause::TimedOut);
-                    return passed.map(|()| Err(client.deadline.failure(Phase::Queue, timed_out)));
+                    return passed.map(|()| Err(context.client.deadline.failure(Phase::Queue, timed_out)));
                 }
             }
         }

@@ -1,22 +1,18 @@
 //! Retries: gathers the facts of a failed attempt for the decision in weir-traffic, and applies it.
 
-use weir_http::Method;
-use weir_observe::{Cause, Failure, Phase};
+use weir_config::{Feature, Stage};
+use weir_observe::{Cause, Failure};
 use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
-use crate::exchange::exchange_state::outcome::{
-    AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
-};
+use crate::exchange::exchange_state::outcome::{AttemptFailure, AttemptHistory, FailureOrigin};
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::heads::grpc;
 use crate::net::clock;
 use crate::net::descriptors;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::tracing::recorder::Decision;
-use crate::upstream::slot::Slot;
-use crate::upstream::stream::ServerStream;
 
 /// What is kept of the body of a request that goes again only if no byte of it has arrived: about as much as is on its way before the first
 /// acknowledgement.
@@ -24,78 +20,32 @@ const UNREAD_BODY_MAX: usize = 16 * 1024;
 
 /// Counts the request towards the budget, and keeps its body from now on if it may be sent again after it has reached a
 /// server.
-pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) {
+pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>, plans: Plans<'_>) {
     let plan = plans.upstream;
-    plans.config.count_towards_retries(plans.upstream_index, client.now);
-    if exchange.request.body().is_empty() {
+    plans.config.count_towards_retries(plans.upstream_index, context.client.now);
+    if context.exchange.request.body().is_empty() {
         return;
     }
     let may_go_again = plans.retry().attempts_max > 1;
+    acting::note(Stage::Upstream, Feature::Retries);
     // What a server leaves unprocessed on a shared connection may go again, whatever it is.
-    if plan.shares_connections() || may_go_again && plan.may_repeat(exchange) {
-        exchange.replay_buffer.begin(plan.retry_body_max);
+    if plan.shares_connections() || may_go_again && plan.may_repeat(context.exchange) {
+        context.exchange.replay_buffer.begin(plan.retry_body_max);
     } else if may_go_again {
-        exchange.replay_buffer.begin(plan.retry_body_max.min(UNREAD_BODY_MAX));
+        context.exchange.replay_buffer.begin(plan.retry_body_max.min(UNREAD_BODY_MAX));
     }
 }
 
-/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
-/// other server is left, and the client gets this response.
-#[inline(always)]
-pub(crate) fn instead<T: ServerStream>(
-    client: &mut Client,
-    exchange: &mut Exchange,
-    plans: Plans<'_>,
-    history: &mut AttemptHistory,
-    serving: &RespondingServer<T>,
-) -> bool {
-    let (status, method) = (exchange.response.status(), exchange.request.method());
-    let policy = plans.retry();
-    let cause = match exchange.grpc.and_then(|call| call.status) {
-        Some(status) if policy.on_grpc_status.contains(&(status as u8)) => {
-            if !grpc::may_go_again(exchange, &serving.server) {
-                return false;
-            }
-            retry::RetryCause::GrpcStatus(status as u8)
-        }
-        _ if policy.on_status.contains(&status) && method != Method::Connect => {
-            retry::RetryCause::Status(status)
-        }
-        _ => return false,
-    };
-    let server = serving.slot.server;
-    let failed = AttemptFailure {
-        failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
-        server,
-        origin: FailureOrigin::Server(cause),
-        sent_any: serving.sent_any,
-        received_any: true,
-        unread: false,
-        reused: exchange.record.reused,
-        // That of the response, until it is gone.
-        slot: None,
-    };
-    let goes_again = again(client, exchange, plans, history, failed).is_ok();
-    if goes_again {
-        history.pause = exchange.grpc.and_then(|call| call.pushback).or(history.pause);
-        plans.server(server.index()).shard.responses.record(status);
-        // If that other server is gone a moment later, the failure is `no-server`, not that of this attempt.
-        history.last = None;
-    }
-    goes_again
-}
-
-/// Prepares another attempt; gives the slot for it, if it is one on the same server.
+/// Prepares another attempt, with its slot if it is one on the same server.
 ///
 /// # Errors
 /// The failure of the attempt, when there must not be another.
-pub(crate) fn again(
-    client: &mut Client,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn again<S, U>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     history: &mut AttemptHistory,
     failed: AttemptFailure,
-) -> Result<Option<Slot>, Ended> {
+) -> Result<(), Ended> {
     let plan = plans.upstream;
     let shard = &plans.server(failed.server.index()).shard;
     if !descriptors::is_local(failed.failure) {
@@ -105,38 +55,38 @@ pub(crate) fn again(
         FailureOrigin::Server(retry::RetryCause::Status(status)) => status,
         FailureOrigin::Server(_) | FailureOrigin::Other => 0,
     };
-    exchange.attempt_trace.failed(failed.failure, status, failed.sent_any, failed.received_any);
+    context.exchange.attempt_trace.failed(failed.failure, status, failed.sent_any, failed.received_any);
     let FailureOrigin::Server(cause) = failed.origin else { return Err(failed.failure.into()) };
     let now = clock::now();
-    client.now = now;
+    context.client.now = now;
     // What the attempt took is time of the phase that it failed in: left for later, it would count as the next wait or connection.
-    exchange.record.spend(failed.failure.phase, now);
+    context.exchange.record.spend(failed.failure.phase, now);
     let facts = FailedAttempt {
         cause,
         sent_any: failed.sent_any,
         received_any: failed.received_any,
-        answered_any: exchange.answered,
+        answered_any: context.exchange.answered,
         reused_connection: failed.reused,
-        repeatable: plan.may_repeat(exchange),
-        body_replayable: exchange.replay_buffer.is_whole(),
+        repeatable: plan.may_repeat(context.exchange),
+        body_replayable: context.exchange.replay_buffer.is_whole(),
         other_server: history.leaves_other(plan, failed.server),
         untried_server: history.leaves_untried(plan, failed.server),
         was_unread: failed.unread,
         was_refused: failed.failure.cause == Cause::Refused,
-        attempts: exchange.record.attempts - history.refused - history.unreached,
+        attempts: context.exchange.record.attempts - history.refused - history.unreached,
         refused: history.refused,
         unreached: history.unreached,
         stale_connections: history.stale_connections,
         unprocessed: history.unprocessed,
         // A wait in the queue before the first attempt is none of its time.
-        elapsed: now.saturating_duration_since(exchange.attempt_trace.first().began),
+        elapsed: now.saturating_duration_since(context.exchange.attempt_trace.first().began),
     };
     let millis = plan.millis(now);
     let policy = plans.retry();
     match policy.judge(&facts, || plan.retry_budget.try_take(millis)) {
         RetryDecision::GiveUp(reason) => {
             plans.upstream_shard().retries_refused[reason as usize].increment();
-            exchange.attempt_trace.decided(Decision::GiveUp(reason), now);
+            context.exchange.attempt_trace.decided(Decision::GiveUp(reason), now);
             let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
@@ -152,7 +102,7 @@ pub(crate) fn again(
                 plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();
             } else {
-                exchange.record.attempts -= 1;
+                context.exchange.record.attempts -= 1;
                 if cause.is_unprocessed() {
                     history.unprocessed += 1;
                     shard.unprocessed.increment();
@@ -167,12 +117,14 @@ pub(crate) fn again(
                 NextServer::OtherOnly => history.excluded.insert(failed.server),
             }
             history.fresh = server == NextServer::SameFresh;
-            exchange
+            context
+                .exchange
                 .attempt_trace
                 .decided(if history.fresh { Decision::Fresh } else { Decision::Again }, now);
             history.last = Some(failed.failure);
-            exchange.rewind();
-            Ok(failed.slot.filter(|_| history.fresh))
+            context.exchange.rewind();
+            history.slot = failed.slot.filter(|_| history.fresh);
+            Ok(())
         }
     }
 }

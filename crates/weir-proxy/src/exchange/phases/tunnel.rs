@@ -5,12 +5,13 @@
 //! either end.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Poll, ready};
 use std::time::Duration;
 
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
 use super::finish;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
@@ -102,27 +103,25 @@ impl Drop for OpenTunnelCount {
 
 impl Tunnelled {
     /// Turns an exchange into a tunnel to `server` that ends at `ends_at` at the latest; the exchange is reset.
-    pub(crate) fn new(
-        client: &mut Client,
-        stream: &impl ClientEnd,
-        exchange: &mut Exchange,
+    pub(in crate::exchange) fn new<U>(
+        context: &mut Context<'_, impl ClientEnd, U>,
         plans: Plans<'_>,
         server: ServerEnd,
         slot: Slot,
         ends_at: Option<Instant>,
     ) -> Box<Self> {
+        let (client, exchange) = (&mut *context.client, &mut *context.exchange);
         let now = clock::now();
         client.now = now;
         client.deadline.set_ceiling(None);
-        let limits = &plans.listener.config.limits;
+        let limits = &context.listener.config.limits;
         let throttle = |rate: Option<weir_config::ByteRate>| {
             rate.map(|rate| Throttle::new(rate.bytes_per_second(), now))
         };
-        let config = exchange.record.begin_config(client);
-        let is_logged = log::is_on(client, &exchange.record, &config);
+        let is_logged = log::is_on(client, &exchange.record, context.config);
         let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
-        exchange.record.update(stream);
-        let holds = exchange.limited.take_holds();
+        exchange.record.update(context.stream);
+        let holds = exchange.limits.take_holds();
         let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
@@ -164,7 +163,7 @@ impl Tunnelled {
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
-        exchange.limited.give_back_holds(std::mem::take(&mut self.holds));
+        exchange.limits.give_back_holds(std::mem::take(&mut self.holds));
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
         record.bytes_in += self.tunnel.moved().0;
@@ -173,12 +172,13 @@ impl Tunnelled {
             Ok(()) => self.tunnel.first_end().map(Side::party),
             Err(failure) => Some(failure.party),
         };
-        finish::record(client, end, &mut exchange);
+        let config = exchange.record.begin_config(client);
+        finish::record(&mut Context::new(client, end, &mut (), &mut exchange, &config));
         if outcome.is_err_and(|failure| failure.cause == Cause::Drained) {
             // A complete end must not be confused with that of a truncated stream.
             client.worker.shard.tunnels_drained.increment();
             self.server.end_now();
-            let _full = end.poll_end(&mut Context::from_waker(std::task::Waker::noop()));
+            let _full = end.poll_end(&mut task::Context::from_waker(task::Waker::noop()));
         }
         outcome
     }
@@ -221,7 +221,7 @@ impl Tunnelled {
 
     fn poll<E: TunnelEnd>(
         &mut self,
-        cx: &mut Context<'_>,
+        cx: &mut task::Context<'_>,
         client: &mut Client,
         end: &mut E,
     ) -> Poll<Result<(), Failure>> {

@@ -1,20 +1,18 @@
 //! A switched protocol, a WebSocket or a CONNECT: the head of the response goes to the client, and the exchange becomes a
 //! tunnel.
 
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use weir_http::Method;
-use weir_observe::{Failure, Phase};
+use weir_observe::Failure;
 
 use super::end::End;
 use super::tunnel::Tunnelled;
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::heads::{affinity, fields};
-use crate::net::clock;
+use crate::exchange::exchange_state::stream::ClientStream;
 use crate::relay::ends::Sink as _;
 use crate::relay::failure::of_response_body;
 use crate::state::connections::activity::Activity;
@@ -29,62 +27,29 @@ impl Exchange {
     }
 }
 
-/// Passes the head on; what follows are raw bytes.
-pub(crate) async fn run<T: ServerStream>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+/// Passes the head on, which is staged; what follows are raw bytes.
+pub(in crate::exchange) async fn run<T: ServerStream, U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    mut serving: RespondingServer<T>,
+    responding: RespondingServer<T>,
 ) -> Result<End, Ended> {
-    begin(client, stream, exchange, plans, &mut serving);
     std::future::poll_fn(|cx| {
-        if let Poll::Ready(outcome) = poll_head(cx, stream) {
+        if let Poll::Ready(outcome) = poll_head(cx, context.stream) {
             return Poll::Ready(outcome);
         }
-        let sent = stream.sent();
-        client.report(Activity::ClientTakes, stream, exchange);
-        exchange.waits.poll_over(&mut client.deadline, Activity::ClientTakes, sent).map(Err)
+        let sent = context.stream.sent();
+        context.report(Activity::ClientTakes);
+        context.poll_over(Activity::ClientTakes, sent).map(Err)
     })
     .await
     .map_err(Ended::Failed)?;
-    exchange.record.sent_to_server += serving.server.sent();
-    let RespondingServer { server, slot, .. } = serving;
+    context.exchange.record.sent_to_server += responding.server.sent();
+    let RespondingServer { server, slot, .. } = responding;
     // The age limit of the connection does not apply to an upgraded one.
-    Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server.into_tunnel(), slot, None)))
+    Ok(End::Tunnel(Tunnelled::new(context, plans, server.into_tunnel(), slot, None)))
 }
 
-fn begin<T: ServerStream>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
-) {
-    let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Response, now);
-    exchange.record.status = exchange.response.status();
-    exchange.answered = true;
-    let shard = &plans.server(serving.slot.server.index()).shard;
-    shard.responses.record(exchange.record.status);
-    let head = serving.server.head();
-    let server = serving.slot.server;
-    affinity::learn(exchange, plans.upstream, server, head, now);
-    affinity::count(exchange, plans, server);
-    let response = FinalHead {
-        status: Status::received(&exchange.response, head),
-        content: Content::Tunnel,
-        is_early: false,
-        text: head,
-    };
-    stream.respond(client, exchange, &response, |out| {
-        fields::write_response(out, client, exchange, plans, server, head);
-    });
-    serving.server.take_head();
-}
-
-fn poll_head(cx: &mut Context<'_>, stream: &mut impl ClientStream) -> Poll<Result<(), Failure>> {
+fn poll_head(cx: &mut task::Context<'_>, stream: &mut impl ClientStream) -> Poll<Result<(), Failure>> {
     let mut head = stream.reply();
     while head.is_waiting() {
         match head.poll_write(cx, &[]) {

@@ -13,6 +13,7 @@ mod pipe;
 mod server;
 mod scripted;
 mod tunnel;
+mod order;
 mod planted;
 mod world;
 

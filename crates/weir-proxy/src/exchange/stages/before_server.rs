@@ -1,25 +1,37 @@
-//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, the lists and limits that need to know
-//! that, files, the cache. Here it is decided, too, whether it is copied for a mirror.
+//! Stages route, after authentication and before a server: what a route has for a request that it takes, before a server gets it.
+//!
+//! Walks the rows of the route. Most act at once; the rest of the walk is a future of its own from the first row on that has to wait.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
-use weir_config::Stage;
+use weir_config::{AccessList, Feature, RowSet, Stage};
 
-use crate::exchange::exchange_state::client::Client;
-use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::acting;
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Ended;
+use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::access_lists::Hold;
-use crate::exchange::features::authentication;
-use crate::exchange::features::authentication::MatchedRoute;
+use crate::exchange::features::access_lists::ListVerdict;
+use crate::exchange::features::answer;
 use crate::exchange::features::error_pages::remote_page;
-use crate::exchange::features::{access_lists, cache, files, mirror};
-use crate::exchange::phases::answer;
+use crate::exchange::features::{access_lists, authentication, cache, files, limits, mirror};
 use crate::exchange::phases::end::{EarlyEnd, End};
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 
-/// Passes those that decide at once. What is left of them, when one may wait: the end of the exchange when one of these has the answer. `way` is
-/// what the request would take to a server.
+/// What a request waits for.
+enum RowWait<'a> {
+    /// Its refusal by this list is put off.
+    Tarpit(&'a Arc<AccessList>),
+    /// It is ahead of the rate of a limit by so many nanoseconds.
+    Rate(u64),
+    /// The work of this feature.
+    Work(Feature),
+}
+
+/// Passes the rows that act at once. What is left of the walk, when one has to wait: the end of the exchange when one of these has the answer.
 ///
 /// What waits is on the heap, since it is large and most routes have none of it.
 ///
@@ -27,63 +39,96 @@ use crate::upstream::stream::Servers;
 /// When the request is refused.
 #[inline(never)]
 pub(in crate::exchange) fn pass<'a>(
-    client: &'a mut Client,
-    stream: &'a mut impl ClientStream,
-    servers: &'a mut impl Servers,
-    exchange: &'a mut Exchange,
-    asked: MatchedRoute<'a>,
-    way: &'a RoutePlan,
+    context: &'a mut Context<'_, impl ClientStream, impl Servers>,
+    matched: MatchedRoute<'a>,
 ) -> Result<Option<Pin<Box<impl Future<Output = EarlyEnd>>>>, Ended> {
-    let (_, listener, route) = asked;
-    if let Some(stripped) = listener.stripped_trailers_on(way, client.peer) {
-        stream.strip_trailers(stripped);
-    }
-    let hold = match &route.rules {
-        Some(rules) => access_lists::ask(client, stream, exchange, (listener, route, rules), Stage::Request)?,
-        None => None,
-    };
-    if hold.is_none() && !route.may_wait_at_gates() {
-        mirror::begin(client, exchange, way);
-        return Ok(None);
-    }
-    Ok(Some(Box::pin(pass_waiting(client, stream, servers, exchange, asked, (way, hold)))))
+    let mut rows = matched.route.ahead;
+    let wait = advance(context, matched, &mut rows)?;
+    Ok(wait.map(|wait| Box::pin(walk(context, matched, rows, wait))))
 }
 
-/// Passes what [`pass`] has left, one after the other.
+/// Walks on from a row that waits.
 ///
 /// # Errors
 /// When the request is refused, or the client leaves meanwhile.
-async fn pass_waiting(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
-    asked: MatchedRoute<'_>,
-    (way, hold): (&RoutePlan, Option<Hold<'_>>),
+async fn walk<'a>(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    matched: MatchedRoute<'a>,
+    mut rows: RowSet,
+    mut wait: RowWait<'a>,
 ) -> EarlyEnd {
-    let (_, listener, route) = asked;
-    if let (Some(rules), Some(hold)) = (&route.rules, hold) {
-        Box::pin(access_lists::wait(client, stream, exchange, rules, hold)).await?;
-    }
-    if let Some(questions) = authentication::questions(client, stream, servers, exchange, asked)
-        && let Some(end) = questions.await?
-    {
-        return Ok(Some(end));
-    }
-    if let Some(rules) = route.rules.as_ref().filter(|rules| rules.last > Stage::Request)
-        && let Some(hold) = access_lists::ask(client, stream, exchange, (listener, route, rules), rules.last)?
-    {
-        Box::pin(access_lists::wait(client, stream, exchange, rules, hold)).await?;
-    }
-    if route.files.is_some() && Box::pin(files::answer(client, stream, exchange, route)).await? {
-        return Ok(Some(End::Done));
-    }
-    mirror::begin(client, exchange, way);
-    match &route.cache {
-        None => Ok(None),
-        Some(_) => {
-            Box::pin(cache::lookup::pass(client, stream, servers, exchange, (listener, route, way))).await
+    loop {
+        let end = match wait {
+            RowWait::Tarpit(list) => return Err(Box::pin(access_lists::put_off(context, list)).await),
+            RowWait::Rate(ns) => Box::pin(limits::wait(context, matched.route, ns)).await.map(|()| None),
+            RowWait::Work(Feature::Authentication) => {
+                Box::pin(authentication::admit(context, matched.route)).await
+            }
+            RowWait::Work(Feature::Files) => Box::pin(files::answer(context, matched.route)).await,
+            RowWait::Work(Feature::Cache) => Box::pin(cache::lookup::pass(context, matched)).await,
+            RowWait::Work(_) => Ok(None),
+        };
+        if let Some(end) = end? {
+            return Ok(Some(end));
         }
+        match advance(context, matched, &mut rows)? {
+            Some(next) => wait = next,
+            None => return Ok(None),
+        }
+    }
+}
+
+/// Passes the rows that act at once, up to one that has to wait.
+///
+/// # Errors
+/// When the request is refused.
+fn advance<'a, U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    matched: MatchedRoute<'a>,
+    rows: &mut RowSet,
+) -> Result<Option<RowWait<'a>>, Ended> {
+    while let Some(row) = rows.take_first() {
+        match row.feature {
+            Feature::Headers => {
+                if let Some(stripped) =
+                    context.listener.stripped_trailers_on(matched.target, context.client.peer)
+                {
+                    context.stream.strip_trailers(stripped);
+                    acting::note(Stage::Route, Feature::Headers);
+                }
+            }
+            Feature::AccessLists => match access_lists::ask(context, matched.route, row.stage)? {
+                ListVerdict::Open => {}
+                ListVerdict::Allowed => *rows = rows.without(RowSet::row(row.stage, Feature::Limits)),
+                ListVerdict::Tarpit(list) => return Ok(Some(RowWait::Tarpit(list))),
+            },
+            Feature::Limits => match limits::ask(context, matched.route, row.stage)? {
+                0 => {}
+                ns => return Ok(Some(RowWait::Rate(ns))),
+            },
+            Feature::Mirror => mirror::begin(context, matched.target),
+            feature => return Ok(Some(RowWait::Work(feature))),
+        }
+    }
+    Ok(None)
+}
+
+/// The same for a connection of TCP, which has lists and limits alone.
+///
+/// # Errors
+/// When it is refused, or the client leaves meanwhile.
+pub(in crate::exchange) async fn pass_connection<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    route: &RoutePlan,
+) -> Result<(), Ended> {
+    match access_lists::ask(context, route, Stage::Route)? {
+        ListVerdict::Allowed => return Ok(()),
+        ListVerdict::Tarpit(list) => return Err(Box::pin(access_lists::put_off(context, list)).await),
+        ListVerdict::Open => {}
+    }
+    match limits::ask(context, route, Stage::Route)? {
+        0 => Ok(()),
+        ns => Box::pin(limits::wait(context, route, ns)).await,
     }
 }
 
@@ -92,18 +137,12 @@ async fn pass_waiting(
 /// # Errors
 /// The failure of the client, or a refusal.
 pub(in crate::exchange) async fn answer(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
     route: &RoutePlan,
 ) -> Result<End, Ended> {
-    let fetched = match answer::status_with_page(exchange, route) {
-        Some(status) => {
-            let of = (route, status);
-            Box::pin(remote_page::of_fixed(client, stream, servers, exchange, of)).await
-        }
+    let fetched = match answer::status_with_page(context.exchange, route) {
+        Some(status) => Box::pin(remote_page::for_fixed(context, (route, status))).await,
         None => None,
     };
-    answer::without_server(client, stream, exchange, (route, fetched)).await
+    answer::without_server(context, (route, fetched)).await
 }

@@ -1,30 +1,26 @@
-//! The point at which an exchange has failed, and the client has nothing of a response yet.
+//! An exchange has failed, at whichever stage, and the client has nothing of a response yet.
 
 use weir_observe::Failure;
 
-use crate::exchange::exchange_state::client::Client;
-use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::answer;
 use crate::exchange::features::cache;
 use crate::exchange::features::error_pages::remote_page;
-use crate::exchange::phases::answer;
 use crate::exchange::phases::end::End;
 use crate::upstream::stream::Servers;
 
 /// Answers with the page of a failure, or with what is stored for that case.
 #[cold]
 pub(in crate::exchange) async fn answer(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
     failure: Failure,
 ) -> End {
-    let failure = match cache::response::instead_of_failure(client, stream, exchange, failure).await {
+    let failure = match cache::response::instead_of_failure(context, failure).await {
         Some(Ok(end)) => return end,
         Some(Err(failure)) => failure,
         None => failure,
     };
-    let fetched = remote_page::of_failure(client, stream, servers, exchange, failure).await;
-    answer::failure(client, stream, exchange, (failure, fetched)).await
+    let fetched = remote_page::for_failure(context, failure).await;
+    answer::failure(context, (failure, fetched)).await
 }

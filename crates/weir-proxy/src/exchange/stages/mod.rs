@@ -1,11 +1,13 @@
-//! The points at which the features of a route act, in their order.
+//! The stages at which features act, between the phases of [`super::carry`].
 //!
-//! Between the phases of [`super::run`]: at each point stands which feature acts there, and in which order. A route that has none of them costs a test
-//! of one flag per point.
+//! In which order they act is said by one table, `weir_config::ORDER`; here it is said what each does at its row. A route has a set of rows: where none
+//! of them is of a stage, the stage costs one test.
 
 pub(in crate::exchange) mod failed;
 pub(in crate::exchange) mod request_head;
 pub(in crate::exchange) mod before_server;
+pub(in crate::exchange) mod upstream_known;
 pub(in crate::exchange) mod server_chosen;
+pub(in crate::exchange) mod response_fields;
 pub(in crate::exchange) mod response_head;
 pub(in crate::exchange) mod response_body;

@@ -1,90 +1,84 @@
-//! The points of phases Request and Route: the head is known, then its route.
+//! Stage request head: the head has come, and no route has been chosen.
 
 use std::pin::Pin;
-use std::rc::Rc;
 
+use weir_config::{Feature, Stage};
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::exchange_state::client::Client;
-use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::acting;
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::exchange::Ended;
+use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::{access_lists, acme_challenge};
-use crate::exchange::heads::grpc;
+use crate::exchange::features::answer;
+use crate::exchange::features::{access_lists, acme_challenge, conditions, cors, forwarded, grpc};
 use crate::exchange::phases::end::EarlyEnd;
-use crate::exchange::phases::{admit, answer, choose};
+use crate::exchange::phases::{admit, choose};
 use crate::exchange::telemetry::trace;
-use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
-use crate::state::worker_config::WorkerConfig;
 
 /// Admits the head. What may answer it before any route is chosen, to be waited for: on the heap, since it is rare.
 ///
 /// # Errors
 /// When the request is refused.
 #[inline(always)]
-pub(in crate::exchange) fn begin<'a>(
-    client: &'a mut Client,
-    stream: &'a mut impl ClientStream,
-    exchange: &'a mut Exchange,
-    config: &'a Rc<WorkerConfig>,
-    listener: &ListenerPlan,
+pub(in crate::exchange) fn admit<'a, U>(
+    context: &'a mut Context<'_, impl ClientStream, U>,
 ) -> Result<Option<Pin<Box<impl Future<Output = EarlyEnd>>>>, Ended> {
-    trace::begin(client, exchange, listener, config);
-    admit::request(client, stream, exchange, listener)?;
-    let snapshot = &*config.snapshot;
+    trace::begin(context);
+    grpc::recognize(context.exchange);
+    admit::begin(context);
+    forwarded::begin(context);
+    admit::check(context)?;
+    let exchange = &*context.exchange;
     let is_last_hop = exchange.request.max_forwards(&exchange.request_text) == Some(0);
-    let needs_no_route = is_last_hop || snapshot.issuers.is_some() && acme_challenge::is_one(exchange);
-    Ok(needs_no_route
-        .then(|| Box::pin(answer_without_route(client, stream, exchange, snapshot, is_last_hop))))
+    let has_challenges = context.config.snapshot.issuers.is_some();
+    let needs_no_route = is_last_hop || has_challenges && acme_challenge::is_one(exchange);
+    Ok(needs_no_route.then(|| Box::pin(answer_without_route(context, is_last_hop))))
 }
 
 /// Answers a request that may go no further, or the challenge of an authority, if it is one.
-async fn answer_without_route(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    snapshot: &Snapshot,
+async fn answer_without_route<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     is_last_hop: bool,
 ) -> EarlyEnd {
     if is_last_hop {
-        return answer::as_last_hop(client, stream, exchange).await.map(Some);
+        return answer::as_last_hop(context).await.map(Some);
     }
-    match &snapshot.issuers {
-        Some(issuers) => acme_challenge::pass(client, stream, exchange, issuers).await,
+    match &context.config.snapshot.issuers {
+        Some(issuers) => acme_challenge::pass(context, issuers).await,
         None => Ok(None),
     }
 }
 
-/// Chooses the route, and begins what bounds the time of the exchange.
+/// Chooses the route, and where that sends the request.
 ///
 /// # Errors
 /// When there is none, or it does not take the request.
 #[inline(always)]
-pub(in crate::exchange) fn route<'a>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    listener: &'a ListenerPlan,
-) -> Result<&'a RoutePlan, Ended> {
-    let Some(route) = choose::route(client, stream, exchange, listener)? else {
-        return Err(refuse_without_route(client, stream, exchange, listener));
+pub(in crate::exchange) fn route<'a, U>(
+    context: &mut Context<'a, impl ClientStream, U>,
+) -> Result<MatchedRoute<'a>, Ended> {
+    let Some(route) = choose::route(context, conditions::find_route)? else {
+        return Err(refuse_without_route(context));
     };
-    grpc::limit_time(client, exchange, route);
-    Ok(route)
+    // Before anything refuses it: a call is answered as one.
+    if route.config.grpc_web {
+        grpc::web::begin(context.exchange);
+    }
+    choose::admit(context, route)?;
+    grpc::limit_time(context, route);
+    if cors::is_preflight_on(route, context.exchange) {
+        acting::note(Stage::Route, Feature::Cors);
+        return Ok(MatchedRoute { route, target: route, upstream: None });
+    }
+    Ok(choose::target(context, route))
 }
 
 /// The lists and limits of the listener hold for requests that no route takes, too.
 #[cold]
-fn refuse_without_route(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
-) -> Ended {
-    let refusal = listener
-        .rules
-        .as_ref()
-        .map(|rules| access_lists::pass_without_route(client, stream, exchange, listener, rules));
-    match refusal {
+fn refuse_without_route<U>(context: &mut Context<'_, impl ClientStream, U>) -> Ended {
+    let rules = context.listener.rules.as_ref();
+    match rules.map(|rules| access_lists::pass_without_route(context, rules)) {
         Some(Err(failure)) => failure.into(),
         Some(Ok(())) | None => Failure::weir(Phase::Route, Cause::NoRoute).into(),
     }

@@ -1,80 +1,119 @@
-//! The point at which the head of a response is known: it passes, goes again to another server, or is held.
+//! Stage response head: a server has begun its response, and the client has nothing of it. It passes, goes again to another server, or is taken.
 
-use crate::exchange::exchange_state::client::Client;
-use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use weir_config::{Feature, RowSet, Stage};
+
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::{AttemptFailure, AttemptHistory, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::cache;
+use crate::exchange::features::error_pages::intercept;
+use crate::exchange::features::error_pages::intercept::Replacement;
+use crate::exchange::features::retries;
+use crate::exchange::features::{buffering, cache, mirror};
 use crate::exchange::phases::attempt_response::AttemptResponse;
-use crate::exchange::phases::retry;
+use crate::exchange::phases::end::End;
 use crate::state::crashes::faults;
 use crate::state::crashes::faults::FaultPoint;
 use crate::upstream::stream::{ServerStream, Servers};
 
 use super::response_body;
 
-/// What an attempt has come to; `None` when the request goes to a server again in place of the response at hand.
+/// What an attempt has come to.
 #[inline(always)]
-pub(in crate::exchange) fn judge<S: Servers>(
-    client: &mut Client,
-    servers: &mut S,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn judge<S, U: Servers>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     history: &mut AttemptHistory,
-    attempted: Result<RespondingServer<S::Stream>, AttemptFailure>,
-) -> Option<AttemptResponse<S::Stream>> {
+    attempted: Result<RespondingServer<U::Stream>, AttemptFailure>,
+) -> AttemptResponse<U::Stream> {
     match attempted {
-        Ok(serving) if goes_again(client, exchange, plans, history, &serving) => {
-            exchange.record.sent_to_server += serving.server.sent();
-            servers.drop_stream(serving.server);
-            None
+        Ok(response) if goes_again(context, plans, history, &response) => {
+            context.exchange.record.sent_to_server += response.server.sent();
+            context.servers.drop_stream(response.server);
+            AttemptResponse::GoesAgain
         }
-        attempted => Some(AttemptResponse::new(attempted)),
+        Ok(response) => AttemptResponse::Passes(response),
+        Err(failed) => AttemptResponse::BrokenOff(failed),
     }
 }
 
 /// Whether the request goes to a server again in place of the response at hand.
 #[inline(always)]
-fn goes_again<T: ServerStream>(
-    client: &mut Client,
-    exchange: &mut Exchange,
+fn goes_again<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     history: &mut AttemptHistory,
-    serving: &RespondingServer<T>,
+    response: &RespondingServer<T>,
 ) -> bool {
-    faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Response);
-    retry::instead(client, exchange, plans, history, serving)
-        || exchange.cached.is_some()
-            && (cache::response::wants_part_instead(client, exchange, plans, serving)
-                || cache::response::confirms_other_version(client, exchange, plans, serving))
+    let exchange = &context.exchange;
+    faults::strike(
+        &context.client.worker.crash,
+        &exchange.request,
+        &exchange.request_text,
+        FaultPoint::Response,
+    );
+    retries::instead(context, plans, history, response)
+        || context.exchange.cache_use.is_some()
+            && (cache::response::wants_part_instead(context, plans, response)
+                || cache::response::confirms_other_version(context, plans, response))
 }
 
-/// Takes the response whole before the client gets any of it, as far as the route wants that: to store it, or to free its server early.
+/// Takes the response, as far as the route wants that: to store it, to send a page instead, to free its server early, to compare it with that of
+/// a mirror.
 ///
 /// # Errors
 /// The failure that broke it off.
-pub(in crate::exchange) async fn hold<S: Servers>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut S,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn take<U: Servers>(
+    context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    outcome: AttemptResponse<S::Stream>,
-) -> Result<AttemptResponse<S::Stream>, Ended> {
-    let AttemptResponse::Passes(mut serving) = outcome else { return Ok(outcome) };
-    if exchange.cached.is_some() {
-        exchange.mirrored = None;
-        match cache::response::take(client, stream, servers, exchange, plans, serving).await? {
-            AttemptResponse::Passes(response) => serving = response,
-            other => return Ok(other),
+    outcome: AttemptResponse<U::Stream>,
+) -> Result<AttemptResponse<U::Stream>, Ended> {
+    let mut response = match outcome {
+        AttemptResponse::Passes(response) if !context.exchange.switches_protocols() => response,
+        outcome => return Ok(outcome),
+    };
+    let mut rows = plans.route.rows.and(RowSet::at(Stage::ResponseHead));
+    while let Some(row) = rows.take_first() {
+        match row.feature {
+            Feature::Cache if context.exchange.cache_use.is_some() => {
+                context.exchange.mirror = None;
+                match cache::response::take(context, plans, response).await? {
+                    AttemptResponse::Passes(passed) => response = passed,
+                    other => return Ok(other),
+                }
+            }
+            Feature::Mirror => mirror::note_head(context, plans, response.server.head()),
+            Feature::ErrorPages => match intercept::find(context, plans).await {
+                Replacement::None => {}
+                Replacement::Missing => break,
+                Replacement::Page(page) => {
+                    let end = intercept::run(context, plans, (response, page)).await?;
+                    return done(context, plans, end);
+                }
+            },
+            Feature::Buffering if buffering::response::is_wanted(context.exchange, plans.route) => {
+                let end = buffering::response::run(context, plans, response).await?;
+                return done(context, plans, end);
+            }
+            _ => {}
         }
     }
-    match response_body::wanted(exchange, plans) {
-        Some(holding) => {
-            let held = response_body::run(client, stream, servers, exchange, plans, (serving, holding));
-            held.await.map(AttemptResponse::Done)
-        }
-        None => Ok(AttemptResponse::Passes(serving)),
+    if context.exchange.mirror.is_none() {
+        return Ok(AttemptResponse::Passes(response));
     }
+    let end = response_body::relay(context, plans, response).await?;
+    done(context, plans, end)
+}
+
+/// The client has the response: copies of the request are sent.
+fn done<U: Servers>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    plans: Plans<'_>,
+    end: End,
+) -> Result<AttemptResponse<U::Stream>, Ended> {
+    if context.exchange.mirror.is_some() {
+        mirror::send(context, plans);
+    }
+    Ok(AttemptResponse::Done(end))
 }

@@ -8,12 +8,12 @@ use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, Uni
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
+use crate::exchange::context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::record::Record;
-use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::log_batches::LogBatches;
@@ -120,7 +120,7 @@ fn with_record(
     // A request whose head could not be read has nothing to show but what its failure says.
     let whole = !text.is_empty();
     let shown = address(client.peer).map(|peer| match whole {
-        true => (forwarded::client_address(client, exchange, listener), peer.port()).into(),
+        true => (context::find_client_address(client, exchange, listener), peer.port()).into(),
         false => peer,
     });
     let ago = clock::now().saturating_duration_since(record.began);
@@ -144,7 +144,7 @@ fn with_record(
         request_id: &record.request_id,
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
         user: exchange.user(),
-        auth: exchange.granted.as_ref().and_then(|granted| granted.auth),
+        auth: exchange.authorization.as_ref().and_then(|granted| granted.auth),
         cache: record.cache,
         cache_reason: record.cache_detail,
         fields: &Heads { exchange, route },
@@ -166,10 +166,10 @@ fn with_record(
         server: server.unwrap_or(""),
         attempts: record.attempts,
         reused: (record.attempts > 0).then_some(record.reused),
-        tag: &exchange.limited.tag,
-        limit: exchange.limited.name(),
+        tag: &exchange.limits.tag,
+        limit: exchange.limits.name(),
         queue_position: record.queue_position,
-        kept: record.kept,
+        kept: record.affinity,
         tls: stream.tls().map(|tls| tls.record()),
         ended_by: record.ended_by,
         phases: record.times,

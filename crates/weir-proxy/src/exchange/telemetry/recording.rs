@@ -2,9 +2,9 @@
 
 use weir_observe::Phase;
 
+use crate::exchange::context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::state::tracing::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};
 use crate::state::worker_config::WorkerConfig;
@@ -99,12 +99,12 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);
     entry.server = index(record.server);
-    entry.stopped_by = if exchange.limited.is_asked() { stopped_by(exchange, config) } else { NONE };
+    entry.stopped_by = if exchange.limits.is_asked() { stopped_by(exchange, config) } else { NONE };
     entry.peer = client.peer;
     let listener = &config.snapshot.listeners[record.listener()];
     entry.client = None;
     if listener.trusts(client.peer) {
-        let address = forwarded::client_address(client, exchange, listener);
+        let address = context::find_client_address(client, exchange, listener);
         entry.client = (Some(address) != client.peer.ip()).then_some(address);
     }
     entry.times = record.times;
@@ -118,7 +118,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.is_tls = client.is_tls;
     entry.client_stays = record.client_stays;
     entry.ended_by = record.ended_by;
-    entry.kept = record.kept;
+    entry.kept = record.affinity;
     entry.cache = (record.cache, record.cache_detail);
     entry.attempts_seen = exchange.attempt_trace.seen();
     entry.first_attempt = *exchange.attempt_trace.first();
@@ -129,7 +129,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
 /// The place of the limit or the list that has refused or delayed the exchange.
 #[cold]
 fn stopped_by(exchange: &Exchange, config: &WorkerConfig) -> u32 {
-    let name = exchange.limited.rule_name();
+    let name = exchange.limits.rule_name();
     let place = name.and_then(|name| config.snapshot.rule_names.iter().position(|known| **known == *name));
     place.map_or(NONE, |place| place as u32)
 }

@@ -3,7 +3,12 @@
 //! For a query the worker wakes its connections, and each answers at its wait. A query can also end
 //! connections.
 
+use std::task::Poll;
+
+use weir_observe::Failure;
+
 use super::recording;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
@@ -50,6 +55,20 @@ impl Client {
         if let Some(why) = self.worker.connection_list.report(&candidate, info) {
             self.deadline.cut(why);
         }
+    }
+}
+
+impl<S: ClientEnd, U> Context<'_, S, U> {
+    /// The same as [`Client::report`].
+    #[inline(always)]
+    pub(in crate::exchange) fn report(&mut self, activity: Activity) {
+        self.client.report(activity, self.stream, self.exchange);
+    }
+
+    /// Waits for `awaited`, which has moved `moved` bytes so far; ready when the time is up.
+    #[inline(always)]
+    pub(in crate::exchange) fn poll_over(&mut self, awaited: Activity, moved: u64) -> Poll<Failure> {
+        self.exchange.waits.poll_over(&mut self.client.deadline, awaited, moved)
     }
 }
 

@@ -3,16 +3,18 @@
 //! Decided once, when the head is there. Nothing here allocates; without tracing the cost is one branch. Sampled exchanges are
 //! exported by `trace_export` of weir-control.
 
-use weir_config::{AcceptFrom, HeaderChanges};
+use weir_config::{AcceptFrom, Feature, HeaderChanges, Stage};
 use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
 use weir_observe::Phase;
 
 use super::recording;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::leave;
 use crate::exchange::exchange_state::record::Trace;
-use crate::state::snapshot::{ListenerPlan, TracePlan};
+use crate::state::snapshot::TracePlan;
 use crate::state::tracing::trace_queue::{ExchangeSpan, SampledExchange};
 use crate::state::worker_config::WorkerConfig;
 
@@ -21,33 +23,24 @@ const PATH_BYTES_MAX: usize = 256;
 
 /// Finds out which trace the request belongs to, if anything is traced.
 #[inline]
-pub(crate) fn begin(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
-    config: &WorkerConfig,
-) {
-    if let Some(plan) = &config.snapshot.traces {
-        begin_traced(client, exchange, listener, config, plan);
+pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>) {
+    if let Some(plan) = &context.config.snapshot.traces {
+        begin_traced(context, plan);
     }
 }
 
 #[inline(never)]
-fn begin_traced(
-    client: &Client,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
-    config: &WorkerConfig,
-    plan: &TracePlan,
-) {
+fn begin_traced<S, U>(context: &mut Context<'_, S, U>, plan: &TracePlan) {
+    acting::note(Stage::RequestHead, Feature::Telemetry);
     let is_believed = match plan.follow {
         AcceptFrom::Never => false,
-        AcceptFrom::TrustedProxies => listener.trusts(client.peer),
+        AcceptFrom::TrustedProxies => context.listener.trusts(context.client.peer),
         AcceptFrom::Always => true,
     };
-    let caller = if is_believed { caller(exchange) } else { None };
-    exchange.record.trace = Trace {
-        own: Some(place(client, config, plan, caller, exchange.request.version() == Version::Http10)),
+    let caller = if is_believed { caller(context.exchange) } else { None };
+    let is_http_10 = context.exchange.request.version() == Version::Http10;
+    context.exchange.record.trace = Trace {
+        own: Some(place(context.client, context.config, plan, caller, is_http_10)),
         stripped: match caller {
             Some(_) => FieldSet::new(&[FieldName::Traceparent]),
             None => FieldSet::new(&[FieldName::Traceparent, FieldName::Tracestate]),
@@ -57,11 +50,14 @@ fn begin_traced(
 
 /// A trace for a request whose head could not be read, if anything is traced.
 #[cold]
-pub(crate) fn begin_late(client: &Client, exchange: &mut Exchange, config: &WorkerConfig, phase: Phase) {
+pub(in crate::exchange) fn begin_late<S, U>(context: &mut Context<'_, S, U>, phase: Phase) {
     // Before there was any request there is nothing to trace.
     let came = phase >= Phase::Request;
-    if let (None, true, Some(plan)) = (exchange.record.trace.own, came, &config.snapshot.traces) {
-        exchange.record.trace.own = Some(place(client, config, plan, None, false));
+    if let (None, true, Some(plan)) =
+        (context.exchange.record.trace.own, came, &context.config.snapshot.traces)
+    {
+        let own = place(context.client, context.config, plan, None, false);
+        context.exchange.record.trace.own = Some(own);
     }
 }
 
@@ -104,6 +100,7 @@ pub(crate) fn write(out: &mut impl FieldWriter, exchange: &Exchange, changes: &H
 #[inline(never)]
 fn write_traced(out: &mut impl FieldWriter, own: &ExchangeSpan, attempt: u8, changes: &HeaderChanges) {
     let name = FieldName::Traceparent.as_str().as_bytes();
+    acting::note(Stage::Server, Feature::Telemetry);
     if leave(changes, name) {
         let span = Traceparent { span_id: own.attempt_id(attempt), ..own.traceparent };
         out.field_with(name, |out| span.write(out));

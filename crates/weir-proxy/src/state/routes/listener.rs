@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{
-    AccessList, AccessLogFormat, ForwardHost, LimitUse, Listener, Mirror, PathForm,
-    RemotePage, Route, RouteAction, RuleOrder, SplitTarget, Stage, TokenKeys, UpstreamIndex, WithheldHeaders,
+    AccessList, AccessLogFormat, Feature, ForwardHost, LimitUse, Listener, Mirror, PathForm, RemotePage,
+    Route, RouteAction, RowSet, RuleOrder, SplitTarget, Stage, TokenKeys, UpstreamIndex, WithheldHeaders,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -35,6 +35,14 @@ use crate::state::servers::upstream::UpstreamPlan;
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
 const CLIENTS_MAX: usize = 1 << 20;
+
+/// Features that phases ask by themselves, whatever rows a route has: what a request brings with it, and what is no matter of the route alone.
+const OF_PHASES: RowSet = RowSet::of_feature(Feature::Grpc)
+    .or(RowSet::of_feature(Feature::Cors))
+    .or(RowSet::of_feature(Feature::Retries));
+
+/// What stands between a request that has its route and a server.
+const AHEAD: RowSet = RowSet::between(Stage::Route, Stage::BeforeServer).without(OF_PHASES);
 
 /// What a listener keeps over reloads: its connections and its counters.
 #[derive(Debug)]
@@ -191,17 +199,16 @@ pub struct RoutePlan {
     pub(crate) cache: Option<Box<RouteCachePlan>>,
     /// Where copies of its requests go; of a target of a split, first those of its route.
     pub mirrors: Box<[MirrorPlan]>,
-    /// Whether requests are copied, be it those for one target of the split.
-    makes_copies: bool,
-    has_gates: bool,
+    /// The rows of the table of features that act on its requests, be it for one target of its split.
+    pub(crate) rows: RowSet,
+    /// Those of them that stand between a request and a server, and those of the targets of its split.
+    pub(crate) ahead: RowSet,
     /// Fields of requests that it takes out, or puts there itself.
     pub(crate) stripped: Option<Arc<StrippedFields>>,
     /// Trailers of requests that stop here: of trusted proxies, and of other peers. `None` where the route adds nothing to what the listener says.
     stripped_trailers: Option<[Arc<StrippedFields>; 2]>,
     /// Trailers of responses that stop here.
     pub(crate) stripped_from_responses: Option<Arc<StrippedFields>>,
-    /// Whether a response may be taken in, stored, replaced by a page, or compared with that of a mirror.
-    pub(crate) holds_responses: bool,
     /// What each worker counts.
     pub shards: PerWorker<RouteShard>,
 }
@@ -225,7 +232,7 @@ impl PageRoute {
 pub(crate) struct SplitPlan {
     pub(crate) weights: WeightedSplit,
     /// The plans of targets that are not as the route is, by their places; empty if all are.
-    pub(crate) ways: Box<[Option<RoutePlan>]>,
+    pub(crate) targets: Box<[Option<RoutePlan>]>,
 }
 
 /// The mirror of a route, ready for use.
@@ -359,14 +366,14 @@ impl ListenerPlan {
         self.stripped_trailers[usize::from(!self.trusts(peer))].as_ref()
     }
 
-    /// Trailers that this peer may not send to a server on this way; `None`: all those that it may send at all.
+    /// Trailers that this peer may not send to a server by this plan; `None`: all those that it may send at all.
     #[inline]
     pub(crate) fn stripped_trailers_on<'a>(
         &self,
-        way: &'a RoutePlan,
+        route: &'a RoutePlan,
         peer: Peer,
     ) -> Option<&'a Arc<StrippedFields>> {
-        way.stripped_trailers.as_ref().map(|stripped| &stripped[usize::from(!self.trusts(peer))])
+        route.stripped_trailers.as_ref().map(|stripped| &stripped[usize::from(!self.trusts(peer))])
     }
 
     /// The field in which clients get the id of a request, if they do.
@@ -429,37 +436,35 @@ fn route_plans(
         let keys_route = keys_route(route, inputs).map(Box::new);
         let mirrors = mirrors(route, inputs, copied);
         let plan = RoutePlan::new(route, inputs, named, before);
-        let makes_copies = !mirrors.is_empty();
         let stripped_trailers = plan.stripped.as_ref().map(|stripped| {
             let around = stripped_trailers.each_ref().map(Option::as_deref);
             around
                 .map(|around| Arc::new(around.map_or_else(|| (**stripped).clone(), |one| one.with(stripped))))
         });
         let access = access.of(route);
-        RoutePlan { access, auth_route, keys_route, mirrors, makes_copies, stripped_trailers, ..plan }
+        RoutePlan { access, auth_route, keys_route, mirrors, stripped_trailers, ..plan }
     };
-    let with_ways = |route: &Arc<Route>| {
+    let with_targets = |route: &Arc<Route>| {
         let before = before.get(&*route.name).copied();
         let mut whole = plan(route, before, &mirror_states(before, 0));
         if let (RouteAction::Split(parts), Some(split)) = (&route.action, whole.split.take()) {
             // They count as what the route is.
-            let mut way = |(place, part): (usize, &SplitTarget)| {
+            let mut target_plan = |(place, part): (usize, &SplitTarget)| {
                 let copied = states_of_target(&whole, before, place);
                 Some(plan(&Arc::new(part.route(route)?), Some(&whole), &copied))
             };
-            let ways: Box<[_]> = if parts.iter().any(SplitTarget::is_apart) {
-                parts.iter().enumerate().map(&mut way).collect()
+            let targets: Box<[_]> = if parts.iter().any(SplitTarget::is_apart) {
+                parts.iter().enumerate().map(&mut target_plan).collect()
             } else {
                 Box::default()
             };
-            whole.makes_copies |= ways.iter().flatten().any(|way| way.makes_copies);
-            whole.has_gates = ways.iter().flatten().any(RoutePlan::has_own_gates);
-            whole.split = Some(Box::new(SplitPlan { ways, ..*split }));
+            let of_targets = targets.iter().flatten().map(|target| target.ahead);
+            whole.ahead = of_targets.fold(whole.ahead, RowSet::or);
+            whole.split = Some(Box::new(SplitPlan { targets, ..*split }));
         }
-        whole.has_gates |= whole.has_own_gates();
         whole
     };
-    config.routes.iter().map(with_ways).collect()
+    config.routes.iter().map(with_targets).collect()
 }
 
 /// The way to the server that decides about the requests of a route.
@@ -545,7 +550,7 @@ fn request_rules(
     let in_use = |list: &Arc<AccessList>| ListInUse { list: Arc::clone(list), stage: order.stage(&list.key) };
     let lists: Box<[ListInUse]> = lists.iter().map(in_use).collect();
     let stages = lists.iter().map(|one| one.stage).chain(limits.iter().map(|one| one.stage));
-    let last = stages.max().unwrap_or(Stage::Request);
+    let last = stages.max().unwrap_or(Stage::Route);
     Some(Box::new(RequestRules { lists, limits, last }))
 }
 
@@ -618,38 +623,27 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 }
 
 impl RoutePlan {
-    /// Whether something stands between a request and its server: limits, proofs of who makes it, files, a cache, trailers that stop here.
+    /// Whether a feature acts on its requests at a stage.
     #[inline(always)]
-    pub(crate) fn has_gates(&self) -> bool {
-        self.has_gates
-    }
-
-    /// Whether one of them may wait for more than its turn.
-    pub(crate) fn may_wait_at_gates(&self) -> bool {
-        let rules_wait = self.rules.as_ref().is_some_and(|rules| rules.last > weir_config::Stage::Request);
-        rules_wait || self.access.is_some() || self.files.is_some() || self.cache.is_some()
-    }
-
-    fn has_own_gates(&self) -> bool {
-        let asks = self.rules.is_some() || self.access.is_some() || self.stripped_trailers.is_some();
-        asks || self.files.is_some() || self.makes_copies || self.cache.is_some()
+    pub(crate) fn acts_at(&self, stage: Stage) -> bool {
+        self.rows.meets(RowSet::at(stage).without(OF_PHASES))
     }
 
     /// The plan of a target of the split, if that is not as the route is.
     pub(crate) fn target(&self, place: usize) -> Option<&RoutePlan> {
-        self.split.as_ref()?.ways.get(place)?.as_ref()
+        self.split.as_ref()?.targets.get(place)?.as_ref()
     }
 
     /// The place of the target that has this plan.
-    pub(crate) fn place_of_target(&self, way: &RoutePlan) -> Option<usize> {
-        let ways = self.split.iter().flat_map(|split| &split.ways);
-        ways.map(Option::as_ref).position(|one| one.is_some_and(|one| std::ptr::eq(one, way)))
+    pub(crate) fn place_of_target(&self, plan: &RoutePlan) -> Option<usize> {
+        let targets = self.split.iter().flat_map(|split| &split.targets);
+        targets.map(Option::as_ref).position(|one| one.is_some_and(|one| std::ptr::eq(one, plan)))
     }
 
     /// The plans with mirrors of their own, and how many of their first mirrors are not: that of the route, and those of targets of its split.
     pub fn copying(&self) -> impl Iterator<Item = (&RoutePlan, usize)> {
-        let ways = self.split.iter().flat_map(|split| &split.ways).flatten();
-        std::iter::once((self, 0)).chain(ways.map(|way| (way, self.mirrors.len())))
+        let targets = self.split.iter().flat_map(|split| &split.targets).flatten();
+        std::iter::once((self, 0)).chain(targets.map(|target| (target, self.mirrors.len())))
     }
 
     /// Goes on counting where `before`, the route of this name, left off.
@@ -663,7 +657,7 @@ impl RoutePlan {
             RouteAction::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
                 let weights = WeightedSplit::new(&weights).expect("the config check has seen the weights");
-                Some(Box::new(SplitPlan { weights, ways: Box::default() }))
+                Some(Box::new(SplitPlan { weights, targets: Box::default() }))
             }
             RouteAction::Upstream(_)
             | RouteAction::Redirect(_)
@@ -676,14 +670,19 @@ impl RoutePlan {
             (_, Some(scripts)) => FilesPlan::of_scripts(scripts),
             (_, None) => None,
         };
+        let mut rows = config.rows();
+        if files.is_none() {
+            // FastCGI for an application that has no script in a file.
+            rows = rows.without(RowSet::of_feature(Feature::Files));
+        }
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             access: None,
             auth_route: None,
             keys_route: None,
             mirrors: Box::default(),
-            makes_copies: false,
-            has_gates: false,
+            rows,
+            ahead: rows.and(AHEAD),
             stripped: StrippedFields::of_requests(config).map(Arc::new),
             stripped_trailers: None,
             stripped_from_responses: StrippedFields::of_responses(config).map(Arc::new),
@@ -693,10 +692,6 @@ impl RoutePlan {
             rewrite: config.rewrite.clone().map(Box::new),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             cache: RouteCachePlan::new(config, named.caches, named.written),
-            holds_responses: config.buffer_responses.is_some()
-                || !config.mirrors.is_empty()
-                || config.cache.is_some()
-                || config.error_pages.iter().any(|page| page.of_servers),
             config: Arc::clone(config),
         }
     }

@@ -1,9 +1,10 @@
-//! The lists and limits that a request comes under, the cache that it is looked up in, whether it is copied, and what to consider.
+//! The order in which the features of its route act on a request, the lists and limits that it comes under, the cache that it is looked up in, whether it
+//! is copied, and what to consider.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{AccessList, LimitUse, Mirror, RouteCache, RuleOrder, Stage, Template};
+use weir_config::{AccessList, LimitUse, Mirror, Route, RouteCache, RowSet, RuleOrder, Stage, Template};
 use weir_traffic::route::RouteRequest as _;
 
 use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
@@ -16,6 +17,19 @@ fn of_request<'a>(explanation: &'a RequestExplanation<'_>) -> (&'a [Arc<AccessLi
     }
 }
 
+/// The features that act on the request, by the stages at which they do: those of the route, and of the upstreams that it can go to.
+fn stages_of(explanation: &RequestExplanation<'_>) -> Vec<(Stage, Vec<&'static str>)> {
+    let destinations = match &explanation.disposition {
+        Disposition::Forward(forwarded) => &forwarded.destinations[..],
+        _ => &[],
+    };
+    let of_route = explanation.route.map_or(RowSet::EMPTY, Route::rows);
+    let rows = destinations.iter().fold(of_route, |rows, to| rows.or(to.upstream.rows()));
+    let names = |stage: &Stage| rows.and(RowSet::at(*stage)).rows().map(|row| row.feature.name()).collect();
+    let stages = Stage::ALL.iter().map(|stage| (*stage, names(stage)));
+    stages.filter(|(_, names): &(Stage, Vec<&str>)| !names.is_empty()).collect()
+}
+
 /// Whether the client is in a list; `None` for a list of other keys.
 fn has_client(list: &AccessList, explanation: &RequestExplanation<'_>) -> Option<bool> {
     list.is_of_networks().then(|| list.find_address(explanation.request.source()).is_some())
@@ -26,8 +40,8 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     let (lists, limits) = of_request(explanation);
     let order = RuleOrder::new(lists);
     let when = |key: &Template| match order.stage(key) {
-        Stage::Request => "",
-        Stage::Identity | Stage::Server | Stage::Response => ", after authentication",
+        stage if stage < Stage::Identity => "",
+        _ => ", after authentication",
     };
     let list = |list: &Arc<AccessList>| {
         let what = match has_client(list, explanation) {
@@ -71,13 +85,21 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     let mirrors = of_route.iter().map(|one| mirror(one, ""));
     let mirrors = mirrors.chain(destinations.iter().flat_map(of_target));
     let advice = explanation.advice.clone().map(|advice| ("advice", advice));
-    let rules = lists.iter().map(list).chain(limits.iter().map(limit));
+    let stages = stages_of(explanation).into_iter().enumerate();
+    let stages = stages.map(|(at, (stage, features))| {
+        let label = if at == 0 { "order" } else { "" };
+        (label, format!("{}: {}", stage.name(), features.join(", ")))
+    });
+    let rules = stages.chain(lists.iter().map(list)).chain(limits.iter().map(limit));
     rules.chain(cache).chain(mirrors).chain(advice).collect()
 }
 
 /// The same for programs.
 pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>) {
     let (lists, limits) = of_request(explanation);
+    let stage =
+        |(stage, features): &(Stage, Vec<&str>)| json!({ "stage": stage.name(), "features": features });
+    object["order"] = stages_of(explanation).iter().map(stage).collect();
     if !lists.is_empty() {
         let list = |list: &Arc<AccessList>| json!({ "name": list.name, "action": list.action.name(), "has_client": has_client(list, explanation) });
         object["lists"] = lists.iter().map(list).collect();

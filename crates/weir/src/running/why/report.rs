@@ -216,7 +216,7 @@ fn one_attempt(page: &mut ReportText, at: usize, attempt: &Value) {
     }
 }
 
-/// Who else could have had it.
+/// The candidates of an attempt: which server was chosen, and why not another one.
 fn candidates(page: &mut ReportText, attempt: &Value) {
     let all = attempt["candidates"].as_array().map_or(&[][..], Vec::as_slice);
     let load = |candidate: &Value| format!("{} in flight", number(&candidate["in_flight"]));
@@ -229,9 +229,9 @@ fn candidates(page: &mut ReportText, attempt: &Value) {
         let server = named(&candidate["server"]);
         notes.push(match (candidate["chosen"] == true, candidate["eligible"] == true) {
             (true, _) => format!("{server} had {}{weight}", load(candidate)),
-            (false, true) => format!("{server} could have had it, with {}{weight}", load(candidate)),
+            (false, true) => format!("{server} was eligible, with {}{weight}", load(candidate)),
             (false, false) => format!(
-                "{server} could not, with {}{weight}: {}",
+                "{server} was not eligible, with {}{weight}: {}",
                 load(candidate),
                 shown(&candidate["eligibility"])
             ),

@@ -44,7 +44,7 @@ route      api, which takes path /a
 upstream   app, which chooses by least-requests
 queue      waited 1.500 ms, behind 2 others, for a server with a free slot
 attempt 1  on a after 1.500 ms, no connection came about
-           a had 0 in flight; b could not, with 3 in flight, weight 2: is being drained
+           a had 0 in flight; b was not eligible, with 3 in flight, weight 2: is being drained
            failed after 0.250 ms: connect-refused (Nothing listens there.); nothing of the request was sent
            then: tried again
 attempt 2  on b after 2.000 ms, on a kept connection, 1200 ms old, which had carried 1 exchange

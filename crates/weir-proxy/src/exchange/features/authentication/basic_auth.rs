@@ -12,15 +12,14 @@ use weir_config::BasicAuth;
 use weir_http::FieldName;
 use weir_observe::{Cause, Failure, Phase};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::forwarded;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
 use crate::state::routes::access::CredentialDigest;
 use crate::state::routes::access::password_checks::{CheckRefused, PasswordAnswer, PasswordCheck};
-use crate::state::snapshot::ListenerPlan;
 
 /// How long an exchange waits for the verdict about its password.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -33,35 +32,33 @@ const fn refused(cause: Cause) -> Failure {
 }
 
 /// Admits a request with the password of one of the users.
-pub(in crate::exchange) async fn admit(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
+pub(in crate::exchange) async fn admit<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     config: &BasicAuth,
     users: &Users,
 ) -> Result<(), Ended> {
-    let credentials = credentials_of(exchange)?;
-    if let Some(granted) = &mut exchange.granted {
+    let credentials = credentials_of(context.exchange)?;
+    if let Some(granted) = &mut context.exchange.authorization {
         granted.user.extend_from_slice(credentials.user());
     }
-    let address = forwarded::client_address(client, exchange, listener);
-    let (digest, answer) = ask(client, address, &credentials, config, users).inspect_err(|failure| {
-        if matches!(failure.cause, Cause::CredentialChecksPending | Cause::CredentialChecksFull) {
-            exchange.retry_after = Some(RETRY_SECONDS);
-        }
-    })?;
+    let address = context.client_address();
+    let (digest, answer) =
+        ask(context.client, address, &credentials, config, users).inspect_err(|failure| {
+            if matches!(failure.cause, Cause::CredentialChecksPending | Cause::CredentialChecksFull) {
+                context.exchange.retry_after = Some(RETRY_SECONDS);
+            }
+        })?;
     let is_right = match answer {
         PasswordAnswer::Known(is_right) => is_right,
         PasswordAnswer::Coming(verdict) => {
-            let outcome = wait(client, stream, exchange, verdict).await;
+            let outcome = wait(context, verdict).await;
             let now = clock::now();
-            client.now = now;
-            exchange.record.spend(Phase::Route, now);
+            context.client.now = now;
+            context.exchange.record.spend(Phase::Route, now);
             outcome?
         }
     };
-    client.worker.passwords.borrow_mut().insert(digest, is_right, config.remember);
+    context.client.worker.passwords.borrow_mut().insert(digest, is_right, config.remember);
     if is_right { Ok(()) } else { Err(refused(Cause::CredentialsWrong).into()) }
 }
 
@@ -80,7 +77,7 @@ fn credentials_of(exchange: &Exchange) -> Result<BasicCredentials, Failure> {
 }
 
 /// What is known of the credentials, or will be.
-fn ask(
+pub(in crate::exchange) fn ask(
     client: &Client,
     address: IpAddr,
     credentials: &BasicCredentials,
@@ -117,22 +114,20 @@ fn ask(
 }
 
 /// Waits for the verdict, as long as the client does.
-async fn wait(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn wait<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     mut verdict: oneshot::Receiver<bool>,
 ) -> Result<bool, Failure> {
-    client.deadline.set(clock::now(), Some(WAIT_MAX));
+    context.client.deadline.set(clock::now(), Some(WAIT_MAX));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = Pin::new(&mut verdict).poll(cx) {
             return Poll::Ready(outcome.map_err(|_| Failure::weir(Phase::Route, Cause::Io)));
         }
-        if let Some(cause) = stream.poll_gone(cx, client) {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
             return Poll::Ready(Err(refused(cause)));
         }
-        client.report(Activity::Credentials, stream, exchange);
-        client.deadline.poll_passed().map(|()| Err(too_late(client)))
+        context.report(Activity::Credentials);
+        context.client.deadline.poll_passed().map(|()| Err(too_late(context.client)))
     })
     .await
 }

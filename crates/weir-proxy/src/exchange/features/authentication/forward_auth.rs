@@ -1,30 +1,28 @@
 //! Forward auth: a server of another upstream decides about a request before it goes to its own.
 //!
-//! A request of Weir's own ([`crate::exchange::subrequests::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
+//! A request of Weir's own ([`crate::exchange::features::subrequests::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
 //! an answer, unless the config says so.
 
 use std::io;
-use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use weir_config::{ForwardAuth, HeaderName, HeaderTemplate};
 use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization::Authorization;
-use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::cors;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
+use crate::exchange::features::cors;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::subrequests::subrequest::{self, ResponseTaker};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::Answer;
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
-use crate::state::worker_config::WorkerConfig;
+use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 
 /// Fields of a client's request that the question never has, beside those of the connection: about the body, conditions that would change the
@@ -49,16 +47,6 @@ const LEFT_OUT: [&str; 17] = [
     "x-rewrite-url",
 ];
 
-/// What is asked, and where.
-#[derive(Clone, Copy)]
-pub(in crate::exchange) struct AuthQuestion<'a> {
-    pub(in crate::exchange) config: &'a Rc<WorkerConfig>,
-    pub(in crate::exchange) listener: &'a ListenerPlan,
-    /// The way to the server that decides.
-    pub(in crate::exchange) route: &'a RoutePlan,
-    pub(in crate::exchange) forward: &'a ForwardAuth,
-}
-
 /// An answer that the client gets instead of one to its request.
 pub(in crate::exchange) struct Denial {
     status: u16,
@@ -73,31 +61,25 @@ impl Denial {
     }
 }
 
-/// Asks about the request of the exchange; `None` when it may pass.
+/// Asks about the request of the exchange, by the plan of the way to the server that decides; `None` when it may pass.
 ///
 /// # Errors
 /// When there is no answer, or the client leaves meanwhile.
-pub(in crate::exchange) async fn ask<C: ClientStream, U: Servers>(
-    client: &mut Client,
-    stream: &mut C,
-    servers: &mut U,
-    exchange: &mut Exchange,
-    question: AuthQuestion<'_>,
+pub(in crate::exchange) async fn ask(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    route: &RoutePlan,
+    forward: &ForwardAuth,
 ) -> Result<Option<Denial>, Ended> {
-    let forward = question.forward;
     let began = clock::now();
-    client.now = began;
-    exchange.record.spend(Phase::Route, began);
-    let further = further_fields(client, stream, exchange, question);
-    let mut inner = inner_exchange(client, exchange, (forward, &further))?;
-    let (upstream_index, config) = (forward.upstream.0, question.config);
-    let upstream = &*config.snapshot.upstreams[upstream_index];
-    let plans =
-        Plans { config, listener: question.listener, route: question.route, upstream, upstream_index };
+    context.client.now = began;
+    context.exchange.record.spend(Phase::Route, began);
+    let further = further_fields(context, forward);
+    let mut inner = inner_exchange(context, (forward, &further))?;
+    let plans = Plans::new(context.config, route, forward.upstream.0);
     let mut answer = AuthAnswer::none(forward);
-    let before = client.deadline.narrow(forward.timeout.map(|limit| began + limit));
-    let outcome = subrequest::run(client, stream, servers, &mut inner, plans, &[], &mut answer).await;
-    let is_own_limit = client.deadline.lift(before);
+    let before = context.client.deadline.narrow(forward.timeout.map(|limit| began + limit));
+    let outcome = subrequest::run(&mut context.beside(&mut inner), plans, &[], &mut answer).await;
+    let is_own_limit = context.client.deadline.lift(before);
     let outcome = outcome.map_err(|ended| match ended {
         Ended::Failed(failure) if is_own_limit && failure.cause == Cause::ExchangeTimedOut => {
             Failure::server(failure.phase, Cause::TimedOut).into()
@@ -105,10 +87,10 @@ pub(in crate::exchange) async fn ask<C: ClientStream, U: Servers>(
         ended => ended,
     });
     let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Route, now);
+    context.client.now = now;
+    context.exchange.record.spend(Phase::Route, now);
     let micros = clock::micros(now - began);
-    let granted = exchange.granted.get_or_insert_default();
+    let granted = context.exchange.authorization.get_or_insert_default();
     match outcome {
         Ok(()) => {
             let AuthAnswer { status, fields, body, .. } = answer;
@@ -120,7 +102,9 @@ pub(in crate::exchange) async fn ask<C: ClientStream, U: Servers>(
             if forward.fail_open && status >= 500 {
                 return Ok(None);
             }
-            let is_kept = |name: &[u8]| question_allows(exchange, question.listener, name);
+            let has_cors = context.route().is_some_and(|route| route.config.cors.is_some());
+            // On a route with CORS, Weir alone speaks of that.
+            let is_kept = |name: &[u8]| !has_cors || !cors::is_of_protocol(name);
             let fields = fields.into_iter().filter(|(name, _)| is_kept(name)).collect();
             Ok(Some(Denial { status, fields, body }))
         }
@@ -133,12 +117,6 @@ pub(in crate::exchange) async fn ask<C: ClientStream, U: Servers>(
             }
         }
     }
-}
-
-/// Whether a field of an answer goes to the client: on a route with CORS, Weir alone speaks of that.
-fn question_allows(exchange: &Exchange, listener: &ListenerPlan, name: &[u8]) -> bool {
-    let route = exchange.record.route.map(|index| &listener.route_plans[index]);
-    route.is_none_or(|route| route.config.cors.is_none()) || !cors::is_of_protocol(name)
 }
 
 /// Why there is no answer.
@@ -163,36 +141,32 @@ fn without_answer(failure: Failure) -> Missing {
 }
 
 /// The fields that the config adds to the question.
-fn further_fields<'a>(
-    client: &Client,
-    stream: &impl ClientStream,
-    exchange: &Exchange,
-    question: AuthQuestion<'a>,
+fn further_fields<'a, U>(
+    context: &Context<'_, impl ClientStream, U>,
+    forward: &'a ForwardAuth,
 ) -> QuestionFields<'a> {
-    if question.forward.headers.is_empty() {
+    if forward.headers.is_empty() {
         return Vec::new();
     }
-    let route = exchange.record.route.map(|index| &question.listener.route_plans[index]);
-    let values = TemplateValues::of_request(client, stream, exchange, question.listener, route);
+    let values = TemplateValues::new(context, context.route());
     let written = |(name, template): &'a (HeaderName, HeaderTemplate)| {
         let mut value = Vec::new();
         values.write(template, &mut value).then_some((name.as_bytes(), value))
     };
-    question.forward.headers.iter().filter_map(written).collect()
+    forward.headers.iter().filter_map(written).collect()
 }
 
 /// Names and values of fields that the question has besides those of the request.
 type QuestionFields<'a> = Vec<(&'a [u8], Vec<u8>)>;
 
 /// The exchange of the question: a GET with what is known of the request.
-fn inner_exchange(
-    client: &Client,
-    exchange: &Exchange,
+fn inner_exchange<S, U>(
+    context: &Context<'_, S, U>,
     (forward, further): (&ForwardAuth, &QuestionFields<'_>),
 ) -> Result<Box<Exchange>, Ended> {
-    let mut inner = subrequest::exchange_beside(exchange, forward.upstream.0, client);
-    inner.record.trace = exchange.record.trace;
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let mut inner = subrequest::exchange_beside(context.exchange, forward.upstream.0, context.client);
+    inner.record.trace = context.exchange.record.trace;
+    let (request, text) = (&context.exchange.request, &context.exchange.request_text[..]);
     let others = request.connection().others();
     let goes = |field: &&Field| {
         let name = field.name.of(text);
@@ -221,7 +195,7 @@ fn inner_exchange(
     let method = request.method_span().of(text).to_vec();
     let mut told = vec![(b"X-Forwarded-Method".to_vec(), method), (b"X-Forwarded-Uri".to_vec(), uri)];
     told.extend(further.iter().map(|(name, value)| (name.to_vec(), value.clone())));
-    inner.granted = Some(Box::new(Authorization { fields: told, ..Authorization::default() }));
+    inner.authorization = Some(Box::new(Authorization { fields: told, ..Authorization::default() }));
     let host = request.authority().of(text);
     let composed =
         inner.request.compose_get(&mut inner.request_text, forward.path.exposed().as_bytes(), host, fields);
@@ -305,7 +279,7 @@ impl Sink for AuthAnswer<'_> {
 
     fn finish(&mut self, _source: &impl Source) {}
 
-    fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+    fn poll_write(&mut self, _cx: &mut task::Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
         Poll::Ready(Err(RelayError::Write(io::ErrorKind::FileTooLarge.into())))
     }
 }

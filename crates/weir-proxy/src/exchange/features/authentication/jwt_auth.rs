@@ -15,10 +15,11 @@ use weir_http::{Field, FieldName};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::query_values;
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::fields::cookies;
+use crate::exchange::features::headers::fields::cookies;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
 use crate::state::routes::access::LiveKeys;
@@ -37,35 +38,33 @@ const fn refused(cause: Cause) -> Failure {
 }
 
 /// Admits a request with a token that is valid for the route.
-pub(in crate::exchange) async fn admit(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn admit<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     config: &JwtAuth,
     live: &LiveKeys,
 ) -> Result<(), Ended> {
-    let text = find(exchange, &config.source).map_err(refused)?;
+    let text = find(context.exchange, &config.source).map_err(refused)?;
     let now = clock::unix_now().as_secs_f64();
     let Some(keys) = live.now() else {
-        exchange.retry_after = Some(RETRY_SECONDS);
+        context.exchange.retry_after = Some(RETRY_SECONDS);
         return Err(Failure::server(Phase::Route, Cause::KeysUnavailable).into());
     };
-    let token = match verify(client, text, config, &keys, now) {
+    let token = match verify(context.client, text, config, &keys, now) {
         Ok(token) => token,
         Err(TokenError::Malformed) => return Err(refused(Cause::TokenMalformed).into()),
         Err(TokenError::Key) => {
             let text = text.to_vec();
-            let Some(keys) = newer(client, stream, exchange, live, &keys).await? else {
+            let Some(keys) = newer(context, live, &keys).await? else {
                 return Err(refused(Cause::TokenUntrusted).into());
             };
-            verify(client, &text, config, &keys, now).map_err(|_| refused(Cause::TokenUntrusted))?
+            verify(context.client, &text, config, &keys, now).map_err(|_| refused(Cause::TokenUntrusted))?
         }
         Err(TokenError::Algorithm | TokenError::Signature) => {
             return Err(refused(Cause::TokenUntrusted).into());
         }
     };
     let outcome = check(&token, config, now);
-    let granted = exchange.granted.get_or_insert_default();
+    let granted = context.exchange.authorization.get_or_insert_default();
     if outcome.is_ok() && granted.user.is_empty() {
         granted.user.extend_from_slice(token.claims.text("sub").unwrap_or_default().as_bytes());
     }
@@ -74,31 +73,29 @@ pub(in crate::exchange) async fn admit(
 }
 
 /// Other keys than these, for a token whose key is not among them: fetched for its sake, unless that was done lately. The issuer may use a new one.
-async fn newer(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn newer<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     live: &LiveKeys,
     known: &KeySet,
 ) -> Result<Option<Arc<KeySet>>, Failure> {
     let Some(fetched) = live.fetched() else { return Ok(None) };
     if let Some(mut ended) = fetched.ask(clock::now()) {
-        client.deadline.set(clock::now(), Some(fetched.settings.timeout));
+        context.client.deadline.set(clock::now(), Some(fetched.settings.timeout));
         let mut changed = pin!(ended.changed());
         let outcome = std::future::poll_fn(|cx| {
             if changed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            if let Some(cause) = stream.poll_gone(cx, client) {
+            if let Some(cause) = context.stream.poll_gone(cx, context.client) {
                 return Poll::Ready(Err(refused(cause)));
             }
-            client.report(Activity::Credentials, stream, exchange);
-            client.deadline.poll_passed().map(|()| over(client))
+            context.report(Activity::Credentials);
+            context.client.deadline.poll_passed().map(|()| over(context.client))
         })
         .await;
         let now = clock::now();
-        client.now = now;
-        exchange.record.spend(Phase::Route, now);
+        context.client.now = now;
+        context.exchange.record.spend(Phase::Route, now);
         outcome?;
     }
     Ok(fetched.now().filter(|keys| **keys != *known))

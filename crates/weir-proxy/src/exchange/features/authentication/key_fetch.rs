@@ -17,9 +17,11 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::subrequests::background;
-use crate::exchange::subrequests::background::{BackgroundRequest, BackgroundTaker, Way};
-use crate::exchange::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::subrequests::background;
+use crate::exchange::features::subrequests::background::{
+    BackgroundRequest, BackgroundRoute, BackgroundTaker,
+};
+use crate::exchange::features::subrequests::subrequest::ResponseTaker;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::state::routes::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyValidators};
 use crate::state::snapshot::RoutePlan;
@@ -90,7 +92,7 @@ fn request(
     let fields = FIELDS.into_iter().chain(conditions);
     request.compose_get(request_text, settings.path.exposed().as_bytes(), ANY_HOST, fields).ok()?;
     let timeout = settings.timeout;
-    Some((client, BackgroundRequest { exchange, way: Way::Keys, body: Vec::new(), timeout }))
+    Some((client, BackgroundRequest { exchange, route: BackgroundRoute::Keys, body: Vec::new(), timeout }))
 }
 
 /// Takes a document.

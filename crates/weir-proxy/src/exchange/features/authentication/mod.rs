@@ -7,68 +7,46 @@ pub(in crate::exchange) mod basic_auth;
 pub(in crate::exchange) mod jwt_auth;
 pub(in crate::exchange) mod forward_auth;
 
-use std::pin::Pin;
-use std::rc::Rc;
-
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization::Authorization;
-use crate::exchange::exchange_state::client::Client;
-use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::answer;
+use crate::exchange::features::cors;
 use crate::exchange::phases::end::EarlyEnd;
-use crate::exchange::phases::{answer, choose};
-use crate::state::routes::access::AccessPlan;
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
-use crate::state::worker_config::WorkerConfig;
+use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
+use weir_config::{Feature, Stage};
 
-/// The config of the exchange, its listener and its route.
-pub(in crate::exchange) type MatchedRoute<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
-
-/// Everything that the route wants to know, to be waited for; `None` where it asks for nothing. On the heap, since it is rare and would make every
-/// exchange larger.
-#[inline]
-pub(in crate::exchange) fn questions<'a>(
-    client: &'a mut Client,
-    stream: &'a mut impl ClientStream,
-    servers: &'a mut impl Servers,
-    exchange: &'a mut Exchange,
-    asked: MatchedRoute<'a>,
-) -> Option<Pin<Box<impl Future<Output = EarlyEnd>>>> {
-    let access = asked.2.access.as_deref()?;
-    if choose::is_preflight(exchange, asked.2) {
-        return None;
-    }
-    Some(Box::pin(admit(client, stream, servers, exchange, asked, access)))
-}
-
-/// Asks for everything that the route wants to know.
+/// Asks for everything that the route wants to know of the client of a request.
 ///
 /// # Errors
 /// When something is missing or wrong, or the client leaves meanwhile.
-async fn admit(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
-    (config, listener, route): MatchedRoute<'_>,
-    access: &AccessPlan,
+pub(in crate::exchange) async fn admit(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    route: &RoutePlan,
 ) -> EarlyEnd {
-    exchange.granted = Some(Box::new(Authorization::default()));
+    let (Some(access), Some(settings)) = (route.access.as_deref(), &route.config.access) else {
+        return Ok(None);
+    };
+    if cors::is_preflight_on(route, context.exchange) {
+        return Ok(None);
+    }
+    context.exchange.authorization = Some(Box::new(Authorization::default()));
+    acting::note(Stage::Identity, Feature::Authentication);
     // Until it is admitted, no upstream has seen the request.
-    let chosen = exchange.record.upstream.take();
-    let Some(settings) = &route.config.access else { return Ok(None) };
+    let upstream = context.exchange.record.upstream.take();
     if let (Some(basic), Some(users)) = (&settings.basic, &access.users) {
-        basic_auth::admit(client, stream, exchange, listener, basic, &users.now()).await?;
+        basic_auth::admit(context, basic, &users.now()).await?;
     }
     if let (Some(jwt), Some(keys)) = (&settings.jwt, &access.keys) {
-        jwt_auth::admit(client, stream, exchange, jwt, keys).await?;
+        jwt_auth::admit(context, jwt, keys).await?;
     }
-    if let (Some(forward), Some(way)) = (&settings.forward, route.auth_route.as_deref()) {
-        let question = forward_auth::AuthQuestion { config, listener, route: way, forward };
-        if let Some(denial) = forward_auth::ask(client, stream, servers, exchange, question).await? {
-            return answer::of_other(client, stream, exchange, &denial.answer()).await.map(Some);
-        }
+    if let (Some(forward), Some(auth_route)) = (&settings.forward, route.auth_route.as_deref())
+        && let Some(denial) = forward_auth::ask(context, auth_route, forward).await?
+    {
+        return answer::pass_on(context, &denial.answer()).await.map(Some);
     }
-    exchange.record.upstream = chosen;
+    context.exchange.record.upstream = upstream;
     Ok(None)
 }

@@ -1,12 +1,14 @@
 //! The body of a request, taken in before a server is chosen: a slow client then holds no slot.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
+use weir_config::{Feature, Stage};
 
 use weir_http::Framing;
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, Status};
@@ -26,60 +28,58 @@ pub(in crate::exchange) fn is_wanted(exchange: &Exchange, route: &RoutePlan) -> 
 ///
 /// # Errors
 /// When the client fails or is too slow, or the file cannot be written.
-pub(in crate::exchange) async fn take_request(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn take_request<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
 ) -> Result<(), Ended> {
     let Some(limits) = &plans.route.config.buffer_requests else { return Ok(()) };
-    if exchange.request.expects_continue() {
+    acting::note(Stage::Upstream, Feature::Buffering);
+    if context.exchange.request.expects_continue() {
         // Nothing but Weir can ask for the body now (RFC 9110 section 10.1.1).
-        exchange.body_was_asked_for = true;
-        stream.interim(exchange, Status { code: 100, reason: b"Continue" }, |_| {});
+        context.exchange.body_was_asked_for = true;
+        context.stream.interim(context.exchange, Status { code: 100, reason: b"Continue" }, |_| {});
     }
     // Copies are made of what is in memory, up to their own limit.
-    let kept_max = exchange.mirrored.as_ref().map_or(0, |mirrored| mirrored.kept_max);
+    let kept_max = context.exchange.mirror.as_ref().map_or(0, |mirrored| mirrored.kept_max);
     let maxima = (limits.memory.as_usize().max(kept_max), limits.file.bytes());
-    let gathered = poll_fn(|cx| poll(cx, client, stream, exchange, maxima)).await?;
+    let gathered = poll_fn(|cx| poll(cx, context, maxima)).await?;
     let place = match gathered {
         Gathered::Memory => 0,
         Gathered::File => 1,
         Gathered::Partly => 2,
     };
-    client.worker.shard.bodies_buffered[place].increment();
-    exchange.replay_buffer.begin_gathered();
-    if plans.upstream.speaks_fastcgi() && exchange.request.body() == Framing::Delimited {
+    context.client.worker.shard.bodies_buffered[place].increment();
+    context.exchange.replay_buffer.begin_gathered();
+    if plans.upstream.speaks_fastcgi() && context.exchange.request.body() == Framing::Delimited {
         if gathered == Gathered::Partly {
             // Its length is needed before its first byte, and there is no room to measure it.
             return Err(Failure::client(Phase::Request, Cause::BodyTooLarge).into());
         }
-        exchange.request.set_body_length(exchange.replay_buffer.gathered_len());
+        context.exchange.request.set_body_length(context.exchange.replay_buffer.gathered_len());
     }
     Ok(())
 }
 
-fn poll(
-    cx: &mut Context<'_>,
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+fn poll<U>(
+    cx: &mut task::Context<'_>,
+    context: &mut Context<'_, impl ClientStream, U>,
     maxima: (usize, u64),
 ) -> Poll<Result<Gathered, Failure>> {
-    if exchange.body_was_asked_for {
-        let mut sink = stream.reply();
+    if context.exchange.body_was_asked_for {
+        let mut sink = context.stream.reply();
         while sink.is_waiting() && matches!(sink.poll_write(cx, &[]), Poll::Ready(Ok(_))) {}
     }
-    let polled = exchange.replay_buffer.poll_gather(cx, &mut stream.body(client), maxima);
+    let polled =
+        context.exchange.replay_buffer.poll_gather(cx, &mut context.stream.body(context.client), maxima);
     match polled {
         Poll::Ready(Ok(gathered)) => Poll::Ready(Ok(gathered)),
         // The file, not a server.
         Poll::Ready(Err(RelayError::Write(_))) => Poll::Ready(Err(Failure::weir(Phase::Request, Cause::Io))),
         Poll::Ready(Err(error)) => Poll::Ready(Err(of_request_body(&error))),
         Poll::Pending => {
-            let received = stream.body_received();
-            client.report(Activity::RequestBody, stream, exchange);
-            exchange.waits.poll_over(&mut client.deadline, Activity::RequestBody, received).map(Err)
+            let received = context.stream.body_received();
+            context.report(Activity::RequestBody);
+            context.poll_over(Activity::RequestBody, received).map(Err)
         }
     }
 }

@@ -9,9 +9,9 @@ use weir_cache::store::{FetchTicket, PurgeMode, PurgeScope, StoredResponse};
 use weir_cache::{CacheTime, HeadView};
 use weir_observe::{Failure, Phase};
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
-use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::exchange::Ended;
 use crate::net::clock;
 use crate::net::files::file::DiskWait;
 use crate::state::caching::cache::{RouteCachePlan, cache_now};
@@ -41,10 +41,8 @@ pub(in crate::exchange) enum Loaded {
 ///
 /// # Errors
 /// When the client leaves meanwhile, or the time of the exchange is over.
-pub(in crate::exchange) async fn load(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn load<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     plan: &RouteCachePlan,
     (key, hit, ticket): (&[u8], DiskHit, FetchTicket),
 ) -> Result<Loaded, Ended> {
@@ -54,25 +52,25 @@ pub(in crate::exchange) async fn load(
         let found = folder.open_hit(&weir_cache::store::CacheKey::new(&secret, &text), &hit)?;
         Some((found.to_new(), found.read_body().ok()?, found.body_id()))
     });
-    exchange.waits.begin(&Default::default());
+    context.exchange.waits.begin(&Default::default());
     let loaded = poll_fn(|cx| {
         if let Poll::Ready(loaded) = loading.poll(cx) {
             return Poll::Ready(Ok(loaded.ok().flatten()));
         }
-        if let Some(cause) = stream.poll_gone(cx, client) {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
             return Poll::Ready(Err(Failure::client(Phase::Response, cause)));
         }
-        client.report(Activity::Disk, stream, exchange);
-        exchange.waits.poll_over(&mut client.deadline, Activity::Disk, 0).map(Err)
+        context.report(Activity::Disk);
+        context.poll_over(Activity::Disk, 0).map(Err)
     })
     .await
     .map_err(Ended::Failed)?;
     let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Response, now);
+    context.client.now = now;
+    context.exchange.record.spend(Phase::Response, now);
     let may_hold = |(_, body, _): &(_, Vec<u8>, _)| plan.store().may_hold(body.len() as u64);
     let Some((new, body, body_id)) = loaded.filter(may_hold) else { return Ok(Loaded::Unusable(ticket)) };
-    let Some(response) = ticket.store_whole(new, exchange.request_for_cache(), &body) else {
+    let Some(response) = ticket.store_whole(new, context.exchange.request_for_cache(), &body) else {
         return Ok(Loaded::Purged);
     };
     response.set_file_body(body_id);
@@ -80,9 +78,8 @@ pub(in crate::exchange) async fn load(
 }
 
 /// Forgets the files of these keys, before the client learns that what is in them has changed.
-pub(in crate::exchange) async fn forget(
-    client: &mut Client,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn forget<S, U>(
+    context: &mut Context<'_, S, U>,
     plan: &RouteCachePlan,
     keys: &[Vec<u8>],
 ) {
@@ -98,7 +95,7 @@ pub(in crate::exchange) async fn forget(
         if forgetting.poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        exchange.waits.poll_over(&mut client.deadline, Activity::Disk, 0).map(drop)
+        context.exchange.waits.poll_over(&mut context.client.deadline, Activity::Disk, 0).map(drop)
     })
     .await;
     // What was read from a file meanwhile is in memory again.

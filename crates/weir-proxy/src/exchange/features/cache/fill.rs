@@ -2,13 +2,13 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use weir_cache::store::{BodyWriter, StoredResponse};
 use weir_observe::{Failure, Party};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
-use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::waits::Waits;
@@ -26,7 +26,7 @@ use crate::upstream::stream::{Destination, ServerStream, Servers};
 
 /// A response whose head is stored, and the server that gives its body.
 pub(in crate::exchange) struct Fill<T> {
-    pub(in crate::exchange) serving: RespondingServer<T>,
+    pub(in crate::exchange) responding: RespondingServer<T>,
     relay: Relay,
     sink: StoringSink,
     stored: Arc<StoredResponse>,
@@ -45,12 +45,12 @@ pub(in crate::exchange) struct Begun {
 /// When the server has broken it off already.
 pub(in crate::exchange) async fn begin<T: ServerStream>(
     client: &Client,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) -> Result<Begun, RelayError> {
     let mut begun = Begun { relay: Relay::new(), beginning: BodyBeginning::default() };
     let stock = &client.worker.stock;
     let polled = poll_fn(|cx| {
-        let server = &mut serving.server;
+        let server = &mut responding.server;
         Poll::Ready(server.poll_response(cx, &mut begun.relay, &mut begun.beginning, stock))
     })
     .await;
@@ -63,41 +63,39 @@ pub(in crate::exchange) async fn begin<T: ServerStream>(
 impl<T: ServerStream> Fill<T> {
     /// The body of `stored`, which `writer` takes.
     pub(in crate::exchange) fn new(
-        (serving, begun): (RespondingServer<T>, Begun),
+        (responding, begun): (RespondingServer<T>, Begun),
         (stored, writer): (Arc<StoredResponse>, BodyWriter),
         cache: &Arc<CacheState>,
     ) -> Self {
         let sink = StoringSink::begun(writer, &begun.beginning);
-        Self { serving, relay: begun.relay, sink, stored, cache: Arc::clone(cache) }
+        Self { responding, relay: begun.relay, sink, stored, cache: Arc::clone(cache) }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
-        self.serving.server.poll_response(cx, &mut self.relay, &mut self.sink, &worker.stock)
+    fn poll(&mut self, cx: &mut task::Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
+        self.responding.server.poll_response(cx, &mut self.relay, &mut self.sink, &worker.stock)
     }
 }
 
 /// Fills the store with the body: at once if it is here already, else in a task of its own. When the server has cut it short, those who read it see that.
-pub(in crate::exchange) async fn run<U: Servers>(
-    client: &mut Client,
-    servers: &mut U,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn run<U: Servers, S>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     mut fill: Fill<U::Stream>,
 ) {
-    let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &client.worker))).await;
+    let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &context.client.worker))).await;
     match polled {
         Poll::Ready(Ok(())) => {
-            plans.server(fill.serving.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
+            plans.server(fill.responding.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
             fill.sink.complete();
             fill.cache.keep_in_file(&fill.stored);
-            finish::run(client, servers, exchange, plans, fill.serving);
+            finish::run(context, plans, fill.responding);
         }
         Poll::Ready(Err(error)) => {
-            respond::count_cut(plans, &fill.serving, Err(of_response_body(&error)));
-            exchange.record.sent_to_server += fill.serving.server.sent();
-            servers.drop_stream(fill.serving.server);
+            respond::count_cut(plans, &fill.responding, Err(of_response_body(&error)));
+            context.exchange.record.sent_to_server += fill.responding.server.sent();
+            context.servers.drop_stream(fill.responding.server);
         }
-        Poll::Pending => go_on(client, servers, plans, fill),
+        Poll::Pending => go_on(context.client, context.servers, plans, fill),
     }
 }
 
@@ -108,8 +106,13 @@ fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: F
     let limits = WaitLimits { relay: plans.upstream.config.timeouts.relay, ..WaitLimits::default() };
     tokio::task::spawn_local(async move {
         let outcome = body(&mut own.0, &mut fill, &limits).await;
-        let Fill { serving: RespondingServer { server, slot, send_failed, .. }, relay, sink, stored, cache } =
-            fill;
+        let Fill {
+            responding: RespondingServer { server, slot, send_failed, .. },
+            relay,
+            sink,
+            stored,
+            cache,
+        } = fill;
         let (config, upstream) = slot.location();
         let to = Destination {
             config: &config,

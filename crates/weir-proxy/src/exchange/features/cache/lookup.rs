@@ -9,7 +9,7 @@ use weir_cache::directives::RequestDirectives;
 use weir_cache::disk::DiskHit;
 use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
 use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
-use weir_config::{PathForm, RouteAction, RouteCache, SplitTarget};
+use weir_config::{Feature, PathForm, RouteAction, RouteCache, SplitTarget, Stage};
 use weir_http::{FieldName, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
@@ -18,20 +18,23 @@ use super::files::Loaded;
 use super::refresh;
 use super::send;
 use super::send::StoredAnswer;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cache_use::{CacheTask, CacheUse, RequestKey};
-use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::phases::end::End;
-use crate::exchange::phases::{answer, choose};
+use crate::exchange::features::answer;
+use crate::exchange::features::cors;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::phases::end::{EarlyEnd, End};
 use crate::net::clock;
 use crate::responder::Answer;
 use crate::state::caching::cache::{RouteCachePlan, cache_now};
 use crate::state::caching::cache_keys::{ForwardedProto, RequestClass};
 use crate::state::connections::activity::Activity;
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::ListenerPlan;
 use crate::upstream::stream::Servers;
 
 /// What is to be done with a request.
@@ -64,95 +67,105 @@ enum Waited {
 /// # Errors
 /// When the client leaves meanwhile, or does not take the answer.
 pub(in crate::exchange) async fn pass(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
-    (listener, route, way): (&ListenerPlan, &RoutePlan, &RoutePlan),
-) -> Result<Option<End>, Ended> {
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    matched: MatchedRoute<'_>,
+) -> EarlyEnd {
+    let MatchedRoute { route, target: route_to_server, .. } = matched;
     let Some((plan, config)) = route.cache.as_deref().zip(route.config.cache.as_deref()) else {
         return Ok(None);
     };
-    let is_exchange = exchange.grpc.is_none() && exchange.request.upgrade().is_none();
+    let is_exchange = context.exchange.grpc.is_none() && context.exchange.request.upgrade().is_none();
     // What a target of a split answers itself is no response of a server.
-    let Some(target) = target_of(exchange, route, way).filter(|_| is_exchange) else { return Ok(None) };
-    if choose::is_preflight(exchange, route) {
+    let Some(target) = target_of(context.exchange, matched).filter(|_| is_exchange) else { return Ok(None) };
+    if cors::is_preflight_on(route, context.exchange) {
         return Ok(None);
     }
+    acting::note(Stage::BeforeServer, Feature::Cache);
     let mut key = Vec::new();
-    let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+    let values = TemplateValues::new(context, Some(route));
     values.write_key(&config.key, &mut key);
-    let class = class_of(client, stream, exchange, listener);
+    let class = class_of(context);
     if !plan.end_key(&mut key, target, class) {
         return Ok(None);
     }
     let key = RequestKey { key, is_proven: class.is_proven };
-    let bypass = bypass(exchange, (config, listener), &values);
+    let bypass = bypass(context.exchange, (config, context.listener), &values);
     if let Some((reason, task)) = bypass {
-        begin(exchange, (key, reason, task), (CacheResult::Bypass, None));
+        begin(context.exchange, (key, reason, task), (CacheResult::Bypass, None));
         return Ok(None);
     }
     let directives = match config.obey_clients {
-        true => RequestDirectives::new(exchange.request_for_cache()),
+        true => RequestDirectives::new(context.exchange.request_for_cache()),
         false => RequestDirectives::default(),
     };
     let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
     loop {
         let so_far = (waited, is_loaded, loaded.take());
-        match step(exchange, plan, (&key.key, &directives), config.wait, so_far) {
-            CacheStep::Answer(answer) => return answered(client, stream, exchange, answer).await,
+        match step(context.exchange, plan, (&key.key, &directives), config.wait, so_far) {
+            CacheStep::Answer(answer) => return answered(context, answer).await,
             CacheStep::AnswerAndRefresh(answer) => {
-                let (target, own) = (route.place_of_target(way), way.cache.as_deref().unwrap_or(plan));
-                refresh::begin(client, stream, servers, exchange, own, (&key, &answer.stored, target));
-                return answered(client, stream, exchange, answer).await;
+                let (target, own) = (
+                    route.place_of_target(route_to_server),
+                    route_to_server.cache.as_deref().unwrap_or(plan),
+                );
+                refresh::begin(context, own, (&key, &answer.stored, target));
+                return answered(context, answer).await;
             }
             CacheStep::Wait(wait) => {
-                let outcome =
-                    wait_for(client, stream, exchange, wait, config.wait.unwrap_or_default()).await?;
+                let outcome = wait_for(context, wait, config.wait.unwrap_or_default()).await?;
                 waited = match outcome {
                     FetchOutcome::Stored(_) if waited == Waited::Not => Waited::Done,
                     FetchOutcome::Stored(_) => Waited::Twice,
                     FetchOutcome::NotStored | FetchOutcome::Failed => Waited::TimedOut,
                 };
                 if let FetchOutcome::Stored(stored) = outcome
-                    && plan.store().is_for(&stored, &plan.store().key(&key.key), exchange.request_for_cache())
+                    && plan.store().is_for(
+                        &stored,
+                        &plan.store().key(&key.key),
+                        context.exchange.request_for_cache(),
+                    )
                     && let Ok(CacheStep::Answer(answer)) = of_stored(plan, stored, &directives, waited)
                 {
-                    return answered(client, stream, exchange, answer).await;
+                    return answered(context, answer).await;
                 }
             }
             CacheStep::Load(hit, reason, ticket) => {
                 let loading = (&key.key[..], *hit, ticket);
                 is_loaded = true;
-                match files::load(client, stream, exchange, plan, loading).await? {
+                match files::load(context, plan, loading).await? {
                     Loaded::Whole(stored) => loaded = Some(stored),
                     Loaded::Purged => {}
                     Loaded::Unusable(ticket) => {
-                        let is_get = exchange.request.method() == Method::Get;
+                        let is_get = context.exchange.request.method() == Method::Get;
                         let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
-                        begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
+                        begin(
+                            context.exchange,
+                            (key, reason, task),
+                            (CacheResult::Miss, Some("file-unusable")),
+                        );
                         return Ok(None);
                     }
                 }
             }
             CacheStep::Forward(reason, task, detail) => {
-                begin(exchange, (key, reason, task), (CacheResult::Miss, detail));
+                begin(context.exchange, (key, reason, task), (CacheResult::Miss, detail));
                 return Ok(None);
             }
             CacheStep::Nothing => {
                 let nothing = Answer::new(504).with(b"Cache-Status", &b"weir; detail=only-if-cached"[..]);
-                exchange.note_cache(CacheResult::Miss, Some("only-if-cached"));
-                return answer::of_other(client, stream, exchange, &nothing).await.map(Some);
+                context.exchange.note_cache(CacheResult::Miss, Some("only-if-cached"));
+                return answer::pass_on(context, &nothing).await.map(Some);
             }
         }
     }
 }
 
 /// The place of the target of the split that the request goes to, 0 without a split; `None` when it goes to no server.
-fn target_of(exchange: &Exchange, route: &RoutePlan, way: &RoutePlan) -> Option<usize> {
+fn target_of(exchange: &Exchange, matched: MatchedRoute<'_>) -> Option<usize> {
+    let route = matched.route;
     let upstream = exchange.record.upstream?;
     let RouteAction::Split(targets) = &route.config.action else { return Some(0) };
-    route.place_of_target(way).or_else(|| {
+    route.place_of_target(matched.target).or_else(|| {
         // Targets of one upstream that are as the route is have the same partition.
         let is_it = |target: &SplitTarget| {
             !target.is_apart() && target.upstream().is_some_and(|index| index.0 == upstream)
@@ -162,24 +175,19 @@ fn target_of(exchange: &Exchange, route: &RoutePlan, way: &RoutePlan) -> Option<
 }
 
 /// What the key of a request does not say of it.
-fn class_of(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
-    listener: &ListenerPlan,
-) -> RequestClass {
-    let has_certificate = || stream.tls().is_some_and(|tls| tls.client_certificate.is_some());
-    let proto = || exchange.request.fields().first(FieldName::XForwardedProto);
-    let forwarded = match listener.trusts(client.peer) {
+fn class_of<U>(context: &Context<'_, impl ClientEnd, U>) -> RequestClass {
+    let has_certificate = || context.stream.tls().is_some_and(|tls| tls.client_certificate.is_some());
+    let proto = || context.exchange.request.fields().first(FieldName::XForwardedProto);
+    let forwarded = match context.listener.trusts(context.client.peer) {
         false => ForwardedProto::Own,
-        true => match proto().map(|field| field.value.of(&exchange.request_text)) {
+        true => match proto().map(|field| field.value.of(&context.exchange.request_text)) {
             None => ForwardedProto::Unsaid,
             Some(value) if value.eq_ignore_ascii_case(b"https") => ForwardedProto::Https,
             Some(value) if value.eq_ignore_ascii_case(b"http") => ForwardedProto::Http,
             Some(_) => ForwardedProto::Other,
         },
     };
-    RequestClass { is_proven: exchange.granted.is_some() || has_certificate(), forwarded }
+    RequestClass { is_proven: context.exchange.authorization.is_some() || has_certificate(), forwarded }
 }
 
 /// Why a request has nothing to do with what is stored.
@@ -327,51 +335,49 @@ fn begin(
     (result, detail): (CacheResult, Option<&'static str>),
 ) {
     exchange.note_cache(result, detail);
-    exchange.cached = Some(Box::new(CacheUse { key, is_proven, forwarded, task, sent: cache_now() }));
+    exchange.cache_use = Some(Box::new(CacheUse { key, is_proven, forwarded, task, sent: cache_now() }));
 }
 
-async fn answered(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn answered<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     answer: StoredAnswer,
 ) -> Result<Option<End>, Ended> {
     // No server has seen the request.
-    exchange.record.upstream = None;
-    exchange.note_cache(answer.result, None);
-    send::stored(client, stream, exchange, answer).await.map_err(Ended::Failed)?;
+    context.exchange.record.upstream = None;
+    context.exchange.note_cache(answer.result, None);
+    send::stored(context, answer).await.map_err(Ended::Failed)?;
     Ok(Some(End::Done))
 }
 
 /// Waits until the response that another request fetches begins.
-async fn wait_for(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
+async fn wait_for<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     mut wait: FetchWait,
     time: Duration,
 ) -> Result<FetchOutcome, Ended> {
-    client.deadline.set(clock::now(), Some(time));
+    context.client.deadline.set(clock::now(), Some(time));
     let outcome = poll_fn(|cx| {
         if let Poll::Ready(outcome) = wait.poll(cx) {
             return Poll::Ready(Ok(outcome));
         }
-        if let Some(cause) = stream.poll_gone(cx, client) {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
             return Poll::Ready(Err(Failure::client(Phase::Route, cause)));
         }
-        client.report(Activity::Cache, stream, exchange);
-        client.deadline.poll_passed().map(|()| match client.deadline.cut_failure(Phase::Route) {
-            Some(failure) => Err(failure),
-            None if client.deadline.ends_with_ceiling() => {
-                Err(Failure::weir(Phase::Route, Cause::ExchangeTimedOut))
+        context.report(Activity::Cache);
+        context.client.deadline.poll_passed().map(|()| {
+            match context.client.deadline.cut_failure(Phase::Route) {
+                Some(failure) => Err(failure),
+                None if context.client.deadline.ends_with_ceiling() => {
+                    Err(Failure::weir(Phase::Route, Cause::ExchangeTimedOut))
+                }
+                None => Ok(FetchOutcome::Failed),
             }
-            None => Ok(FetchOutcome::Failed),
         })
     })
     .await
     .map_err(Ended::Failed)?;
     let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Route, now);
+    context.client.now = now;
+    context.exchange.record.spend(Phase::Route, now);
     Ok(outcome)
 }

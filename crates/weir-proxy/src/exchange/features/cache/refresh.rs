@@ -1,7 +1,7 @@
 //! Refreshes a stale response behind a client that has got it already (RFC 5861 section 3).
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use weir_cache::rules::{FreshenPlan, NotStored, StoreRules, StoredRequest, plan_freshening, plan_storing};
@@ -10,13 +10,15 @@ use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{Field, FieldSet, Method, ResponseHead, TargetForm};
 use weir_observe::Failure;
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cache_use::{CacheTask, CacheUse, RequestKey, is_about_versions};
-use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::fields;
-use crate::exchange::subrequests::background::{self, BackgroundRequest, BackgroundTaker, Way};
-use crate::exchange::subrequests::subrequest::{self, ResponseTaker};
+use crate::exchange::features::headers::fields;
+use crate::exchange::features::subrequests::background::{
+    self, BackgroundRequest, BackgroundRoute, BackgroundTaker,
+};
+use crate::exchange::features::subrequests::subrequest::{self, ResponseTaker};
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::stored::StoringSink;
 use crate::state::caching::cache::{CachePlan, RouteCachePlan, cache_now};
@@ -30,21 +32,18 @@ const UNUSED_BYTES_MAX: usize = 64 * 1024;
 
 /// Asks a server in a task of its own, unless another one does already.
 pub(super) fn begin(
-    client: &Client,
-    stream: &impl ClientStream,
-    servers: &impl Servers,
-    exchange: &Exchange,
+    context: &Context<'_, impl ClientStream, impl Servers>,
     plan: &RouteCachePlan,
     (key, stored, target): (&RequestKey, &Arc<StoredResponse>, Option<usize>),
 ) {
     let store = plan.store();
     let Some(ticket) = store.try_refresh(&store.key(&key.key), stored) else { return };
-    let Some(inner) = inner_exchange(client, exchange, (key, stored)) else { return };
-    let request = StoredHead::copy(exchange.request_for_cache(), |_| true);
+    let Some(inner) = inner_exchange(context, (key, stored)) else { return };
+    let request = StoredHead::copy(context.exchange.request_for_cache(), |_| true);
     let taker = Refresh {
         plan: Arc::clone(&plan.plan),
         rules: plan.rules.clone(),
-        worker: client.worker.index,
+        worker: context.client.worker.index,
         request,
         is_proven: key.is_proven,
         stored: Arc::clone(stored),
@@ -53,19 +52,19 @@ pub(super) fn begin(
         sink: None,
         unused: 0,
     };
-    let way = target.map_or(Way::Route, Way::Target);
-    let request = BackgroundRequest { exchange: inner, way, body: Vec::new(), timeout: TIME_MAX };
-    background::begin(client, stream, servers, request, taker);
+    let route = target.map_or(BackgroundRoute::Route, BackgroundRoute::Target);
+    let request = BackgroundRequest { exchange: inner, route, body: Vec::new(), timeout: TIME_MAX };
+    background::begin(context, request, taker);
 }
 
 /// The exchange of the request: as that of the client, about the stored version.
-fn inner_exchange(
-    client: &Client,
-    exchange: &Exchange,
+fn inner_exchange<S, U>(
+    context: &Context<'_, S, U>,
     (key, stored): (&RequestKey, &Arc<StoredResponse>),
 ) -> Option<Box<Exchange>> {
-    let mut inner = subrequest::exchange_beside(exchange, exchange.record.upstream?, client);
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let mut inner =
+        subrequest::exchange_beside(context.exchange, context.exchange.record.upstream?, context.client);
+    let (request, text) = (&context.exchange.request, &context.exchange.request_text[..]);
     let others = request.connection().others();
     let passes = |name: &[u8]| !is_about_versions(name) && !name.eq_ignore_ascii_case(b"expect");
     let is_of_connection = |field: &Field| {
@@ -75,15 +74,15 @@ fn inner_exchange(
     let sent = sent.filter(|field| !is_of_connection(field) && passes(field.name.of(text)));
     let sent = sent.map(|field| (field.name.of(text), field.value.of(text)));
     let target = match request.target_form() {
-        TargetForm::Absolute => fields::target(exchange),
+        TargetForm::Absolute => fields::target(context.exchange),
         _ => request.target().of(text),
     };
     let host = request.authority().of(text);
     inner.request.compose_get(&mut inner.request_text, target, host, sent).ok()?;
-    inner.rewritten.extend_from_slice(&exchange.rewritten);
-    inner.granted = exchange.granted.clone();
-    inner.script = exchange.script.clone();
-    inner.cached = Some(Box::new(CacheUse {
+    inner.rewritten.extend_from_slice(&context.exchange.rewritten);
+    inner.authorization = context.exchange.authorization.clone();
+    inner.cgi_script = context.exchange.cgi_script.clone();
+    inner.cache_use = Some(Box::new(CacheUse {
         key: key.key.clone(),
         is_proven: key.is_proven,
         forwarded: weir_cache::rules::ForwardReason::Stale,
@@ -196,7 +195,7 @@ impl Sink for Refresh {
         }
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
+    fn poll_write(&mut self, cx: &mut task::Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         let has_room = self.has_room();
         match &mut self.sink {
             Some((sink, _)) => sink.poll_write(cx, data),

@@ -6,7 +6,7 @@ use weir_cache::rules::{
     is_same_version, normalize_authority, plan_freshening, plan_storing,
 };
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse, key_text};
-use weir_config::RouteCache;
+use weir_config::{Feature, RouteCache, Stage};
 use weir_http::{FieldName, Method, write_normal_path};
 use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
 use weir_traffic::retry::RetryCause;
@@ -18,14 +18,15 @@ use super::fill;
 use super::fill::Fill;
 use super::send;
 use super::send::StoredAnswer;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cache_use::{CacheTask, CacheUse};
-use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::{AttemptFailure, FailureOrigin, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::affinity;
 use crate::exchange::features::error_pages::intercept;
-use crate::exchange::heads::affinity;
 use crate::exchange::phases::attempt_response::AttemptResponse;
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, respond};
@@ -69,63 +70,61 @@ impl Fetching {
     }
 }
 
-/// Stores the response that `serving` has begun, or uses it for what is stored, as far as either may be.
+/// Stores the response that `responding` has begun, or uses it for what is stored, as far as either may be.
 ///
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
 pub(in crate::exchange) async fn take<U: Servers>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut U,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    mut serving: RespondingServer<U::Stream>,
+    mut responding: RespondingServer<U::Stream>,
 ) -> Result<AttemptResponse<U::Stream>, Ended> {
-    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref_mut()) else {
-        return Ok(AttemptResponse::Passes(serving));
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cache_use.as_deref_mut())
+    else {
+        return Ok(AttemptResponse::Passes(responding));
     };
+    acting::note(Stage::ResponseHead, Feature::Cache);
     let sent = used.sent;
     match std::mem::replace(&mut used.task, CacheTask::Pass) {
-        CacheTask::Pass => Ok(AttemptResponse::Passes(serving)),
+        CacheTask::Pass => Ok(AttemptResponse::Passes(responding)),
         CacheTask::Invalidate => {
-            let changed = invalidate(client, exchange, plans, plan, &serving);
+            let changed = invalidate(context, plans, plan, &responding);
             if plan.plan.state.disk.is_some() {
-                files::forget(client, exchange, plan, &changed).await;
+                files::forget(context, plan, &changed).await;
             }
-            Ok(AttemptResponse::Passes(serving))
+            Ok(AttemptResponse::Passes(responding))
         }
         CacheTask::Fetch(ticket) => {
             let fetching = Fetching { ticket, replaced: None };
-            store(client, stream, servers, exchange, plans, (plan, fetching, sent), serving).await
+            store(context, plans, (plan, fetching, sent), responding).await
         }
         CacheTask::Refresh { ticket, stored, stale_on_error } => {
-            let status = exchange.response.status();
+            let status = context.exchange.response.status();
             let answer = if status == 304 {
-                freshened(exchange, plan, serving.server.head(), ticket, stored, sent)
+                freshened(context.exchange, plan, responding.server.head(), ticket, stored, sent)
             } else if stale_on_error && matches!(status, 500 | 502 | 503 | 504) {
                 drop(ticket);
-                stale(exchange, stored, Some(status), "stale-if-error")
+                stale(context.exchange, stored, Some(status), "stale-if-error")
             } else if let Some(ticket) = ticket {
                 let fetching = Fetching { ticket, replaced: Some((stored, stale_on_error)) };
-                return store(client, stream, servers, exchange, plans, (plan, fetching, sent), serving)
-                    .await;
+                return store(context, plans, (plan, fetching, sent), responding).await;
             } else {
                 if status < 500 {
                     plan.plan.state.forget_file(&stored);
                 }
-                return Ok(AttemptResponse::Passes(serving));
+                return Ok(AttemptResponse::Passes(responding));
             };
-            let Some(answer) = answer else { return Ok(AttemptResponse::Passes(serving)) };
-            respond::account(client, exchange, plans, &serving);
-            let is_read = intercept::read_out(client, exchange, plans, &mut serving).await;
+            let Some(answer) = answer else { return Ok(AttemptResponse::Passes(responding)) };
+            respond::account(context, plans, &responding);
+            let is_read = intercept::read_out(context, plans, &mut responding).await;
             if is_read {
-                finish::run(client, servers, exchange, plans, serving);
+                finish::run(context, plans, responding);
             } else {
-                exchange.record.sent_to_server += serving.server.sent();
-                servers.drop_stream(serving.server);
+                context.exchange.record.sent_to_server += responding.server.sent();
+                context.servers.drop_stream(responding.server);
             }
-            exchange.note_cache(answer.result, exchange.record.cache_detail);
-            send::stored(client, stream, exchange, answer).await?;
+            context.exchange.note_cache(answer.result, context.exchange.record.cache_detail);
+            send::stored(context, answer).await?;
             Ok(AttemptResponse::Done(End::Done))
         }
     }
@@ -133,47 +132,52 @@ pub(in crate::exchange) async fn take<U: Servers>(
 
 /// Whether the request goes to a server once more: its client wants a part, the server was asked for the whole, and that is not stored. It goes as the
 /// client has sent it then, and so do others for the same: a client that wants the end of a large file does not have to take all of it.
-pub(in crate::exchange) fn wants_part_instead<T: ServerStream>(
-    client: &mut Client,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) -> bool {
-    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref()) else {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cache_use.as_deref()) else {
         return false;
     };
     let is_for_whole = matches!(used.task, CacheTask::Fetch(_) | CacheTask::Refresh { .. });
-    let wants_part =
-        exchange.request.method() == Method::Get && exchange.request_for_cache().contains("range");
-    if !is_for_whole || !wants_part || exchange.response.status() != 200 {
+    let wants_part = context.exchange.request.method() == Method::Get
+        && context.exchange.request_for_cache().contains("range");
+    if !is_for_whole || !wants_part || context.exchange.response.status() != 200 {
         return false;
     }
-    let Err(reason) = plan_response(exchange, plan, serving.server.head(), used.sent) else { return false };
-    let Some(used) = exchange.cached.as_deref_mut() else { return false };
+    let Err(reason) = plan_response(context.exchange, plan, responding.server.head(), used.sent) else {
+        return false;
+    };
+    let Some(used) = context.exchange.cache_use.as_deref_mut() else { return false };
     match std::mem::replace(&mut used.task, CacheTask::Pass) {
         CacheTask::Fetch(ticket) | CacheTask::Refresh { ticket: Some(ticket), .. } => {
-            not_stored(exchange, plan.plan.state.shards.of(client.worker.index), (ticket, reason));
+            not_stored(
+                context.exchange,
+                plan.plan.state.shards.of(context.client.worker.index),
+                (ticket, reason),
+            );
         }
         CacheTask::Refresh { .. } | CacheTask::Pass | CacheTask::Invalidate => {}
     }
-    goes_once_more(client, exchange, plans, serving, Decision::Part);
+    goes_once_more(context, plans, responding, Decision::Part);
     true
 }
 
 /// Whether the request goes to a server once more: its response confirms another version than the one that the server was asked about (RFC 9111
 /// section 4.3.4). What is stored is forgotten, and the request goes without conditions.
-pub(in crate::exchange) fn confirms_other_version<T: ServerStream>(
-    client: &mut Client,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn confirms_other_version<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) -> bool {
-    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref_mut()) else {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cache_use.as_deref_mut())
+    else {
         return false;
     };
     let CacheTask::Refresh { stored, .. } = &used.task else { return false };
-    let newer = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
-    if exchange.response.status() != 304 || is_same_version(stored.head().view(), newer) {
+    let newer = HeadView { fields: context.exchange.response.fields(), text: responding.server.head() };
+    if context.exchange.response.status() != 304 || is_same_version(stored.head().view(), newer) {
         return false;
     }
     plan.plan.state.forget(stored);
@@ -181,24 +185,23 @@ pub(in crate::exchange) fn confirms_other_version<T: ServerStream>(
         CacheTask::Refresh { ticket: Some(ticket), .. } => CacheTask::Fetch(ticket),
         _ => CacheTask::Pass,
     };
-    goes_once_more(client, exchange, plans, serving, Decision::Unconditional);
+    goes_once_more(context, plans, responding, Decision::Unconditional);
     true
 }
 
 /// The request goes to a server once more, in place of the response at hand.
-fn goes_once_more<T: ServerStream>(
-    client: &mut Client,
-    exchange: &mut Exchange,
+fn goes_once_more<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
     decision: Decision,
 ) {
-    plans.server(serving.slot.server.index()).shard.responses.record(exchange.response.status());
+    plans.server(responding.slot.server.index()).shard.responses.record(context.exchange.response.status());
     let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Response, now);
-    exchange.attempt_trace.decided(decision, now);
-    exchange.rewind();
+    context.client.now = now;
+    context.exchange.record.spend(Phase::Response, now);
+    context.exchange.attempt_trace.decided(decision, now);
+    context.exchange.rewind();
 }
 
 /// A response is not stored.
@@ -212,35 +215,40 @@ fn not_stored(exchange: &mut Exchange, shard: &CacheShard, (ticket, reason): (Fe
 
 /// Stores a response, and answers with what is stored of it so far.
 async fn store<U: Servers>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut U,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
     (plan, fetching, sent): (&RouteCachePlan, Fetching, weir_cache::CacheTime),
-    mut serving: RespondingServer<U::Stream>,
+    mut responding: RespondingServer<U::Stream>,
 ) -> Result<AttemptResponse<U::Stream>, Ended> {
-    let (shard, status) = (plan.plan.state.shards.of(client.worker.index), exchange.response.status());
-    let planned = match intercept::page(exchange, plans) {
+    let (shard, status) =
+        (plan.plan.state.shards.of(context.client.worker.index), context.exchange.response.status());
+    let planned = match intercept::page(context.exchange, plans) {
         Some(_) => Err(NotStored::Status),
-        None => plan_response(exchange, plan, serving.server.head(), sent),
+        None => plan_response(context.exchange, plan, responding.server.head(), sent),
     };
     let store_plan = match planned {
         Ok(store_plan) => store_plan,
         Err(reason) => {
-            not_stored(exchange, shard, (fetching.into_ticket(plan, status), reason));
-            return Ok(AttemptResponse::Passes(serving));
+            not_stored(context.exchange, shard, (fetching.into_ticket(plan, status), reason));
+            return Ok(AttemptResponse::Passes(responding));
         }
     };
-    respond::account(client, exchange, plans, &serving);
-    let head = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+    respond::account(context, plans, &responding);
+    let head = HeadView { fields: context.exchange.response.fields(), text: responding.server.head() };
     let fetched_head = store_plan.fetched_head(head).map(|fetched| (fetched, store_plan.lifetime));
     if head.fields.contains(FieldName::SetCookie) {
         // Its client gets it.
-        affinity::learn(exchange, plans.upstream, serving.slot.server, head.text, client.now);
+        affinity::learn(
+            context.exchange,
+            plans.upstream,
+            responding.slot.server,
+            head.text,
+            context.client.now,
+        );
     }
     let new_head = store_plan.stored_head(head);
-    let length = serving.server.begin_body(&exchange.response, Method::Get, plans.upstream.chunked_limits);
+    let length =
+        responding.server.begin_body(&context.exchange.response, Method::Get, plans.upstream.chunked_limits);
     let new = NewResponse {
         status,
         head: new_head,
@@ -248,35 +256,41 @@ async fn store<U: Servers>(
         vary: store_plan.vary,
         len: length.length(),
     };
-    serving.server.take_head();
-    let begun = match fill::begin(client, &mut serving).await {
+    responding.server.take_head();
+    let begun = match fill::begin(context.client, &mut responding).await {
         Ok(begun) => begun,
         Err(error) => {
-            if let Some(used) = exchange.cached.as_deref_mut() {
+            if let Some(used) = context.exchange.cache_use.as_deref_mut() {
                 used.task = fetching.into_task();
             }
-            return Ok(AttemptResponse::BrokenOff(broken_off(servers, exchange, plans, serving, &error)));
+            return Ok(AttemptResponse::BrokenOff(broken_off(
+                context.servers,
+                context.exchange,
+                plans,
+                responding,
+                &error,
+            )));
         }
     };
-    let storing = fetching.into_ticket(plan, status).store(new, exchange.request_for_cache());
+    let storing = fetching.into_ticket(plan, status).store(new, context.exchange.request_for_cache());
     match storing.refused {
         None => shard.stored.increment(),
         Some(reason) => {
             shard.not_stored.increment();
-            exchange.note_cache(CacheResult::Miss, Some(reason.as_str()));
+            context.exchange.note_cache(CacheResult::Miss, Some(reason.as_str()));
         }
     }
     let stored = Arc::clone(&storing.response);
     let Some(mut answer) = StoredAnswer::new(storing.response, CacheResult::Miss) else {
-        servers.drop_stream(serving.server);
+        context.servers.drop_stream(responding.server);
         return Ok(AttemptResponse::Done(End::Closed));
     };
-    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, None));
+    answer.forwarded = context.exchange.cache_use.as_ref().map(|used| (used.forwarded, None));
     answer.is_new = storing.refused.is_none();
     answer.other_head = fetched_head;
-    let fill = Fill::new((serving, begun), (stored, storing.writer), &plan.plan.state);
-    fill::run(client, servers, exchange, plans, fill).await;
-    send::stored(client, stream, exchange, answer).await?;
+    let fill = Fill::new((responding, begun), (stored, storing.writer), &plan.plan.state);
+    fill::run(context, plans, fill).await;
+    send::stored(context, answer).await?;
     Ok(AttemptResponse::Done(End::Done))
 }
 
@@ -286,26 +300,26 @@ fn broken_off<U: Servers>(
     servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: RespondingServer<U::Stream>,
+    responding: RespondingServer<U::Stream>,
     error: &RelayError,
 ) -> AttemptFailure {
     let failure = of_unsent_body(error);
-    respond::count_cut(plans, &serving, Err(failure));
+    respond::count_cut(plans, &responding, Err(failure));
     let record = &mut exchange.record;
-    record.sent_to_server += serving.server.sent();
+    record.sent_to_server += responding.server.sent();
     // The client has none yet.
     record.status = 0;
     let failed = AttemptFailure {
         failure,
-        server: serving.slot.server,
+        server: responding.slot.server,
         origin: FailureOrigin::Server(RetryCause::ConnectionError),
-        sent_any: serving.sent_any,
+        sent_any: responding.sent_any,
         received_any: true,
         unread: false,
         reused: record.reused,
         slot: None,
     };
-    servers.drop_stream(serving.server);
+    servers.drop_stream(responding.server);
     failed
 }
 
@@ -328,7 +342,7 @@ fn plan_response(
 /// The request as the rules see it.
 fn stored_request(exchange: &Exchange, sent: weir_cache::CacheTime) -> StoredRequest<'_> {
     // As long as it is not known, the response is for its client alone.
-    let is_proven = exchange.cached.as_ref().is_none_or(|used| used.is_proven);
+    let is_proven = exchange.cache_use.as_ref().is_none_or(|used| used.is_proven);
     StoredRequest { method: Method::Get, head: exchange.request_for_cache(), sent, is_proven }
 }
 
@@ -368,7 +382,7 @@ fn freshened(
         let Freshened { head, lifetime } = *freshened;
         (head, lifetime)
     });
-    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, Some(304)));
+    answer.forwarded = exchange.cache_use.as_ref().map(|used| (used.forwarded, Some(304)));
     Some(answer)
 }
 
@@ -380,56 +394,53 @@ fn stale(
     detail: &'static str,
 ) -> Option<StoredAnswer> {
     let mut answer = StoredAnswer::new(stored, CacheResult::Stale)?;
-    answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, status));
+    answer.forwarded = exchange.cache_use.as_ref().map(|used| (used.forwarded, status));
     exchange.note_cache(CacheResult::Stale, Some(detail));
     Some(answer)
 }
 
 /// Answers with a stale response in place of the failure of a server, where that is allowed; `None` when it is not.
-pub(in crate::exchange) async fn instead_of_failure(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn instead_of_failure<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     failure: Failure,
 ) -> Option<Result<End, Failure>> {
-    if exchange.answered || failure.party == Party::Client || failure.log_status() < 500 {
+    if context.exchange.answered || failure.party == Party::Client || failure.log_status() < 500 {
         return None;
     }
-    let used = exchange.cached.as_deref_mut()?;
+    let used = context.exchange.cache_use.as_deref_mut()?;
     let CacheTask::Refresh { ticket, stored, stale_on_error } =
         std::mem::replace(&mut used.task, CacheTask::Pass)
     else {
         return None;
     };
     drop(ticket);
-    let answer = if stale_on_error { stale(exchange, stored, None, failure.reason()) } else { None }?;
-    Some(send::stored(client, stream, exchange, answer).await.map(|()| End::Done))
+    let answer = if stale_on_error { stale(context.exchange, stored, None, failure.reason()) } else { None }?;
+    Some(send::stored(context, answer).await.map(|()| End::Done))
 }
 
 /// Forgets what a request has changed (RFC 9111 section 4.4); the keys of that.
-fn invalidate<T: ServerStream>(
-    client: &Client,
-    exchange: &Exchange,
+fn invalidate<T: ServerStream, S, U>(
+    context: &Context<'_, S, U>,
     plans: Plans<'_>,
     plan: &RouteCachePlan,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) -> Vec<Vec<u8>> {
-    let Some(CacheUse { key, .. }) = exchange.cached.as_deref() else { return Vec::new() };
-    if !invalidates(exchange.request.method(), exchange.response.status()) {
+    let Some(CacheUse { key, .. }) = context.exchange.cache_use.as_deref() else { return Vec::new() };
+    if !invalidates(context.exchange.request.method(), context.exchange.response.status()) {
         return Vec::new();
     }
     let mut texts = vec![key_text(key).to_vec()];
     // Under another key than the usual one, what other paths would come to is not known.
     if plans.route.config.cache.as_deref().is_some_and(RouteCache::has_usual_key) {
-        let scheme: &[u8] = if client.is_tls { b"https" } else { b"http" };
-        let authority = exchange.request.authority().of(&exchange.request_text);
-        let head = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+        let scheme: &[u8] = if context.client.is_tls { b"https" } else { b"http" };
+        let authority = context.exchange.request.authority().of(&context.exchange.request_text);
+        let head = HeadView { fields: context.exchange.response.fields(), text: responding.server.head() };
         invalidated_targets(head, scheme, authority, |target| {
             let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
             let (path, query) = target.split_at(end);
             let mut other = [scheme, b"://", authority].concat();
             normalize_authority(&mut other, scheme.len() + 3, scheme);
-            write_normal_path(&mut other, path, plans.listener.head_limits.paths.encoded_slash);
+            write_normal_path(&mut other, path, context.listener.head_limits.paths.encoded_slash);
             other.extend_from_slice(query);
             texts.push(other);
         });
@@ -437,7 +448,7 @@ fn invalidate<T: ServerStream>(
     let snapshot = &plans.config.snapshot;
     let cache = snapshot.caches.iter().position(|one| one.config.name == plan.plan.config.name);
     // Wherever this listener or this upstream has stored it.
-    let of = (exchange.record.listener(), plans.upstream_index);
+    let of = (context.exchange.record.listener(), plans.upstream_index);
     let keys = texts.iter().flat_map(|text| snapshot.partitions.keys(text, cache.unwrap_or_default(), of));
     let changed: Vec<Vec<u8>> = keys.collect();
     let (store, now) = (plan.store(), cache_now());

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use weir_config::{Feature, Stage};
 
 use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, is_not_modified, write_cache_status};
 use weir_cache::store::{BodyReader, StoredResponse};
@@ -13,15 +14,17 @@ use weir_http::{
 };
 use weir_observe::{CacheResult, Failure, Phase, status_text};
 
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::cache_use::STATUS;
-use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::{has_values, leave, write_changes};
+use crate::exchange::exchange_state::header_changes::{has_values, leave};
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::heads::compression::{ReceivedFields, ResponseOutline};
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::heads::{compression, cors, fields};
+use crate::exchange::features::compression::{ReceivedFields, ResponseOutline};
+use crate::exchange::features::headers::fields;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::{compression, cors};
 use crate::exchange::phases::pacing;
 use crate::net::clock;
 use crate::relay::WaitingFor;
@@ -32,7 +35,7 @@ use crate::relay::stored::{StoredBody, StoredParts};
 use crate::responder::ranges::{RangeBody, multipart_type, select};
 use crate::state::caching::cache::cache_now;
 use crate::state::connections::activity::Activity;
-use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A stored response that a client gets, and how that came about.
 pub(in crate::exchange) struct StoredAnswer {
@@ -79,27 +82,23 @@ struct Selected {
 ///
 /// # Errors
 /// When the client does not take it, or the server behind a body that is still coming fails.
-pub(in crate::exchange) async fn stored(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn stored<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     mut answer: StoredAnswer,
 ) -> Result<(), Failure> {
-    if !stream.discard_body(client) {
-        stream.close_after();
+    if !context.stream.discard_body(context.client) {
+        context.stream.close_after();
     }
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let Some(route) = exchange.record.route.map(|index| &listener.route_plans[index]) else { return Ok(()) };
-    let selected = select_part(exchange, &answer, client.worker.random());
-    stage_head(client, stream, exchange, (&config.snapshot, listener, route), &answer, &selected);
+    let Some(route) = context.route() else { return Ok(()) };
+    let selected = select_part(context.exchange, &answer, context.client.worker.random());
+    stage_head(context, route, &answer, &selected);
     let (stored, reader) = (&answer.stored, &mut answer.reader);
     match selected.body {
-        RangeBody::None => send_body(client, stream, exchange, stored, MemoryBody(b"")).await,
-        _ if exchange.request.method() == Method::Head => {
-            send_body(client, stream, exchange, stored, MemoryBody(b"")).await
+        RangeBody::None => send_body(context, stored, MemoryBody(b"")).await,
+        _ if context.exchange.request.method() == Method::Head => {
+            send_body(context, stored, MemoryBody(b"")).await
         }
-        RangeBody::Whole => send_body(client, stream, exchange, stored, StoredBody::new(reader)).await,
+        RangeBody::Whole => send_body(context, stored, StoredBody::new(reader)).await,
         RangeBody::Parts(pieces, _) => {
             let parts = match selected.growing {
                 Some((range, part_reader)) => {
@@ -109,14 +108,20 @@ pub(in crate::exchange) async fn stored(
                 }
                 None => StoredParts::new(stored, pieces),
             };
-            send_body(client, stream, exchange, stored, parts).await
+            send_body(context, stored, parts).await
         }
     }?;
     let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Relay, now);
+    context.client.now = now;
+    context.exchange.record.spend(Phase::Relay, now);
     if let Some(cache) = &route.cache {
-        cache.plan.state.shards.of(client.worker.index).bytes_sent.add(exchange.response_relay.taken());
+        cache
+            .plan
+            .state
+            .shards
+            .of(context.client.worker.index)
+            .bytes_sent
+            .add(context.exchange.response_relay.taken());
     }
     Ok(())
 }
@@ -165,34 +170,33 @@ fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Sel
     Selected { growing, status, body, content_range, content_type }
 }
 
-fn stage_head(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    (snapshot, listener, route): (&Snapshot, &ListenerPlan, &RoutePlan),
+fn stage_head<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    route: &RoutePlan,
     answer: &StoredAnswer,
     selected: &Selected,
 ) {
     let (head, status, now) = (answer.head(), selected.status, cache_now());
-    let (framed, length) = body_length(exchange.request.method(), answer, selected);
-    exchange.response_relay.restart();
-    exchange.body_coding = BodyCoding::AsItIs;
+    let (framed, length) = body_length(context.exchange.request.method(), answer, selected);
+    context.exchange.response_relay.restart();
+    context.exchange.body_coding = BodyCoding::AsItIs;
     let stored_fields = ReceivedFields { fields: head.fields, text: head.text };
     let (framed, length) = match route.config.compression {
         None => (framed, length),
         Some(_) => {
-            let outline = ResponseOutline::new(status, exchange.request.method(), framed, length);
-            let coding = compression::begin(client, exchange, (snapshot, route), outline, &stored_fields);
-            (coding.of(framed), length.filter(|_| !coding.replaces_length()))
+            let outline = ResponseOutline::new(status, context.exchange.request.method(), framed, length);
+            let coding =
+                compression::begin(context, (&context.config.snapshot, route), outline, &stored_fields);
+            (coding.framing_for(framed), length.filter(|_| !coding.replaces_length()))
         }
     };
     let changes = &route.config.response_headers;
     if has_values(changes) {
-        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-        let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+        let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
+        let values = TemplateValues::new(context, Some(route));
         let values = TemplateValues { response: Some((head.fields, head.text)), status, ..values };
         rendered.render(changes, |template, out| values.write(template, out));
-        exchange.rendered_headers = rendered;
+        context.exchange.rendered_headers = rendered;
     }
     let response = FinalHead {
         status: Status { code: status, reason: status_text(status).as_bytes() },
@@ -200,24 +204,24 @@ fn stage_head(
         is_early: false,
         text: b"",
     };
-    stream.respond(client, exchange, &response, |out| {
-        copy_fields(out, exchange, listener, route, head, selected);
+    context.stream.respond(context.client, context.exchange, &response, |out| {
+        copy_fields(out, context.exchange, context.listener, route, head, selected);
         if !head.contains("date") && leave(changes, b"Date") {
-            out.field(b"Date", &client.worker.date(clock::now()));
+            out.field(b"Date", &context.client.worker.date(clock::now()));
         }
-        fields::write_id(out, exchange, listener, changes);
-        exchange.limited.write_levels(out, changes);
-        compression::write(out, exchange, &stored_fields, changes);
+        fields::write_id(out, context.exchange, context.listener, changes);
+        context.exchange.limits.write_levels(out, changes);
+        compression::write(out, context.exchange, &stored_fields, changes);
         if let Some(cors) = &route.config.cors {
-            cors::write(out, cors, exchange);
+            cors::write(out, cors, context.exchange);
         }
-        write_age_and_status(out, exchange, route, answer, now);
-        write_changes(out, changes, &exchange.rendered_headers, |_| true);
+        write_age_and_status(out, context.exchange, route, answer, now);
+        fields::write_changes_of_response(out, context.exchange, changes, |_| true);
     });
-    exchange.record.is_own_answer = true;
-    exchange.record.status = status;
-    exchange.answered = true;
-    exchange.waits.begin(&listener.client_wait_limits());
+    context.exchange.record.is_own_answer = true;
+    context.exchange.record.status = status;
+    context.exchange.answered = true;
+    context.exchange.waits.begin(&context.listener.client_wait_limits());
 }
 
 /// How the body is delimited as it is sent, and the length that the head tells.
@@ -283,6 +287,7 @@ fn write_age_and_status(
     now: CacheTime,
 ) {
     let (changes, lifetime) = (&route.config.response_headers, answer.lifetime());
+    acting::note(Stage::ResponseFields, Feature::Cache);
     let is_from_server = answer.is_new && lifetime.initial_age_ms < 1_000;
     if !is_from_server && leave(changes, b"Age") {
         out.decimal_field(b"Age", lifetime.age(now));
@@ -302,31 +307,29 @@ fn write_age_and_status(
     out.field_with(STATUS, |value| write_cache_status(value, &outcome));
 }
 
-async fn send_body(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn send_body<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     stored: &StoredResponse,
     mut source: impl Source,
 ) -> Result<(), Failure> {
     poll_fn(|cx| {
-        match exchange.response_relay.poll(cx, &mut source, &mut stream.reply()) {
+        match context.exchange.response_relay.poll(cx, &mut source, &mut context.stream.reply()) {
             Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
             Poll::Pending => {}
         }
-        let (awaited, moved) = match exchange.response_relay.waiting {
-            WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
-            WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
+        let (awaited, moved) = match context.exchange.response_relay.waiting {
+            WaitingFor::Turn => return pacing::poll_turn(cx, context).map(Err),
+            WaitingFor::Sink => (Activity::ClientTakes, context.stream.taken()),
             WaitingFor::Source => {
-                if let Some(cause) = stream.poll_reset(cx, client) {
+                if let Some(cause) = context.stream.poll_reset(cx, context.client) {
                     return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
                 }
                 // While a part is waited for, what comes before it is progress, too.
-                (Activity::ResponseBody, exchange.response_relay.taken() + stored.body().grown())
+                (Activity::ResponseBody, context.exchange.response_relay.taken() + stored.body().grown())
             }
         };
-        client.report(awaited, stream, exchange);
-        exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
+        context.report(awaited);
+        context.poll_over(awaited, moved).map(Err)
     })
     .await
 }

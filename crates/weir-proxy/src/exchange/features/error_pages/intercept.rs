@@ -3,17 +3,21 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use weir_config::{ErrorPage, PageText};
+use weir_config::{ErrorPage, Feature, PageText, Stage};
 use weir_observe::status_text;
 
-use crate::exchange::exchange_state::client::Client;
+use super::remote_page;
+use super::remote_page::PageScope;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::answer;
+use crate::exchange::features::answer::error_page::{body, format_for};
 use crate::exchange::phases::end::End;
-use crate::exchange::phases::error_page::{body, format_for};
-use crate::exchange::phases::{answer, finish, respond};
+use crate::exchange::phases::{finish, respond};
 use crate::relay::Relay;
 use crate::relay::memory::NullSink;
 use crate::responder::Answer;
@@ -24,7 +28,7 @@ use crate::upstream::stream::{ServerStream, Servers};
 const KEPT: [&str; 3] = ["WWW-Authenticate", "Retry-After", "Allow"];
 
 /// Whether the response of the server has a status for which there are pages, and is to be replaced.
-pub(in crate::exchange) fn is_wanted(exchange: &Exchange, plans: Plans<'_>) -> bool {
+fn is_wanted(exchange: &Exchange, plans: Plans<'_>) -> bool {
     let pages = &plans.route.config.error_pages;
     let is_for = |page: &ErrorPage| page.of_servers && page.is_for(exchange.response.status());
     // What a call of gRPC fails with is a matter of its own.
@@ -34,6 +38,35 @@ pub(in crate::exchange) fn is_wanted(exchange: &Exchange, plans: Plans<'_>) -> b
 /// The page of a file that is sent in place of the response of the server; `None` when there is none in this format.
 pub(in crate::exchange) fn page<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<&'a PageText> {
     page_of(&plans.route.config.error_pages, exchange.response.status(), format_for(exchange))
+}
+
+/// What is sent in place of a response.
+pub(in crate::exchange) enum Replacement<'a> {
+    /// Nothing: it passes.
+    None,
+    /// A page of another server would have been, and cannot be had: it passes as it comes.
+    Missing,
+    Page(InterceptPage<'a>),
+}
+
+/// The page in place of the response of the server, which is fetched if another server has it.
+pub(in crate::exchange) async fn find<'a>(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    plans: Plans<'a>,
+) -> Replacement<'a> {
+    if !is_wanted(context.exchange, plans) {
+        return Replacement::None;
+    }
+    acting::note(Stage::ResponseHead, Feature::ErrorPages);
+    let (Plans { config, route, .. }, listener) = (plans, context.listener);
+    let (scope, status) =
+        (PageScope { config, listener, route: Some(route) }, context.exchange.response.status());
+    let text = page(context.exchange, plans).map(InterceptPage::Text).map(Replacement::Page);
+    let Some(remote) = scope.remote(status) else { return text.unwrap_or(Replacement::None) };
+    match Box::pin(remote_page::fetch(context, scope, (remote, status))).await {
+        Some(page) => Replacement::Page(InterceptPage::Fetched(page)),
+        None => text.unwrap_or(Replacement::Missing),
+    }
 }
 
 /// A page in place of a response.
@@ -46,25 +79,21 @@ pub(in crate::exchange) enum InterceptPage<'a> {
 
 /// Sends a page in place of the response of the server, of which the status and what explains it stay.
 pub(in crate::exchange) async fn run<U: Servers>(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut U,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
-    (mut serving, page): (RespondingServer<U::Stream>, InterceptPage<'_>),
+    (mut responding, page): (RespondingServer<U::Stream>, InterceptPage<'_>),
 ) -> Result<End, Ended> {
-    respond::account(client, exchange, plans, &serving);
-    let status = exchange.response.status();
-    let (fields, text) = (exchange.response.fields(), serving.server.head());
+    respond::account(context, plans, &responding);
+    let status = context.exchange.response.status();
+    let (fields, text) = (context.exchange.response.fields(), responding.server.head());
     let kept = KEPT.map(|name| fields.get_by_name(text, name).map(|field| field.value.of(text).to_vec()));
     let mut answer = Answer::new(status).with(b"Cache-Control", &b"no-store"[..]);
     answer = match page {
         InterceptPage::Fetched(page) => page.instead_of(answer),
         InterceptPage::Text(page) => {
-            let format = format_for(exchange);
+            let format = format_for(context.exchange);
             let values = PageValues { status, detail: status_text(status), reason: "" };
-            let place = (plans.listener, Some(plans.route));
-            answer.body = body(client, stream, exchange, place, (page, format, values)).into();
+            answer.body = body(context, Some(plans.route), (page, format, values)).into();
             answer.with(b"Content-Type", format.content_type().as_bytes())
         }
     };
@@ -73,33 +102,32 @@ pub(in crate::exchange) async fn run<U: Servers>(
             answer = answer.with(name.as_bytes(), value);
         }
     }
-    let is_read = read_out(client, exchange, plans, &mut serving).await;
-    if is_read && exchange.request_relay.is_done() {
-        finish::run(client, servers, exchange, plans, serving);
+    let is_read = read_out(context, plans, &mut responding).await;
+    if is_read && context.exchange.request_relay.is_done() {
+        finish::run(context, plans, responding);
     } else {
-        exchange.record.sent_to_server += serving.server.sent();
-        servers.drop_stream(serving.server);
+        context.exchange.record.sent_to_server += responding.server.sent();
+        context.servers.drop_stream(responding.server);
     }
-    if !stream.discard_body(client) {
-        stream.close_after();
+    if !context.stream.discard_body(context.client) {
+        context.stream.close_after();
     }
-    answer::send(client, stream, exchange, &answer).await.map_err(Ended::Failed)?;
+    answer::send(context, &answer).await.map_err(Ended::Failed)?;
     Ok(End::Done)
 }
 
 /// Takes what is here of a body that the client does not get; whether that was all.
-pub(in crate::exchange) async fn read_out<T: ServerStream>(
-    client: &Client,
-    exchange: &Exchange,
+pub(in crate::exchange) async fn read_out<T: ServerStream, S, U>(
+    context: &Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
+    responding: &mut RespondingServer<T>,
 ) -> bool {
-    let method = exchange.request.method();
-    serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
-    serving.server.take_head();
-    let (mut relay, stock) = (Relay::new(), &client.worker.stock);
+    let method = context.exchange.request.method();
+    responding.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
+    responding.server.take_head();
+    let (mut relay, stock) = (Relay::new(), &context.client.worker.stock);
     poll_fn(|cx| {
-        let polled = serving.server.poll_response(cx, &mut relay, &mut NullSink, stock);
+        let polled = responding.server.poll_response(cx, &mut relay, &mut NullSink, stock);
         Poll::Ready(matches!(polled, Poll::Ready(Ok(()))))
     })
     .await

@@ -1,12 +1,12 @@
 //! Error pages that a server has: fetched for the exchange that has failed, or whose response they replace.
 //!
-//! A request of Weir's own ([`crate::exchange::subrequests::subrequest`]) that the exchange waits for, unless the page was fetched lately. When it fails, that is counted and the page
+//! A request of Weir's own ([`crate::exchange::features::subrequests::subrequest`]) that the exchange waits for, unless the page was fetched lately. When it fails, that is counted and the page
 //! is another one. Must not have a page of its own.
 
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use weir_cache::rules::{StorePlan, StoreRules, StoredRequest, plan_storing};
@@ -16,13 +16,14 @@ use weir_config::{ErrorPage, RemotePage};
 use weir_http::{FieldName, Method, ResponseHead, TargetForm};
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::subrequests::subrequest;
-use crate::exchange::subrequests::subrequest::ResponseTaker;
+use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::subrequests::subrequest;
+use crate::exchange::features::subrequests::subrequest::ResponseTaker;
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::error_page::FetchedPage;
@@ -61,76 +62,63 @@ impl<'a> PageScope<'a> {
 
 /// The page of a failure of this exchange, where the config has one that is fetched; `None` without one, and when it cannot be.
 #[cold]
-pub(in crate::exchange) async fn of_failure(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn for_failure(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
     failure: Failure,
 ) -> Option<FetchedPage> {
-    if exchange.answered || exchange.grpc.is_some() || client.deadline.is_cut() {
+    if context.exchange.answered || context.exchange.grpc.is_some() || context.client.deadline.is_cut() {
         return None;
     }
-    let status = exchange.limited.status_of_refusal().or(failure.status())?;
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let route = exchange.record.route.map(|index| &listener.route_plans[index]);
-    let scope = PageScope { config: &config, listener, route };
+    let status = context.exchange.limits.status_of_refusal().or(failure.status())?;
+    let route = context.route();
+    let scope = PageScope { config: context.config, listener: context.listener, route };
     let remote = scope.remote(status)?;
     // The time of the exchange may be over; that of its page begins.
-    client.deadline.set_ceiling(None);
-    Box::pin(fetch(client, stream, servers, exchange, scope, (remote, status))).await
+    context.client.deadline.set_ceiling(None);
+    Box::pin(fetch(context, scope, (remote, status))).await
 }
 
 /// The page of a fixed response without a body, where the config has one that is fetched for its status.
 #[cold]
-pub(in crate::exchange) async fn of_fixed(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn for_fixed(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
     (route, status): (&RoutePlan, u16),
 ) -> Option<FetchedPage> {
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let scope = PageScope { config: &config, listener, route: Some(route) };
+    let scope = PageScope { config: context.config, listener: context.listener, route: Some(route) };
     let remote = scope.remote(status)?;
-    Box::pin(fetch(client, stream, servers, exchange, scope, (remote, status))).await
+    Box::pin(fetch(context, scope, (remote, status))).await
 }
 
 /// The page: one that was fetched lately, or else is fetched now; `None` when there is none to be had.
 pub(in crate::exchange) async fn fetch(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
     scope: PageScope<'_>,
     (remote, status): (&RemotePage, u16),
 ) -> Option<FetchedPage> {
-    let inner = match inner_exchange(client, stream, exchange, scope, (remote, status)) {
+    let inner = match inner_exchange(context, scope, (remote, status)) {
         Ok(inner) => inner,
         Err(failure) => {
-            report(client, scope, (remote, 0, failure.reason()));
+            report(context.client, scope, (remote, 0, failure.reason()));
             return None;
         }
     };
     let Some(pages) = scope.listener.pages.as_ref().filter(|_| !remote.ttl.is_zero()) else {
-        let (page, _) = ask(client, stream, servers, scope, remote, inner).await.ok()?;
+        let (page, _) = ask(context, scope, remote, inner).await.ok()?;
         return Some(page);
     };
     let key = page_key(remote, &inner);
     let mut has_waited = false;
     let (ticket, stale) = loop {
         match pages.step(&key, inner.request_for_cache(), has_waited, cache_now()) {
-            PageStep::Send(page) => match page_of_store(client, &page, remote.timeout).await {
+            PageStep::Send(page) => match page_of_store(context.client, &page, remote.timeout).await {
                 Some(page) => return Some(page),
                 None => has_waited = true,
             },
             PageStep::Unavailable => return None,
             PageStep::Fetch(ticket, stale) => break (ticket, stale),
-            PageStep::Wait(wait) => match wait_for(client, stream, exchange, wait, remote.timeout).await? {
+            PageStep::Wait(wait) => match wait_for(context, wait, remote.timeout).await? {
                 FetchOutcome::Stored(page) if pages.is_for(&page, &key, inner.request_for_cache()) => {
-                    match page_of_store(client, &page, remote.timeout).await {
+                    match page_of_store(context.client, &page, remote.timeout).await {
                         Some(page) => return Some(page),
                         None => has_waited = true,
                     }
@@ -142,7 +130,7 @@ pub(in crate::exchange) async fn fetch(
         }
     };
     let head = StoredHead::copy(inner.request_for_cache(), |_| true);
-    match ask(client, stream, servers, scope, remote, inner).await {
+    match ask(context, scope, remote, inner).await {
         Ok((page, plan)) => {
             match plan {
                 Some(plan) => keep(ticket, *plan, head.view(), &page.body),
@@ -158,7 +146,7 @@ pub(in crate::exchange) async fn fetch(
         Err(NoPage::NotFetched) => {
             page_failed(ticket, stale.as_ref(), cache_now());
             let stale = stale?;
-            page_of_store(client, &stale, remote.timeout).await
+            page_of_store(context.client, &stale, remote.timeout).await
         }
     }
 }
@@ -208,23 +196,21 @@ async fn page_of_store(client: &mut Client, stored: &StoredResponse, time: Durat
 }
 
 /// Waits for the page that another failure has fetched; `None` when the client leaves.
-async fn wait_for(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
+async fn wait_for<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
     mut wait: FetchWait,
     time: Duration,
 ) -> Option<FetchOutcome> {
-    client.deadline.set(clock::now(), Some(time));
+    context.client.deadline.set(clock::now(), Some(time));
     poll_fn(|cx| {
         if let Poll::Ready(outcome) = wait.poll(cx) {
             return Poll::Ready(Some(outcome));
         }
-        if stream.poll_gone(cx, client).is_some() {
+        if context.stream.poll_gone(cx, context.client).is_some() {
             return Poll::Ready(None);
         }
-        client.report(Activity::Cache, stream, exchange);
-        client.deadline.poll_passed().map(|()| None)
+        context.report(Activity::Cache);
+        context.client.deadline.poll_passed().map(|()| None)
     })
     .await
 }
@@ -239,25 +225,21 @@ enum NoPage {
 
 /// Fetches a page, and how it is kept.
 async fn ask(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    servers: &mut impl Servers,
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
     scope: PageScope<'_>,
     remote: &RemotePage,
     mut inner: Box<Exchange>,
 ) -> Result<(FetchedPage, Option<Box<NewResponse>>), NoPage> {
-    let (config, listener, upstream_index) = (scope.config, scope.listener, remote.upstream.0);
-    let route = listener.page_route(remote).ok_or(NoPage::NotFetched)?;
+    let route = scope.listener.page_route(remote).ok_or(NoPage::NotFetched)?;
     let began = clock::now();
-    client.now = began;
+    context.client.now = began;
     let mut taker = PageTaker::new(remote, &inner);
-    let upstream = &*config.snapshot.upstreams[upstream_index];
-    let plans = Plans { config, listener, route, upstream, upstream_index };
-    let before = client.deadline.narrow(Some(began + remote.timeout));
-    let outcome = subrequest::run(client, stream, servers, &mut inner, plans, &[], &mut taker).await;
-    client.deadline.lift(before);
-    client.now = clock::now();
-    client.listener.shard.error_pages_fetched.increment();
+    let plans = Plans::new(scope.config, route, remote.upstream.0);
+    let before = context.client.deadline.narrow(Some(began + remote.timeout));
+    let outcome = subrequest::run(&mut context.beside(&mut inner), plans, &[], &mut taker).await;
+    context.client.deadline.lift(before);
+    context.client.now = clock::now();
+    context.client.listener.shard.error_pages_fetched.increment();
     match (outcome, taker.status) {
         (Ok(()), 200) if !taker.is_over => Ok((taker.page, taker.plan)),
         (Err(Ended::Failed(Failure { party: Party::Client, .. })), _) => Err(NoPage::ClientLeft),
@@ -266,7 +248,7 @@ async fn ask(
                 Err(Ended::Failed(failure)) => failure.reason(),
                 _ => "",
             };
-            report(client, scope, (remote, page_status, reason));
+            report(context.client, scope, (remote, page_status, reason));
             Err(NoPage::NotFetched)
         }
     }
@@ -290,22 +272,20 @@ fn report(client: &Client, scope: PageScope<'_>, (remote, status, reason): (&Rem
 }
 
 /// The exchange of the request: a GET for the page.
-fn inner_exchange(
-    client: &Client,
-    stream: &impl ClientStream,
-    exchange: &Exchange,
+fn inner_exchange<U>(
+    context: &Context<'_, impl ClientStream, U>,
     scope: PageScope<'_>,
     (remote, status): (&RemotePage, u16),
 ) -> Result<Box<Exchange>, Failure> {
-    let mut inner = subrequest::exchange_beside(exchange, remote.upstream.0, client);
-    inner.record.trace = exchange.record.trace;
+    let mut inner = subrequest::exchange_beside(context.exchange, remote.upstream.0, context.client);
+    inner.record.trace = context.exchange.record.trace;
     // A page that has to wait would keep the client waiting that has waited already.
     inner.waits_for_slot = false;
-    let values = TemplateValues::of_request(client, stream, exchange, scope.listener, scope.route);
+    let values = TemplateValues::new(context, scope.route);
     let values = TemplateValues { status, ..values };
     let mut target = Vec::new();
     values.write_url(&remote.path, &mut target);
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let (request, text) = (&context.exchange.request, &context.exchange.request_text[..]);
     let fields = PASSED.iter().filter_map(|name| request.fields().first(*name));
     let fields = fields.map(|field| (field.name.of(text), field.value.of(text)));
     let host = match request.target_form() {
@@ -398,7 +378,7 @@ impl Sink for PageTaker {
 
     fn finish(&mut self, _source: &impl Source) {}
 
-    fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+    fn poll_write(&mut self, _cx: &mut task::Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
         Poll::Ready(Err(RelayError::Write(io::ErrorKind::FileTooLarge.into())))
     }
 }

@@ -10,9 +10,9 @@ use std::task::Poll;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
-use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::net::clock::{self, Instant};
@@ -29,22 +29,20 @@ const BY_SERVER: FailureOrigin = FailureOrigin::Server(retry::RetryCause::Connec
 
 /// A stream on a connection that is quiet and open already.
 #[inline(always)]
-pub(in crate::exchange) fn take_kept<U: Servers>(
-    client: &mut Client,
-    servers: &mut U,
-    exchange: &Exchange,
+pub(in crate::exchange) fn take_kept<U: Servers, S>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     server: ServerId,
     history: &AttemptHistory,
 ) -> Option<U::Stream> {
     // A request that cannot be sent twice gets the more careful check.
-    let careful = !plans.upstream.may_repeat(exchange) || !exchange.request.body().is_empty();
+    let careful = !plans.upstream.may_repeat(context.exchange) || !context.exchange.request.body().is_empty();
     let to = plans.to(server);
     if history.fresh {
-        servers.forget_kept(to, &mut client.pinned);
+        context.servers.forget_kept(to, &mut context.client.pinned);
         return None;
     }
-    let kept = servers.take_kept(to, &mut client.pinned, client.now, careful)?;
+    let kept = context.servers.take_kept(to, &mut context.client.pinned, context.client.now, careful)?;
     to.local().shard.reuses.increment();
     Some(kept)
 }
@@ -52,44 +50,46 @@ pub(in crate::exchange) fn take_kept<U: Servers>(
 /// A stream on a new connection; on a kept one, too, if it had to wait for a descriptor and there is a `history`. Large: callers put it on
 /// the heap.
 pub(in crate::exchange) async fn connect<C: ClientEnd, U: Servers>(
-    client: &mut Client,
-    stream: &mut C,
-    servers: &mut U,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, C, U>,
     plans: Plans<'_>,
     server: ServerId,
     history: Option<&AttemptHistory>,
 ) -> Result<U::Stream, AttemptFailure> {
     let to = plans.to(server);
     if ServerPermit::are_used_up() {
-        client.worker.free_descriptors();
+        context.client.worker.free_descriptors();
     }
     // Several exchanges may wait for one connection, whose task has the permit.
     let mut permit = None;
     if !plans.upstream.shares_connections() {
         permit = ServerPermit::take_free();
         if permit.is_none() {
-            let waiting = wait_for_permit(client, stream, servers, exchange, plans, server, history);
+            let waiting = wait_for_permit(context, plans, server, history);
             match waiting.await {
                 Ok(Admitted::Kept(kept)) => return Ok(kept),
                 Ok(Admitted::Permit(awaited)) => permit = Some(awaited),
                 Err(failure) => {
-                    return Err(not_connected(client, plans, server, (failure, FailureOrigin::Other)));
+                    return Err(not_connected(
+                        context.client,
+                        plans,
+                        server,
+                        (failure, FailureOrigin::Other),
+                    ));
                 }
             }
         }
     }
-    let mut outcome = open(client, stream, servers, exchange, plans, to).await;
+    let mut outcome = open(context, plans, to).await;
     if let Err((failure, _)) = &outcome
         && failure.cause == Cause::DescriptorLimit
-        && client.worker.free_descriptors()
+        && context.client.worker.free_descriptors()
     {
-        outcome = open(client, stream, servers, exchange, plans, to).await;
+        outcome = open(context, plans, to).await;
     }
     let now = clock::now();
-    let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
-    exchange.record.spend(Phase::Connect, now);
-    client.now = now;
+    let micros = u64::from(clock::micros(now.saturating_duration_since(context.client.now)));
+    context.exchange.record.spend(Phase::Connect, now);
+    context.client.now = now;
     // One that is shared is counted when it is opened, not by those that wait for it.
     let counted = (!plans.upstream.shares_connections()).then_some(&to.local().shard);
     if let Some(shard) = counted {
@@ -100,12 +100,12 @@ pub(in crate::exchange) async fn connect<C: ClientEnd, U: Servers>(
             if let Some(shard) = counted {
                 shard.connect_time.record(micros);
             }
-            let begun = servers.begin(opened, to, now);
+            let begun = context.servers.begin(opened, to, now);
             // The connection has one of its own by now: until then, this was the one that it counts by.
             drop(permit);
             Ok(begun)
         }
-        Err(error) => Err(not_connected(client, plans, server, error)),
+        Err(error) => Err(not_connected(context.client, plans, server, error)),
     }
 }
 
@@ -148,38 +148,39 @@ enum Admitted<T> {
 /// # Errors
 /// When the time is over, or the client is gone.
 async fn wait_for_permit<C: ClientEnd, U: Servers>(
-    client: &mut Client,
-    stream: &mut C,
-    servers: &mut U,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, C, U>,
     plans: Plans<'_>,
     server: ServerId,
     history: Option<&AttemptHistory>,
 ) -> Result<Admitted<U::Stream>, Failure> {
     let exhausted = Failure::weir(Phase::Connect, Cause::DescriptorLimit);
-    if !exchange.waits_for_slot {
+    if !context.exchange.waits_for_slot {
         return Err(exhausted);
     }
     let began = clock::now();
-    client.deadline.set(began, Some(plans.upstream.config.timeouts.queue));
+    context.client.deadline.set(began, Some(plans.upstream.config.timeouts.queue));
     let counted = QueueCount::begin(plans.upstream_shard(), began);
     let place = PermitWait::begin(plans.config.pool_number(plans.upstream_index, server.index()));
     let history = history.filter(|history| !history.fresh);
     let outcome = std::future::poll_fn(|cx| {
         place.register(cx.waker());
-        client.now = clock::now();
-        let kept = history.and_then(|history| take_kept(client, servers, exchange, plans, server, history));
+        context.client.now = clock::now();
+        let kept = history.and_then(|history| take_kept(context, plans, server, history));
         if let Some(kept) = kept {
             return Poll::Ready(Ok(Admitted::Kept(kept)));
         }
         if let Some(permit) = ServerPermit::take_awaited() {
             return Poll::Ready(Ok(Admitted::Permit(permit)));
         }
-        if let Some(cause) = stream.poll_gone(cx, client) {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
             return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
         }
-        client.report(Activity::Queue, stream, exchange);
-        client.deadline.poll_passed().map(|()| Err(client.deadline.failure(Phase::Queue, exhausted)))
+        context.report(Activity::Queue);
+        context
+            .client
+            .deadline
+            .poll_passed()
+            .map(|()| Err(context.client.deadline.failure(Phase::Queue, exhausted)))
     })
     .await;
     match &outcome {
@@ -188,8 +189,8 @@ async fn wait_for_permit<C: ClientEnd, U: Servers>(
     }
     drop(counted);
     let now = clock::now();
-    exchange.record.spend(Phase::Queue, now);
-    client.now = now;
+    context.exchange.record.spend(Phase::Queue, now);
+    context.client.now = now;
     outcome
 }
 
@@ -215,53 +216,49 @@ impl Drop for QueueCount<'_> {
 }
 
 /// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream has no `proxy_protocol`.
-fn proxy_header_for(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
+fn proxy_header_for<U>(
+    context: &Context<'_, impl ClientEnd, U>,
     plan: &UpstreamPlan,
 ) -> Option<proxy_header::Header> {
     let version = plan.config.proxy_protocol?;
-    let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
-    let named = client.origin.as_ref().and_then(|origin| origin.authority.as_deref());
+    let asked_for = std::str::from_utf8(&context.exchange.server_name).ok().filter(|name| !name.is_empty());
+    let named = context.client.origin.as_ref().and_then(|origin| origin.authority.as_deref());
     let proxied = proxy_header::ProxiedClient {
-        peer: client.peer,
-        destination: client.known_destination().or_else(|| stream.local_address()),
+        peer: context.client.peer,
+        destination: context.client.known_destination().or_else(|| context.stream.local_address()),
         authority: asked_for.or(named),
-        tls: stream.tls(),
-        unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
+        tls: context.stream.tls(),
+        unique_id: Some(&*context.exchange.record.request_id).filter(|id| !id.is_empty()),
     };
     Some(proxy_header::of_client(version, &proxied))
 }
 
 /// Opens a connection to a server within the time limit of the phase.
 async fn open<C: ClientEnd, U: Servers>(
-    client: &mut Client,
-    stream: &mut C,
-    servers: &mut U,
-    exchange: &mut Exchange,
+    context: &mut Context<'_, C, U>,
     plans: Plans<'_>,
     to: Destination<'_>,
 ) -> Result<U::Opened, AttemptError> {
-    let behind = if stream.sends_at_once() { Behind::More } else { Behind::Unknown };
-    let header = proxy_header_for(client, stream, exchange, plans.upstream);
+    let behind = if context.stream.sends_at_once() { Behind::More } else { Behind::Unknown };
+    let header = proxy_header_for(context, plans.upstream);
     let outcome = {
-        let mut connecting = pin!(servers.open(to, header, behind, Rc::clone(&client.worker)));
-        client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
+        let mut connecting =
+            pin!(context.servers.open(to, header, behind, Rc::clone(&context.client.worker)));
+        context.client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
         std::future::poll_fn(|cx| {
             if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
                 return Poll::Ready(outcome.map_err(|failure| Some(not_opened(failure))));
             }
-            if let Some(cause) = stream.poll_gone(cx, client) {
+            if let Some(cause) = context.stream.poll_gone(cx, context.client) {
                 let gone = Failure::client(Phase::Connect, cause);
                 return Poll::Ready(Err(Some((gone, FailureOrigin::Other))));
             }
-            client.report(Activity::Connecting, stream, exchange);
-            client.deadline.poll_passed().map(|()| Err(None))
+            context.client.report(Activity::Connecting, context.stream, context.exchange);
+            context.client.deadline.poll_passed().map(|()| Err(None))
         })
         .await
     };
-    outcome.map_err(|error| error.unwrap_or_else(|| timed_out(client, servers.lateness(to))))
+    outcome.map_err(|error| error.unwrap_or_else(|| timed_out(context.client, context.servers.lateness(to))))
 }
 
 /// Why a connection could not be opened, and whether another server may help.

@@ -3,31 +3,27 @@
 //! It ends with a response head that can be relayed, or with a failure that says whether the request may have had an
 //! effect. While it waits for the head it passes on interim responses and the rest of the request body.
 
+pub(in crate::exchange) mod features;
 pub(in crate::exchange) mod unread;
 pub(in crate::exchange) mod connect;
 pub(in crate::exchange) mod private;
 
 use std::future::Future;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
-use weir_http::fastcgi::Params;
-use weir_http::{FieldName, FieldWriter, Framing};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
+use self::features::AttemptFeatures;
 use super::choose;
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::has_values;
 use crate::exchange::exchange_state::outcome::{
     AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
 };
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, Status};
-use crate::exchange::forwarded;
-use crate::exchange::heads::placeholders::TemplateValues;
-use crate::exchange::heads::{cgi, fields, grpc};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -40,9 +36,7 @@ use crate::state::crashes::faults::FaultPoint;
 use crate::state::servers::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{
-    HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed, UnreadRequest,
-};
+use crate::upstream::stream::{HeadError, ServerStream, Servers, Unprocessed, UnreadRequest};
 use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -52,66 +46,64 @@ const INTERIM_RESPONSES_MAX: u32 = 32;
 /// measure it.
 ///
 /// Not an `async fn`: it would have room for each of its arguments twice.
-pub(crate) fn run<C: ClientStream, U: Servers>(
-    client: &mut Client,
-    stream: &mut C,
-    servers: &mut U,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn run<F: AttemptFeatures, C: ClientStream, U: Servers>(
+    context: &mut Context<'_, C, U>,
     plans: &Plans<'_>,
     slot: Slot,
     history: &AttemptHistory,
 ) -> impl Future<Output = Result<RespondingServer<U::Stream>, AttemptFailure>> {
-    let began = client.now;
+    let began = context.client.now;
     let mut attempt = Attempt::new(slot);
     async move {
-        faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Queue);
-        let local = begin(exchange, *plans, attempt.slot.server, began);
+        faults::strike(
+            &context.client.worker.crash,
+            &context.exchange.request,
+            &context.exchange.request_text,
+            FaultPoint::Queue,
+        );
+        let local = begin(context.exchange, *plans, attempt.slot.server, began);
         let index = attempt.slot.server.index();
-        if let Some(call) = &mut exchange.grpc {
+        if let Some(call) = &mut context.exchange.grpc {
             call.begin_attempt(began);
-            grpc::web::begin_request_body(exchange);
+            F::begin_body(context.exchange);
         }
-        let mut server =
-            match connect::take_kept(client, servers, exchange, *plans, attempt.slot.server, history) {
-                Some(kept) => kept,
-                None => {
-                    let server = attempt.slot.server;
-                    let connecting =
-                        connect::connect(client, stream, servers, exchange, *plans, server, Some(history));
-                    // On the heap, since it would make every exchange larger.
-                    let opened = Box::pin(connecting).await;
-                    opened.inspect_err(|failed| {
-                        record_latency(*plans, index, began, Some(failed.failure));
-                        record_outcome(*plans, local, failed.server, classify_failure(failed), began);
-                    })?
-                }
-            };
+        let mut server = match connect::take_kept(context, *plans, attempt.slot.server, history) {
+            Some(kept) => kept,
+            None => {
+                let server = attempt.slot.server;
+                let connecting = connect::connect(context, *plans, server, Some(history));
+                // On the heap, since it would make every exchange larger.
+                let opened = Box::pin(connecting).await;
+                opened.inspect_err(|failed| {
+                    record_latency(*plans, index, began, Some(failed.failure));
+                    record_outcome(*plans, local, failed.server, classify_failure(failed), began);
+                })?
+            }
+        };
         let (opened_at, carried) = server.history();
         attempt.reused = carried > 0;
-        exchange.record.reused = attempt.reused;
-        exchange.attempt_trace.connected(opened_at, carried);
+        context.exchange.record.reused = attempt.reused;
+        context.exchange.attempt_trace.connected(opened_at, carried);
 
-        if private::has_credentials(exchange) {
+        if private::has_credentials(context.exchange) {
             server.set_private();
         }
-        if has_values(&plans.route.config.request_headers) {
-            render_headers(client, stream, exchange, *plans, attempt.slot.server);
-        }
-        write_request(&mut server, client, stream, exchange, *plans, attempt.slot.server);
-        exchange.waits.begin_attempt(client.now);
-        let outcome = std::future::poll_fn(|cx| {
-            attempt.poll_response(cx, client, stream, exchange, &mut server, *plans)
-        })
-        .await;
+        F::write_request(&mut server, context, *plans, attempt.slot.server);
+        context.exchange.waits.begin_attempt(context.client.now);
+        let outcome =
+            std::future::poll_fn(|cx| attempt.poll_response::<F, _, _, _>(cx, context, &mut server, *plans))
+                .await;
         attempt.sent_any = server.sent() > 0;
         attempt.received_any = server.received_any();
         record_latency(*plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
         match outcome {
             Ok(()) => {
                 local.shard.requests.increment();
-                let outcome = match exchange.grpc {
-                    None => Some(plans.upstream.outlier_detector.classify_status(exchange.response.status())),
-                    Some(_) => grpc::outcome_of_head(exchange, *plans, &server),
+                let outcome = match context.exchange.grpc {
+                    None => Some(
+                        plans.upstream.outlier_detector.classify_status(context.exchange.response.status()),
+                    ),
+                    Some(_) => F::outcome_of_call(context.exchange, *plans, &server),
                 };
                 if let Some(outcome) = outcome {
                     record_outcome(*plans, local, attempt.slot.server, outcome, began);
@@ -120,12 +112,12 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
                 Ok(RespondingServer { server, slot, sent_any, send_failed: send_failed.is_some() })
             }
             Err((failure, origin)) => {
-                exchange.record.sent_to_server += server.sent();
+                context.exchange.record.sent_to_server += server.sent();
                 if attempt.reused && server.unread() != UnreadRequest::Unknown {
                     // On the heap, since it is rare and would make every exchange larger.
-                    attempt.unread = Box::pin(unread::is_certain(client, &server)).await;
+                    attempt.unread = Box::pin(unread::is_certain(context.client, &server)).await;
                 }
-                servers.drop_stream(server);
+                context.servers.drop_stream(server);
                 let failed = attempt.failed(failure, origin);
                 record_outcome(*plans, local, failed.server, classify_failure(&failed), began);
                 Err(failed)
@@ -135,25 +127,22 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
 }
 
 /// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.
-pub(crate) async fn connect<C: ClientEnd, U: Servers>(
-    client: &mut Client,
-    stream: &mut C,
-    servers: &mut U,
-    exchange: &mut Exchange,
+pub(in crate::exchange) async fn connect<C: ClientEnd, U: Servers>(
+    context: &mut Context<'_, C, U>,
     plans: Plans<'_>,
     slot: Slot,
 ) -> Result<(ServerEnd, Slot), AttemptFailure> {
-    let began = client.now;
+    let began = context.client.now;
     let index = slot.server.index();
-    let local = begin(exchange, plans, slot.server, began);
+    let local = begin(context.exchange, plans, slot.server, began);
     let attempt = Attempt::new(slot);
     let server = attempt.slot.server;
-    let connecting = connect::connect(client, stream, servers, exchange, plans, server, None);
+    let connecting = connect::connect(context, plans, server, None);
     let connected = Box::pin(connecting).await;
     record_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
-            exchange.attempt_trace.connected(server.history().0, 0);
+            context.exchange.attempt_trace.connected(server.history().0, 0);
             local.shard.requests.increment();
             record_outcome(plans, local, attempt.slot.server, AttemptOutcome::Success, began);
             Ok((server.into_tunnel(), attempt.slot))
@@ -241,36 +230,33 @@ impl Attempt {
     }
 
     /// Sends what is left of the request and reads until the head of the final response is complete.
-    fn poll_response<C: ClientStream, T: ServerStream>(
+    fn poll_response<F: AttemptFeatures, C: ClientStream, T: ServerStream, U>(
         &mut self,
-        cx: &mut Context<'_>,
-        client: &mut Client,
-        stream: &mut C,
-        exchange: &mut Exchange,
+        cx: &mut task::Context<'_>,
+        context: &mut Context<'_, C, U>,
         server: &mut T,
         plans: Plans<'_>,
     ) -> Poll<Result<(), AttemptError>> {
-        if exchange.interim > 0 {
-            flush_interim(cx, stream)?;
+        if context.exchange.interim > 0 {
+            flush_interim(cx, context.stream)?;
         }
         if self.send_failed.is_none() {
-            poll_send(cx, client, stream, exchange, server, &mut self.send_failed)?;
+            poll_send(cx, context, server, &mut self.send_failed)?;
         }
         loop {
-            let (stock, limits) = (&client.worker.stock, &plans.upstream.head_limits);
-            match server.poll_head(cx, stock, &mut exchange.response, limits) {
-                Poll::Ready(Ok(())) if is_interim(exchange.response.status()) => {
-                    pass_interim(stream, exchange, server)?;
-                    flush_interim(cx, stream)?;
+            let (stock, limits) = (&context.client.worker.stock, &plans.upstream.head_limits);
+            match server.poll_head(cx, stock, &mut context.exchange.response, limits) {
+                Poll::Ready(Ok(())) if is_interim(context.exchange.response.status()) => {
+                    pass_interim::<F>(context.stream, context.exchange, server)?;
+                    flush_interim(cx, context.stream)?;
                 }
-                Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, server, plans)),
+                Poll::Ready(Ok(())) => return Poll::Ready(check_final(context.exchange, server, plans)),
                 Poll::Ready(Err(error)) => {
                     return Poll::Ready(Err(of_head(error, server.received_any(), self.send_failed)));
                 }
                 Poll::Pending => {
                     let sent = server.sent();
-                    return poll_wait(cx, client, stream, exchange, sent, self.send_failed.is_some())
-                        .map(Err);
+                    return poll_wait(cx, context, sent, self.send_failed.is_some()).map(Err);
                 }
             }
         }
@@ -278,10 +264,10 @@ impl Attempt {
 }
 
 /// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
-fn pass_interim<C: ClientStream, T: ServerStream>(
-    stream: &mut C,
+fn pass_interim<F: AttemptFeatures>(
+    stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    server: &mut T,
+    server: &mut impl ServerStream,
 ) -> Result<(), AttemptError> {
     exchange.interim += 1;
     if exchange.interim > INTERIM_RESPONSES_MAX {
@@ -289,7 +275,7 @@ fn pass_interim<C: ClientStream, T: ServerStream>(
     }
     let head = server.head();
     let status = Status::received(&exchange.response, head);
-    stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
+    stream.interim(exchange, status, |out| F::write_interim(out, exchange, head));
     server.take_head();
     exchange.response.reset();
     Ok(())
@@ -332,16 +318,15 @@ const fn is_interim(status: u16) -> bool {
 
 /// Moves the request towards the server. A server that stops reading may have answered already, so a failed write is
 /// only remembered.
-fn poll_send<C: ClientStream, T: ServerStream>(
-    cx: &mut Context<'_>,
-    client: &Client,
-    stream: &mut C,
-    exchange: &mut Exchange,
+fn poll_send<C: ClientStream, T: ServerStream, U>(
+    cx: &mut task::Context<'_>,
+    context: &mut Context<'_, C, U>,
     server: &mut T,
     send_failed: &mut Option<Failure>,
 ) -> Result<(), AttemptError> {
-    let mut source = Replay { kept: &mut exchange.replay_buffer, body: stream.body(client) };
-    match server.poll_request(cx, &mut exchange.request_relay, &mut source) {
+    let mut source =
+        Replay { kept: &mut context.exchange.replay_buffer, body: context.stream.body(context.client) };
+    match server.poll_request(cx, &mut context.exchange.request_relay, &mut source) {
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         Poll::Ready(Err(error @ RelayError::Write(_))) => {
             *send_failed = Some(of_request_body(&error));
@@ -352,18 +337,16 @@ fn poll_send<C: ClientStream, T: ServerStream>(
 }
 
 /// Neither side makes progress: waits for the party that has to act next, within its time limit.
-fn poll_wait<S: ClientStream>(
-    cx: &mut Context<'_>,
-    client: &mut Client,
-    stream: &mut S,
-    exchange: &mut Exchange,
+fn poll_wait<S: ClientStream, U>(
+    cx: &mut task::Context<'_>,
+    context: &mut Context<'_, S, U>,
     sent: u64,
     send_failed: bool,
 ) -> Poll<AttemptError> {
-    let relay = &exchange.request_relay;
+    let relay = &context.exchange.request_relay;
     let (awaited, moved) = match (relay.is_done() || send_failed, relay.waiting) {
         (true, _) => {
-            if let Some(cause) = stream.poll_gone(cx, client) {
+            if let Some(cause) = context.stream.poll_gone(cx, context.client) {
                 return Poll::Ready((Failure::client(Phase::Response, cause), FailureOrigin::Other));
             }
             (Activity::ResponseHead, relay.moved)
@@ -371,8 +354,8 @@ fn poll_wait<S: ClientStream>(
         (false, WaitingFor::Source | WaitingFor::Turn) => (Activity::RequestBody, relay.moved),
         (false, WaitingFor::Sink) => (Activity::ServerTakes, sent),
     };
-    client.report(awaited, stream, exchange);
-    let over = exchange.waits.poll_over(&mut client.deadline, awaited, moved);
+    context.report(awaited);
+    let over = context.poll_over(awaited, moved);
     over.map(|failure| {
         let origin = match (failure.party, failure.cause) {
             // As if it had closed the connection, which it cannot do any more.
@@ -415,7 +398,7 @@ fn check_switch(
 }
 
 /// Writes staged interim responses as far as the client takes them now; the rest goes out with the final response.
-fn flush_interim<S: ClientStream>(cx: &mut Context<'_>, stream: &mut S) -> Result<(), AttemptError> {
+fn flush_interim<S: ClientStream>(cx: &mut task::Context<'_>, stream: &mut S) -> Result<(), AttemptError> {
     let mut sink = stream.reply();
     while sink.is_waiting() {
         match sink.poll_write(cx, &[]) {
@@ -427,72 +410,6 @@ fn flush_interim<S: ClientStream>(cx: &mut Context<'_>, stream: &mut S) -> Resul
         }
     }
     Ok(())
-}
-
-/// Makes the values of the headers that the server gets in addition.
-#[cold]
-fn render_headers(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
-    plans: Plans<'_>,
-    server: ServerId,
-) {
-    let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-    let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
-    rendered.render(&plans.route.config.request_headers, |template, out| values.write(template, out));
-    exchange.rendered_headers = rendered;
-}
-
-/// Stages the head of the request as the server gets it.
-fn write_request(
-    server: &mut impl ServerStream,
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
-    plans: Plans<'_>,
-    id: ServerId,
-) {
-    forwarded::prepare(client, exchange, plans.listener, plans.config.snapshot.generation);
-    let exchange = &*exchange;
-    let (request, text) = (&exchange.request, &exchange.request_text[..]);
-    let upgrade = choose::upgrade_wanted(request, text, plans.route);
-    let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
-    let is_web = exchange.grpc.as_ref().is_some_and(|call| call.web.is_some());
-    // A body that changes on its way has another length.
-    let body = if exchange.request_relay.has_filter() { Framing::Delimited } else { request.body() };
-    let head = RequestLine {
-        method: request.method_span().of(text),
-        target: fields::target(exchange),
-        host: fields::host(exchange, plans, id),
-        body,
-        upgrade,
-        needs_key: request.protocol().is_some() && key.is_none(),
-        key: key.map(|key| key.value.of(text)),
-        takes_trailers: is_web || fields::takes_trailers(exchange),
-        close: plans.upstream.pool_limits.kept_max == 0,
-        id: &exchange.record.request_id,
-    };
-    server.send(&head, &RequestFields { client, stream, exchange, plans });
-}
-
-/// The fields of the request as the server gets them.
-struct RequestFields<'a, C> {
-    client: &'a Client,
-    stream: &'a C,
-    exchange: &'a Exchange,
-    plans: Plans<'a>,
-}
-
-impl<C: ClientEnd> OutgoingFields for RequestFields<'_, C> {
-    #[inline(always)]
-    fn write(&self, out: &mut impl FieldWriter) {
-        fields::write_request(out, self.client, self.stream, self.exchange, self.plans);
-    }
-
-    fn write_params(&self, params: &mut Params) {
-        cgi::write_params(params, self.client, self.stream, self.exchange, self.plans);
-    }
 }
 
 impl Exchange {

@@ -72,10 +72,10 @@ fn one_that_was_tried_again() {
     });
     let id = retried.expect("it was just found")["id"].as_str().expect("an id").to_owned();
     let first = format!("attempt 1  on {dead} after");
-    let could = format!("{} could have had it, with 0 in flight", good.address());
+    let could = format!("{} was eligible, with 0 in flight", good.address());
     let second = format!("attempt 2  on {} after", good.address());
     let failed_on =
-        format!("{dead} could not, with 0 in flight: an attempt of this request has failed on it");
+        format!("{dead} was not eligible, with 0 in flight: an attempt of this request has failed on it");
     let parts = [
         &first,
         &*could,

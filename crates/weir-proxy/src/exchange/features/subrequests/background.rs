@@ -5,12 +5,13 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
 use super::subrequest::{self, ResponseTaker};
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
@@ -31,8 +32,8 @@ pub(in crate::exchange) trait BackgroundTaker: ResponseTaker + 'static {
 pub(in crate::exchange) struct BackgroundRequest {
     /// From [`subrequest::exchange_beside`].
     pub(in crate::exchange) exchange: Box<Exchange>,
-    /// The way that it takes, of the route of its exchange.
-    pub(in crate::exchange) way: Way,
+    /// The route that it takes.
+    pub(in crate::exchange) route: BackgroundRoute,
     pub(in crate::exchange) body: Vec<u8>,
     /// How long it may take in all.
     pub(in crate::exchange) timeout: Duration,
@@ -40,7 +41,7 @@ pub(in crate::exchange) struct BackgroundRequest {
 
 /// The route by which a request goes to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::exchange) enum Way {
+pub(in crate::exchange) enum BackgroundRoute {
     /// That of the exchange.
     Route,
     /// That of the target of its split in this place.
@@ -51,32 +52,30 @@ pub(in crate::exchange) enum Way {
     Keys,
 }
 
-impl Way {
+impl BackgroundRoute {
     fn plan(self, route: &RoutePlan) -> Option<&RoutePlan> {
         match self {
-            Way::Route => Some(route),
-            Way::Target(place) => route.target(place),
-            Way::Mirror { target, place } => {
-                let way = target.map_or(Some(route), |target| route.target(target))?;
-                way.mirrors.get(place).map(|mirror| &mirror.route)
+            BackgroundRoute::Route => Some(route),
+            BackgroundRoute::Target(place) => route.target(place),
+            BackgroundRoute::Mirror { target, place } => {
+                let route = target.map_or(Some(route), |target| route.target(target))?;
+                route.mirrors.get(place).map(|mirror| &mirror.route)
             }
-            Way::Keys => route.keys_route.as_deref(),
+            BackgroundRoute::Keys => route.keys_route.as_deref(),
         }
     }
 }
 
-/// Begins a request for the client of `end`; whether it was not refused.
-pub(in crate::exchange) fn begin<U: Servers>(
-    client: &Client,
-    end: &impl ClientEnd,
-    servers: &U,
+/// Begins a request for the same client; whether it was not refused.
+pub(in crate::exchange) fn begin(
+    context: &Context<'_, impl ClientEnd, impl Servers>,
     request: BackgroundRequest,
     taker: impl BackgroundTaker,
 ) -> bool {
-    let Some(permit) = Permit::take(&client.worker) else { return false };
-    let servers = servers.for_background();
-    let client = TaskClient { client: client.for_task(), _permit: permit };
-    let end = BackgroundEnd::new(end);
+    let Some(permit) = Permit::take(&context.client.worker) else { return false };
+    let servers = context.servers.for_background();
+    let client = TaskClient { client: context.client.for_task(), _permit: permit };
+    let end = BackgroundEnd::new(&*context.stream);
     tokio::task::spawn_local(run(client, end, servers, request, taker));
     true
 }
@@ -105,7 +104,7 @@ async fn run<U: Servers>(
     request: BackgroundRequest,
     mut taker: impl BackgroundTaker,
 ) {
-    let BackgroundRequest { mut exchange, way, body, timeout } = request;
+    let BackgroundRequest { mut exchange, route, body, timeout } = request;
     let client = &mut own.client;
     std::future::poll_fn(|cx| {
         client.deadline.enter(cx);
@@ -115,13 +114,12 @@ async fn run<U: Servers>(
     client.now = clock::now();
     client.deadline.set_ceiling(Some(client.now + timeout));
     let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let route = exchange.record.route.and_then(|route| way.plan(&listener.route_plans[route]));
-    let outcome = match (route, exchange.record.upstream) {
-        (Some(route), Some(upstream_index)) => {
-            let upstream = &*config.snapshot.upstreams[upstream_index];
-            let plans = Plans { config: &config, listener, route, upstream, upstream_index };
-            subrequest::run(client, &mut end, &mut servers, &mut exchange, plans, &body, &mut taker).await
+    let upstream = exchange.record.upstream;
+    let context = &mut Context::new(client, &mut end, &mut servers, &mut exchange, &config);
+    let outcome = match (context.route().and_then(|of_exchange| route.plan(of_exchange)), upstream) {
+        (Some(route), Some(upstream)) => {
+            let plans = Plans::new(&config, route, upstream);
+            subrequest::run(context, plans, &body, &mut taker).await
         }
         _ => Err(Failure::weir(Phase::Route, Cause::NoServer).into()),
     };
@@ -164,7 +162,7 @@ impl ClientEnd for BackgroundEnd {
         true
     }
 
-    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+    fn poll_gone(&mut self, _cx: &mut task::Context<'_>, _client: &mut Client) -> Option<Cause> {
         None
     }
 

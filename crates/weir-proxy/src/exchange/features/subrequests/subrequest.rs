@@ -5,19 +5,21 @@
 //! its servers, not for the listener, and has no line in the access log. Must not know what it is for.
 
 use std::net::SocketAddr;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use weir_http::grpc::GrpcStatus;
 use weir_http::{FieldRun, FieldWriter, ResponseHead};
 use weir_observe::{Cause, Failure, Phase};
 
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::{AttemptHistory, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, FinalHead, Status};
-use crate::exchange::heads::grpc;
+use crate::exchange::features::grpc;
+use crate::exchange::features::headers::request::AllFeatures;
 use crate::exchange::phases::{attempt, finish, pause, queue, retry};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
@@ -63,77 +65,67 @@ pub(in crate::exchange) fn exchange_beside(
     inner
 }
 
-/// Sends the request of `exchange`, with `body` behind its head, to a server of the upstream and gives the response to `taker`.
+/// Sends the request of the exchange, with `body` behind its head, to a server of the upstream and gives the response to `taker`.
 ///
 /// # Errors
-/// When there is no response, or none that is whole, or the client `end` is gone.
-pub(in crate::exchange) async fn run<U: Servers>(
-    client: &mut Client,
-    end: &mut impl ClientEnd,
-    servers: &mut U,
-    exchange: &mut Exchange,
+/// When there is no response, or none that is whole, or the client is gone.
+pub(in crate::exchange) async fn run(
+    context: &mut Context<'_, impl ClientEnd, impl Servers>,
     plans: Plans<'_>,
     body: &[u8],
     taker: &mut impl ResponseTaker,
 ) -> Result<(), Ended> {
-    let mut stream = Sender { end, body, taken: 0 };
-    exchange.waits.begin(&plans.wait_limits());
-    if exchange.grpc.is_some() {
-        grpc::begin(exchange, plans.listener, plans.upstream);
+    let mut sender = Sender { end: context.stream, body, taken: 0 };
+    let (config, servers) = (context.config, &mut *context.servers);
+    let context = &mut Context::new(context.client, &mut sender, servers, context.exchange, config);
+    context.exchange.waits.begin(&plans.wait_limits(context.listener));
+    if context.exchange.grpc.is_some() {
+        grpc::begin(context.exchange, context.listener, plans.upstream);
     }
-    retry::begin(client, exchange, plans);
-    let outcome = carry(client, &mut stream, servers, exchange, plans, taker).await;
-    count(exchange, outcome);
+    retry::begin(context, plans);
+    let outcome = carry(context, plans, taker).await;
+    count(context.exchange, outcome);
     outcome
 }
 
-async fn carry<E: ClientEnd, U: Servers>(
-    client: &mut Client,
-    stream: &mut Sender<'_, E>,
-    servers: &mut U,
-    exchange: &mut Exchange,
+async fn carry<E: ClientEnd>(
+    context: &mut Context<'_, Sender<'_, E>, impl Servers>,
     plans: Plans<'_>,
     taker: &mut impl ResponseTaker,
 ) -> Result<(), Ended> {
     let mut history = AttemptHistory::new();
-    let mut kept = None;
-    let (location, mut serving) = loop {
-        pause::before_retry(client, stream, exchange, &mut history).await?;
-        let slot = match kept.take() {
-            Some(slot) => slot,
-            None => queue::admit(client, stream, exchange, plans, &history.excluded)
-                .await
-                .map_err(|ended| history.or_last(ended))?,
-        };
+    let (location, mut response) = loop {
+        pause::before_retry(context, &mut history).await?;
+        let slot = queue::admit(context, plans, &mut history).await?;
         let location = slot.location();
         let plans = plans.on(&location.0, location.1);
-        match attempt::run(client, stream, servers, exchange, &plans, slot, &history).await {
-            Ok(serving) => break (location, serving),
+        match attempt::run::<AllFeatures, _, _>(context, &plans, slot, &history).await {
+            Ok(response) => break (location, response),
             Err(failed) => {
                 // Its body begins anew.
-                stream.taken = 0;
-                kept = retry::again(client, exchange, plans, &mut history, failed)?;
+                context.stream.taken = 0;
+                retry::again(context, plans, &mut history, failed)?;
             }
         }
     };
     let plans = plans.on(&location.0, location.1);
-    begin_response(client, exchange, plans, &mut serving, taker);
-    let read = std::future::poll_fn(|cx| poll_body(cx, client, stream, exchange, &mut serving.server, taker));
+    begin_response(context, plans, &mut response, taker);
+    let read = std::future::poll_fn(|cx| poll_body(cx, context, &mut response.server, taker));
     match read.await {
         Ok(Taken::Whole) => {
-            grpc::finish(exchange, plans, &serving);
-            if let Some(status) = exchange.grpc.and_then(|call| call.status) {
+            grpc::finish(context.exchange, plans, &response);
+            if let Some(status) = context.exchange.grpc.and_then(|call| call.status) {
                 taker.end_call(status);
             }
-            finish::run(client, servers, exchange, plans, serving);
+            finish::run(context, plans, response);
             Ok(())
         }
         other => {
             if let Err(failure) = other {
-                grpc::break_off(exchange, plans, &serving, failure.into());
+                grpc::break_off(context.exchange, plans, &response, failure.into());
             }
-            exchange.record.sent_to_server += serving.server.sent();
-            servers.drop_stream(serving.server);
+            context.exchange.record.sent_to_server += response.server.sent();
+            context.servers.drop_stream(response.server);
             other?;
             Ok(taker.is_enough()?)
         }
@@ -141,25 +133,25 @@ async fn carry<E: ClientEnd, U: Servers>(
 }
 
 /// Accounts for the head of the response and shows it.
-fn begin_response<T: ServerStream>(
-    client: &mut Client,
-    exchange: &mut Exchange,
+fn begin_response<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
+    response: &mut RespondingServer<T>,
     taker: &mut impl ResponseTaker,
 ) {
+    let (client, exchange) = (&mut *context.client, &mut *context.exchange);
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Response, now);
     exchange.record.status = exchange.response.status();
     exchange.replay_buffer.end();
-    let shard = &plans.server(serving.slot.server.index()).shard;
+    let shard = &plans.server(response.slot.server.index()).shard;
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
     let method = exchange.request.method();
-    let _length = serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
-    taker.begin(&exchange.response, serving.server.head());
-    serving.server.take_head();
+    let _length = response.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
+    taker.begin(&exchange.response, response.server.head());
+    response.server.take_head();
 }
 
 /// How much of a body was taken.
@@ -169,26 +161,25 @@ enum Taken {
     Enough,
 }
 
-fn poll_body<E: ClientEnd>(
-    cx: &mut Context<'_>,
-    client: &mut Client,
-    stream: &mut Sender<'_, E>,
-    exchange: &mut Exchange,
+fn poll_body<E: ClientEnd, U>(
+    cx: &mut task::Context<'_>,
+    context: &mut Context<'_, Sender<'_, E>, U>,
     server: &mut impl ServerStream,
     taker: &mut impl ResponseTaker,
 ) -> Poll<Result<Taken, Failure>> {
-    match server.poll_response(cx, &mut exchange.response_relay, taker, &client.worker.stock) {
+    let stock = &context.client.worker.stock;
+    match server.poll_response(cx, &mut context.exchange.response_relay, taker, stock) {
         Poll::Ready(Ok(())) => return Poll::Ready(Ok(Taken::Whole)),
         Poll::Ready(Err(RelayError::Write(_))) => return Poll::Ready(Ok(Taken::Enough)),
         Poll::Ready(Err(error)) => return Poll::Ready(Err(of_response_body(&error))),
         Poll::Pending => {}
     }
-    if let Some(cause) = stream.end.poll_gone(cx, client) {
+    if let Some(cause) = context.stream.end.poll_gone(cx, context.client) {
         return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
     }
-    client.report(Activity::ResponseBody, stream, exchange);
-    let moved = exchange.response_relay.moved;
-    exchange.waits.poll_over(&mut client.deadline, Activity::ResponseBody, moved).map(Err)
+    context.report(Activity::ResponseBody);
+    let moved = context.exchange.response_relay.moved;
+    context.poll_over(Activity::ResponseBody, moved).map(Err)
 }
 
 /// Counts it for its upstream and the server that it came to.
@@ -237,7 +228,7 @@ impl<E: ClientEnd> ClientEnd for Sender<'_, E> {
         true
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
+    fn poll_gone(&mut self, cx: &mut task::Context<'_>, client: &mut Client) -> Option<Cause> {
         self.end.poll_gone(cx, client)
     }
 
@@ -305,7 +296,7 @@ impl<E: ClientEnd> ClientStream for Sender<'_, E> {
 
     fn close_after(&mut self) {}
 
-    fn poll_reset(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
+    fn poll_reset(&mut self, cx: &mut task::Context<'_>, client: &mut Client) -> Option<Cause> {
         self.end.poll_gone(cx, client)
     }
 }

@@ -1,11 +1,13 @@
 //! Cookies that keep a client on its server: read from the request, taken out or unmarked on the way to the server, set
 //! or marked on the way back. Which server a cookie stands for is known in weir-traffic alone.
 
+use weir_config::{Feature, Stage};
 use weir_http::{Field, FieldName, FieldWriter};
 use weir_observe::AffinityOutcome;
 use weir_traffic::ServerId;
 use weir_traffic::affinity::{CookieAffinity, RequestAffinity};
 
+use crate::exchange::acting;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::leave;
 use crate::exchange::exchange_state::plans::Plans;
@@ -15,6 +17,7 @@ use crate::state::snapshot::UpstreamPlan;
 /// Looks up the server of the request by its cookies.
 pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) {
     let Some(affinity) = &plan.affinity else { return };
+    acting::note(Stage::Upstream, Feature::Affinity);
     let text = &exchange.request_text[..];
     let cookies = exchange.request.fields().all(FieldName::Cookie).map(|field| field.value.of(text));
     exchange.affinity = affinity.lookup(cookies, plan.seconds(now));
@@ -35,6 +38,7 @@ pub(crate) fn write_cookie(
     field: &Field,
 ) {
     let value = field.value.of(text);
+    acting::note(Stage::Server, Feature::Affinity);
     match affinities {
         [None, None] => {}
         [Some(affinity), None] | [None, Some(affinity)] => {
@@ -73,6 +77,7 @@ pub(crate) fn write_affinity_cookie(
     let Some(affinity) = &plans.upstream.affinity else { return };
     if let Some(cookie) = affinity.set_cookie(request, server) {
         out.field(b"Set-Cookie", cookie.as_bytes());
+        acting::note(Stage::ResponseFields, Feature::Affinity);
         // A shared cache that kept this response would give one client's cookie to all (RFC 9111 section 7.3).
         if leave(&plans.route.config.response_headers, b"Cache-Control") {
             out.field(b"Cache-Control", b"private");
@@ -90,7 +95,7 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
         Some(own) if own == server => AffinityOutcome::Kept,
         Some(_) => AffinityOutcome::Moved,
     };
-    exchange.record.kept = Some(kept);
+    exchange.record.affinity = Some(kept);
     plans.upstream_shard().affinity[kept as usize].increment();
 }
 

@@ -1,32 +1,33 @@
 //! Limits by key: whether a request may go on, now or after a while.
 //!
-//! MatchedRoute when the route and the upstream are known and nothing was sent yet: each limit once, at the stage at which its key is known. When one refuses,
+//! Asked when the route and the upstream are known and nothing was sent yet: each limit once, at the stage at which its key is known. When one refuses,
 //! what the others have taken is given back, so that a refused request costs nothing. Must not answer.
+
+pub(in crate::exchange) mod rule_key;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::{Stage, TemplatePart, TemplateValue};
+use weir_config::{Feature, Stage, TemplatePart, TemplateValue};
 use weir_http::digits;
 use weir_observe::{Cause, Failure, Phase};
 
-use super::rule_key::RuleKey;
-use crate::exchange::exchange_state::client::Client;
+use self::rule_key::RuleKey;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::exchange_limits::RuleInForce;
-use crate::exchange::forwarded;
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::pause;
 use crate::net::clock;
 use crate::relay::pace::BodyPace;
 use crate::state::limits::limit::{LimitAnswer, LimitHold, LimitInUse, LimitPlan};
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::RoutePlan;
 
 /// Where keys are looked up.
 #[derive(Clone, Copy)]
 pub(in crate::exchange) struct KeyPlace<'a> {
-    pub(in crate::exchange) listener: &'a ListenerPlan,
     pub(in crate::exchange) route: Option<&'a RoutePlan>,
     /// What is known by now.
     pub(in crate::exchange) stage: Stage,
@@ -35,46 +36,61 @@ pub(in crate::exchange) struct KeyPlace<'a> {
 /// Keys of one request under one limit at most, where it has several values of what the limit is by.
 const KEYS_MAX: usize = 8;
 
-/// Asks the limits of a stage: the longest wait that one of them wants, in nanoseconds.
+/// Asks the limits of a route whose keys are known from a stage on: the longest wait that one of them wants, in nanoseconds.
 ///
 /// # Errors
 /// When one refuses the request.
-pub(in crate::exchange) fn ask(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn ask<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    route: &RoutePlan,
+    stage: Stage,
+) -> Result<u64, Failure> {
+    match &route.rules {
+        Some(rules) => ask_all(context, KeyPlace { route: Some(route), stage }, &rules.limits),
+        None => Ok(0),
+    }
+}
+
+/// Asks those of these limits that are asked at a stage.
+///
+/// # Errors
+/// As [`ask`].
+pub(in crate::exchange) fn ask_all<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     place: KeyPlace<'_>,
     limits: &[LimitInUse],
 ) -> Result<u64, Failure> {
-    let is_later = place.stage > Stage::Request;
+    context.exchange.limits.is_asked = true;
+    acting::note(place.stage, Feature::Limits);
+    let is_later = place.stage > Stage::Route;
     if !is_later {
         // What was asked for the request before stays taken.
-        exchange.limited.asked.clear();
-        exchange.limited.told.clear();
-        exchange.limited.paced.clear();
+        context.exchange.limits.asked.clear();
+        context.exchange.limits.told.clear();
+        context.exchange.limits.paced.clear();
     }
-    let (mut longest_ns, paced) = (0, exchange.limited.paced.len());
+    let (mut longest_ns, paced) = (0, context.exchange.limits.paced.len());
     for (index, limit) in limits.iter().enumerate() {
-        let is_elsewhere = limit.upstream.is_some() && limit.upstream != exchange.record.upstream;
-        if is_elsewhere || (limit.stage > Stage::Request) != is_later {
+        let is_elsewhere = limit.upstream.is_some() && limit.upstream != context.exchange.record.upstream;
+        if is_elsewhere || (limit.stage > Stage::Route) != is_later {
             continue;
         }
         if limit.plan.config.is_by_address() {
-            let address = forwarded::client_address(client, exchange, place.listener);
+            let address = context.client_address();
             let key = (limit.plan.hash_address(address), 0);
-            longest_ns = ask_one(client, stream, exchange, place, (limits, index, key), longest_ns)?;
+            longest_ns = ask_one(context, place, (limits, index, key), longest_ns)?;
             continue;
         }
-        let mut keys = std::mem::take(&mut exchange.limited.keys);
-        find_keys(client, stream, exchange, place, &limit.plan, &mut keys);
+        let mut keys = std::mem::take(&mut context.exchange.limits.keys);
+        find_keys(context, place, &limit.plan, &mut keys);
         let asked = keys.iter().try_fold(longest_ns, |longest_ns, key| {
-            ask_one(client, stream, exchange, place, (limits, index, *key), longest_ns)
+            ask_one(context, place, (limits, index, *key), longest_ns)
         });
-        exchange.limited.keys = keys;
+        context.exchange.limits.keys = keys;
         longest_ns = asked?;
     }
-    if exchange.limited.paced.len() > paced {
-        exchange.response_relay.set_pace(BodyPace::new(exchange.limited.paced.clone()));
+    if context.exchange.limits.paced.len() > paced {
+        context.exchange.response_relay.set_pace(BodyPace::new(context.exchange.limits.paced.clone()));
     }
     Ok(longest_ns)
 }
@@ -83,17 +99,15 @@ pub(in crate::exchange) fn ask(
 ///
 /// # Errors
 /// When it refuses the request.
-fn ask_one(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
+fn ask_one<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     place: KeyPlace<'_>,
     (limits, index, (key, text)): (&[LimitInUse], usize, (u64, usize)),
     mut longest_ns: u64,
 ) -> Result<u64, Failure> {
     let plan = &limits[index].plan;
-    let shard = plan.state.shards.of(client.worker.index);
-    let answer = plan.ask(key, client.now);
+    let shard = plan.state.shards.of(context.client.worker.index);
+    let answer = plan.ask(key, context.client.now);
     let is_over = !matches!(answer, LimitAnswer::Pass { .. });
     match answer {
         LimitAnswer::Pass { wait_ns: 0 } => shard.passed.increment(),
@@ -102,49 +116,47 @@ fn ask_one(
             shard.delayed.increment();
             if wait_ns > longest_ns {
                 longest_ns = wait_ns;
-                exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+                context.exchange.limits.by = Some(RuleInForce::Limit(Arc::clone(plan)));
             }
         }
         _ if plan.config.dry_run => {
             shard.excess.increment();
-            note(client, stream, exchange, place, plan, (key, text));
+            note(context, place, plan, (key, text));
         }
         refusal => {
             shard.refused.increment();
-            note(client, stream, exchange, place, plan, (key, text));
-            return Err(refuse(exchange, limits, plan, refusal));
+            note(context, place, plan, (key, text));
+            return Err(refuse(context.exchange, limits, plan, refusal));
         }
     }
     if plan.is_held() {
         let has_place = plan.config.concurrent.is_some() && !is_over;
-        exchange.limited.holds.push(LimitHold { plan: Arc::clone(plan), key, has_place });
+        context.exchange.limits.holds.push(LimitHold { plan: Arc::clone(plan), key, has_place });
     }
     if !is_over {
-        exchange.limited.asked.push((index, key));
-        let is_told = exchange.limited.told.iter().any(|(told, _)| Arc::ptr_eq(told, plan));
+        context.exchange.limits.asked.push((index, key));
+        let is_told = context.exchange.limits.told.iter().any(|(told, _)| Arc::ptr_eq(told, plan));
         if plan.tells() && !is_told {
-            exchange.limited.told.push((Arc::clone(plan), key));
+            context.exchange.limits.told.push((Arc::clone(plan), key));
         }
     }
     if plan.is_pacing() {
-        exchange.limited.paced.push((Arc::clone(plan), key));
+        context.exchange.limits.paced.push((Arc::clone(plan), key));
     }
     Ok(longest_ns)
 }
 
 /// The hashes of what a limit counts the request by, each with the place of its text; none: nothing of it is there, so the limit does not hold. Every
 /// value of a header that came in several lines counts, whichever a server believes; of more than [`KEYS_MAX`], the first ones and the last.
-fn find_keys(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
+fn find_keys<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     place: KeyPlace<'_>,
     plan: &LimitPlan,
     keys: &mut Vec<(u64, usize)>,
 ) {
     keys.clear();
-    let mut text = std::mem::take(&mut exchange.limited.text);
-    let values = TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
+    let mut text = std::mem::take(&mut context.exchange.limits.text);
+    let values = TemplateValues::new(context, place.route);
     let key = RuleKey::new(&values, &plan.config.key);
     let (first, last) = match key.count() {
         count if count <= KEYS_MAX => (count, None),
@@ -158,7 +170,7 @@ fn find_keys(
             }
         }
     }
-    exchange.limited.text = text;
+    context.exchange.limits.text = text;
 }
 
 /// Bytes of a secret, such as a token, that operators see: enough to know which it is.
@@ -180,7 +192,7 @@ fn write_key(
             let start = out.len();
             match value {
                 TemplateValue::ClientAddress => {
-                    let address = forwarded::client_address(values.client, values.exchange, values.listener);
+                    let address = values.client_address();
                     digits::address(out, plan.config.prefixes.network(address));
                 }
                 value => key.write_value(value, nth, out),
@@ -199,20 +211,18 @@ fn write_key(
 
 /// Keeps the text of a key that was refused, for operators.
 #[cold]
-fn note(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &mut Exchange,
+fn note<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
     place: KeyPlace<'_>,
     plan: &LimitPlan,
     (key, at): (u64, usize),
 ) {
-    let mut text = std::mem::take(&mut exchange.limited.text);
-    let values = TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
+    let mut text = std::mem::take(&mut context.exchange.limits.text);
+    let values = TemplateValues::new(context, place.route);
     write_key(&values, &RuleKey::new(&values, &plan.config.key), at, plan, (&mut text, true));
     text.retain(|byte| *byte != 0);
-    plan.note_refusal(client.worker.index, key, &text, client.now);
-    exchange.limited.text = text;
+    plan.note_refusal(context.client.worker.index, key, &text, context.client.now);
+    context.exchange.limits.text = text;
 }
 
 /// The failure of a request that a limit refuses; gives back what the limits before it have taken.
@@ -223,7 +233,7 @@ fn refuse(
     plan: &Arc<LimitPlan>,
     refusal: LimitAnswer,
 ) -> Failure {
-    for (index, key) in exchange.limited.asked.drain(..) {
+    for (index, key) in exchange.limits.asked.drain(..) {
         limits[index].plan.give_back_token(key);
     }
     let cause = match refusal {
@@ -234,13 +244,13 @@ fn refuse(
         }
         _ => Cause::ConcurrencyLimited,
     };
-    exchange.limited.told.clear();
+    exchange.limits.told.clear();
     // A limit by responses must not count its own refusals: a client that waits for the end of it would never see it.
-    exchange.limited.holds.clear();
+    exchange.limits.holds.clear();
     // The upstream has not seen the request.
     exchange.record.upstream = None;
-    exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
-    exchange.limited.refusal = Some(refusal);
+    exchange.limits.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+    exchange.limits.refusal = Some(refusal);
     Failure::weir(Phase::Route, cause)
 }
 
@@ -248,21 +258,20 @@ fn refuse(
 ///
 /// # Errors
 /// When too many wait, or the client leaves meanwhile.
-pub(in crate::exchange) async fn wait(
-    client: &mut Client,
-    stream: &mut impl ClientEnd,
-    exchange: &mut Exchange,
-    limits: &[LimitInUse],
+pub(in crate::exchange) async fn wait<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    route: &RoutePlan,
     wait_ns: u64,
 ) -> Result<(), Ended> {
-    let Some(RuleInForce::Limit(plan)) = exchange.limited.by.clone() else { return Ok(()) };
+    let Some(RuleInForce::Limit(plan)) = context.exchange.limits.by.clone() else { return Ok(()) };
     let Some(_turn) = plan.wait() else {
-        plan.state.shards.of(client.worker.index).refused.increment();
+        plan.state.shards.of(context.client.worker.index).refused.increment();
         let refusal = LimitAnswer::OverRate { retry_ns: wait_ns };
-        return Err(refuse(exchange, limits, &plan, refusal).into());
+        let limits = route.rules.as_ref().map_or(&[][..], |rules| &rules.limits);
+        return Err(refuse(context.exchange, limits, &plan, refusal).into());
     };
-    pause::hold(client, stream, exchange, Duration::from_nanos(wait_ns)).await?;
-    client.now = clock::now();
-    exchange.record.spend(Phase::Queue, client.now);
+    pause::hold(context, Duration::from_nanos(wait_ns)).await?;
+    context.client.now = clock::now();
+    context.exchange.record.spend(Phase::Queue, context.client.now);
     Ok(())
 }

@@ -3,17 +3,17 @@
 //! Decided once, for every protocol: what is about framing and the connection is the matter of the stream that writes the
 //! head. Runs of fields that pass are copied as they are. Must not read or write a socket.
 
-use weir_config::{ForwardHost, HeaderChanges, Listener};
+use weir_config::{Feature, ForwardHost, HeaderChanges, Stage};
 use weir_http::{
-    EncodedSlashRule, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing,
-    Method, RequestHead, TargetForm, Version, write_normal_path,
+    Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing, Method, TargetForm,
+    Version,
 };
 
 use weir_traffic::ServerId;
 use weir_traffic::affinity::cookie_values;
 
-use super::compression::ReceivedFields;
-use super::{affinity, compression, cors, grpc};
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
@@ -21,7 +21,8 @@ use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::{is_changed_away, leave, write_changes};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::{authorization, cache_use};
-use crate::exchange::forwarded;
+use crate::exchange::features::compression::ReceivedFields;
+use crate::exchange::features::{affinity, compression, cors, forwarded, grpc};
 use crate::exchange::telemetry::trace;
 use crate::state::snapshot::ListenerPlan;
 
@@ -100,26 +101,6 @@ pub(crate) fn target(exchange: &Exchange) -> &[u8] {
     }
 }
 
-/// Whether an absolute target has a query without a path before it (`http://host?query`): then it is put together anew.
-pub(in crate::exchange) fn is_path_apart(exchange: &Exchange) -> bool {
-    let request = &exchange.request;
-    request.target_form() == TargetForm::Absolute
-        && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
-}
-
-/// Writes the path as servers get it, without a rewrite.
-pub(in crate::exchange) fn write_path(
-    out: &mut Vec<u8>,
-    request: &RequestHead,
-    text: &[u8],
-    listener: &Listener,
-) {
-    match listener.forwards_encoded_slashes && !request.is_path_normal() {
-        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
-        false => out.extend_from_slice(request.normal_path(text)),
-    }
-}
-
 /// `OPTIONS http://host`: a question about the server, not about its root.
 fn asks_about_server(exchange: &Exchange) -> bool {
     let request = &exchange.request;
@@ -156,42 +137,38 @@ pub(crate) fn takes_trailers(exchange: &Exchange) -> bool {
 }
 
 /// Adds the fields of the request as the server gets them.
-pub(crate) fn write_request<W: FieldWriter>(
-    out: &mut W,
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
+pub(in crate::exchange) fn write_request<U>(
+    out: &mut impl FieldWriter,
+    context: &Context<'_, impl ClientEnd, U>,
     plans: Plans<'_>,
 ) {
-    copy_request_fields(out, client, exchange, plans);
-    forwarded::write(out, client, exchange, plans.listener, &plans.route.config.request_headers);
-    write_own_request_fields(out, client, stream, exchange, plans);
+    copy_request_fields(out, context, plans);
+    forwarded::write(out, context, &plans.route.config.request_headers);
+    write_own_request_fields(out, context, plans);
 }
 
 /// The same for a server of FastCGI, to which Weir is the web server and no proxy: programs take what proxies say for a sign of one.
-pub(crate) fn write_cgi_request<W: FieldWriter>(
-    out: &mut W,
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
+pub(in crate::exchange) fn write_cgi_request<U>(
+    out: &mut impl FieldWriter,
+    context: &Context<'_, impl ClientEnd, U>,
     plans: Plans<'_>,
 ) {
-    copy_request_fields(out, client, exchange, plans);
-    forwarded::write_request_id(out, exchange, plans.listener, &plans.route.config.request_headers);
-    write_own_request_fields(out, client, stream, exchange, plans);
+    copy_request_fields(out, context, plans);
+    let changes = &plans.route.config.request_headers;
+    forwarded::write_request_id(out, context.exchange, context.listener, changes);
+    write_own_request_fields(out, context, plans);
 }
 
 /// Adds what is Weir's own beside the fields about proxies.
 #[inline(always)]
-fn write_own_request_fields<W: FieldWriter>(
-    out: &mut W,
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
+fn write_own_request_fields<U>(
+    out: &mut impl FieldWriter,
+    context: &Context<'_, impl ClientEnd, U>,
     plans: Plans<'_>,
 ) {
+    let (client, exchange) = (&*context.client, &*context.exchange);
     let changes = &plans.route.config.request_headers;
-    forwarded::write_certificate(out, stream, plans.listener);
+    forwarded::write_certificate(out, &*context.stream, context.listener);
     trace::write(out, exchange, changes);
     if exchange.grpc.is_some() {
         grpc::fields::write_request(out, exchange, client.now, changes);
@@ -201,20 +178,24 @@ fn write_own_request_fields<W: FieldWriter>(
     {
         out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
     }
-    if let Some(cached) = &exchange.cached {
+    if let Some(cached) = &exchange.cache_use {
         cached.write_request(out);
     }
-    if let Some(granted) = &exchange.granted
+    if let Some(granted) = &exchange.authorization
         && plans.route.config.access.is_some()
     {
         authorization::write_fields(out, granted, changes);
     }
-    write_changes(out, changes, &exchange.rendered_headers, |_| true);
+    if !changes.is_empty() {
+        acting::note(Stage::Server, Feature::Headers);
+        write_changes(out, changes, &exchange.rendered_headers, |_| true);
+    }
 }
 
 #[inline(always)]
-fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &Exchange, plans: Plans<'_>) {
-    let Plans { listener, route, upstream, .. } = plans;
+fn copy_request_fields<W: FieldWriter, S, U>(out: &mut W, context: &Context<'_, S, U>, plans: Plans<'_>) {
+    let Plans { route, upstream, .. } = plans;
+    let (client, exchange, listener) = (&*context.client, &*context.exchange, context.listener);
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let mut drop = listener.request_drop.with(exchange.record.trace.stripped);
     if !listener.trusts(client.peer) {
@@ -240,7 +221,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     // The same as in trailers.
     let (stripped, by_route) = (listener.stripped(client.peer), route.stripped.as_deref());
     let call = exchange.grpc.as_ref();
-    let cached = exchange.cached.as_deref();
+    let cached = exchange.cache_use.as_deref();
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
@@ -287,8 +268,7 @@ pub(crate) fn write_interim(out: &mut impl FieldWriter, exchange: &Exchange, tex
 /// Adds the fields of the final response of `server`, of which `text` is the received head.
 pub(crate) fn write_response(
     out: &mut impl FieldWriter,
-    client: &Client,
-    exchange: &Exchange,
+    (client, exchange, listener): (&Client, &Exchange, &ListenerPlan),
     plans: Plans<'_>,
     server: ServerId,
     text: &[u8],
@@ -302,16 +282,31 @@ pub(crate) fn write_response(
         None => FieldSet::RESPONSE_HOP,
         Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::new(&[FieldName::ContentType])),
     };
-    copy_response_fields(out, exchange, plans, server, text, drop);
+    copy_response_fields(out, (exchange, listener), plans, server, text, drop);
     if let Some(content_type) = web_type.filter(|_| leave(changes, b"content-type")) {
         out.field_with(b"content-type", |value| content_type.write(value));
+        acting::note(Stage::ResponseFields, Feature::Grpc);
     }
     let is_final = exchange.response.status() >= 200 && !exchange.switches_protocols();
     if is_final && !exchange.response.fields().contains(FieldName::Date) && leave(changes, b"Date") {
         out.field(b"Date", &client.worker.date(client.now));
     }
-    write_id(out, exchange, plans.listener, changes);
-    exchange.limited.write_levels(out, changes);
+    write_id(out, exchange, listener, changes);
+    if plans.route.acts_at(Stage::ResponseFields) || plans.upstream.affinity.is_some() {
+        write_response_features(out, exchange, plans, server, text);
+    }
+}
+
+/// Adds what the features of the route and the upstream have for the response.
+fn write_response_features(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    text: &[u8],
+) {
+    let changes = &plans.route.config.response_headers;
+    exchange.limits.write_levels(out, changes);
     if exchange.body_coding != BodyCoding::AsItIs {
         let fields = ReceivedFields { fields: exchange.response.fields(), text };
         compression::write(out, exchange, &fields, changes);
@@ -320,15 +315,29 @@ pub(crate) fn write_response(
         cors::write(out, cors, exchange);
     }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
-    if let Some(used) = &exchange.cached {
+    if let Some(used) = &exchange.cache_use {
         cache_use::write_status(out, used, exchange.record.cache_detail, plans.route);
     }
-    write_changes(out, changes, &exchange.rendered_headers, |_| true);
+    write_changes_of_response(out, exchange, changes, |_| true);
+}
+
+/// Adds what the route sets and adds in a response, of the headers that `passes`.
+#[inline]
+pub(in crate::exchange) fn write_changes_of_response(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    changes: &HeaderChanges,
+    passes: impl Fn(&[u8]) -> bool,
+) {
+    if !changes.is_empty() {
+        acting::note(Stage::ResponseFields, Feature::Headers);
+        write_changes(out, changes, &exchange.rendered_headers, passes);
+    }
 }
 
 fn copy_response_fields<W: FieldWriter>(
     out: &mut W,
-    exchange: &Exchange,
+    (exchange, listener): (&Exchange, &ListenerPlan),
     plans: Plans<'_>,
     server: ServerId,
     text: &[u8],
@@ -337,7 +346,7 @@ fn copy_response_fields<W: FieldWriter>(
     let response = &exchange.response;
     let changes = &plans.route.config.response_headers;
     let others = response.connection().others();
-    let id = plans.listener.id_of_responses();
+    let id = listener.id_of_responses();
     let decides_cors = plans.route.config.cors.is_some();
     let coding = exchange.body_coding;
     let also_drop = |field: &Field| {
@@ -348,8 +357,7 @@ fn copy_response_fields<W: FieldWriter>(
             || compression::is_replaced(coding, name)
             || is_changed_away(changes, name)
     };
-    let changes_coding = coding != BodyCoding::AsItIs;
-    let ask = others || id.is_some() || decides_cors || changes_coding || !changes.is_empty();
+    let ask = others || id.is_some() || plans.route.acts_at(Stage::ResponseFields);
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop,
@@ -374,5 +382,6 @@ pub(crate) fn write_id(
     if let Some(header) = listener.id_of_responses().filter(|header| !id.is_empty() && leave(changes, header))
     {
         out.field(header, id);
+        acting::note(Stage::ResponseFields, Feature::Forwarded);
     }
 }

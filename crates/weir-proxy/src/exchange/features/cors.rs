@@ -1,10 +1,12 @@
 //! The CORS protocol of browsers (Fetch Standard): preflights are answered here, and responses say who may read them.
 
-use weir_config::Cors;
+use weir_config::{Cors, Feature, Stage};
 use weir_http::{FieldName, FieldWriter, Method};
 
+use crate::exchange::acting;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::responder::Answer;
+use crate::state::snapshot::RoutePlan;
 
 /// What each header of the protocol in a response begins with.
 const PREFIX: &[u8] = b"access-control-";
@@ -18,6 +20,12 @@ pub(in crate::exchange) fn is_preflight(exchange: &Exchange) -> bool {
     exchange.request.method() == Method::Options
         && fields.contains(FieldName::Origin)
         && fields.get_by_name(&exchange.request_text, REQUEST_METHOD).is_some()
+}
+
+/// Whether a browser asks what another request may do, on a route that answers that.
+#[inline]
+pub(in crate::exchange) fn is_preflight_on(route: &RoutePlan, exchange: &Exchange) -> bool {
+    route.config.cors.is_some() && is_preflight(exchange)
 }
 
 /// Whether a field of a response of a server is about the protocol, which is Weir's matter then.
@@ -65,6 +73,7 @@ pub(in crate::exchange) fn answer_preflight(cors: &Cors, exchange: &Exchange) ->
 
 /// Adds what the response says of the origin of its request. Caches may keep it for others: it says the same to all, or that it does not.
 pub(in crate::exchange) fn write(out: &mut impl FieldWriter, cors: &Cors, exchange: &Exchange) {
+    acting::note(Stage::ResponseFields, Feature::Cors);
     if !cors.allows_any() && !is_preflight(exchange) {
         out.field(b"Vary", b"Origin");
     }

@@ -13,15 +13,15 @@ use weir_http::{TargetForm, Version, digits};
 
 use super::fields;
 use super::placeholders::TemplateValues;
-use crate::exchange::exchange_state::cgi_script::Script;
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::cgi_script::CgiScript;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::forwarded;
-use crate::exchange::forwarded::Arrival;
+use crate::exchange::features::forwarded::Arrival;
 use crate::net::peer::Peer;
 use crate::responder::files::path::file_path;
+use crate::state::snapshot::ListenerPlan;
 
 /// What programs see as the name of the server's software.
 const SOFTWARE: &[u8] = concat!("weir/", env!("CARGO_PKG_VERSION")).as_bytes();
@@ -35,33 +35,31 @@ pub(in crate::exchange) fn requested_path(exchange: &Exchange) -> &[u8] {
 }
 
 /// Adds the parameters, but those that the stream knows: host and length of the body.
-pub(in crate::exchange) fn write_params(
+pub(in crate::exchange) fn write_params<U>(
     params: &mut Params,
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
+    context: &Context<'_, impl ClientEnd, U>,
     plans: Plans<'_>,
 ) {
     let Some(settings) = &plans.route.config.fastcgi else { return };
-    let values = TemplateValues::of_request(client, stream, exchange, plans.listener, Some(plans.route));
+    let values = TemplateValues::new(context, Some(plans.route));
     for (name, template) in &settings.params {
         params.fix(name.as_bytes(), |out| {
             values.write(template, out);
         });
     }
-    write_script(params, exchange, settings);
-    write_request(params, exchange, plans);
-    write_peers(params, client, stream, exchange, plans);
-    fields::write_cgi_request(params, client, stream, exchange, plans);
+    write_script(params, context.exchange, settings);
+    write_request(params, context.exchange, context.listener);
+    write_peers(params, context);
+    fields::write_cgi_request(params, context, plans);
 }
 
 /// Which script is to run.
 fn write_script(params: &mut Params, exchange: &Exchange, settings: &FastcgiSettings) {
-    let script = match &exchange.script {
+    let script = match &exchange.cgi_script {
         Some(script) => Cow::Borrowed(&**script),
         None => Cow::Owned(otherwise(exchange, settings)),
     };
-    let Script { path, path_info } = &*script;
+    let CgiScript { path, path_info } = &*script;
     let prefix = stripped_prefix(exchange);
     if let Some(root) = &settings.root {
         use std::os::unix::ffi::OsStrExt as _;
@@ -81,18 +79,19 @@ fn write_script(params: &mut Params, exchange: &Exchange, settings: &FastcgiSett
 }
 
 /// The script of a request whose path names none.
-fn otherwise(exchange: &Exchange, settings: &FastcgiSettings) -> Script {
+fn otherwise(exchange: &Exchange, settings: &FastcgiSettings) -> CgiScript {
     match settings.script.as_deref() {
-        Some(script) if !script.is_empty() => Script { path: script.into(), path_info: Vec::new() },
+        Some(script) if !script.is_empty() => CgiScript { path: script.into(), path_info: Vec::new() },
         _ => {
             let path = requested_path(exchange);
-            let decoded = file_path(path, true).map(|decoded| Script::in_path(&decoded, 0).path_info_alone());
-            Script { path: Vec::new(), path_info: decoded.unwrap_or_else(|| path.to_vec()) }
+            let decoded =
+                file_path(path, true).map(|decoded| CgiScript::in_path(&decoded, 0).path_info_alone());
+            CgiScript { path: Vec::new(), path_info: decoded.unwrap_or_else(|| path.to_vec()) }
         }
     }
 }
 
-impl Script {
+impl CgiScript {
     /// The path of an application, which is no script.
     fn path_info_alone(self) -> Vec<u8> {
         match self.path_info.starts_with(b"/") {
@@ -119,7 +118,7 @@ fn stripped_prefix(exchange: &Exchange) -> Vec<u8> {
 }
 
 /// What the request says.
-fn write_request(params: &mut Params, exchange: &Exchange, plans: Plans<'_>) {
+fn write_request(params: &mut Params, exchange: &Exchange, listener: &ListenerPlan) {
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let query = match &exchange.rewritten[..] {
         [] => request.query().map(|query| query.of(text)),
@@ -132,7 +131,7 @@ fn write_request(params: &mut Params, exchange: &Exchange, plans: Plans<'_>) {
             return out.extend_from_slice(request.target().of(text));
         }
         // As clients see it: before rewrites, but in the form that routes are matched on.
-        let as_received = plans.listener.config.paths.forward == PathForm::AsReceived;
+        let as_received = listener.config.paths.forward == PathForm::AsReceived;
         out.extend_from_slice(if as_received { request.path().of(text) } else { request.normal_path(text) });
         if let Some(query) = request.query() {
             out.push(b'?');
@@ -158,24 +157,18 @@ fn write_request(params: &mut Params, exchange: &Exchange, plans: Plans<'_>) {
 }
 
 /// Who asks, and whom. What a trusted proxy says of its client counts.
-fn write_peers(
-    params: &mut Params,
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
-    plans: Plans<'_>,
-) {
-    let (request, text, listener) = (&exchange.request, &exchange.request_text[..], plans.listener);
-    let address = forwarded::client_address(client, exchange, listener);
+fn write_peers<U>(params: &mut Params, context: &Context<'_, impl ClientEnd, U>) {
+    let (request, text) = (&context.exchange.request, &context.exchange.request_text[..]);
+    let address = context.client_address();
     params.set_with(b"REMOTE_ADDR", |out| digits::address(out, address));
-    if client.peer.ip() == Some(address)
-        && let Peer::Inet(peer) = client.peer
+    if context.client.peer.ip() == Some(address)
+        && let Peer::Inet(peer) = context.client.peer
     {
         params.set_with(b"REMOTE_PORT", |out| digits::decimal(out, peer.port().into()));
     }
-    let arrival = Arrival::new(client, exchange, listener);
-    let is_https = arrival.is_https(client.is_tls);
-    let local = client.known_destination().or_else(|| stream.local_address());
+    let arrival = Arrival::new(context);
+    let is_https = arrival.is_https(context.client.is_tls);
+    let local = context.client.known_destination().or_else(|| context.stream.local_address());
     if let Some(local) = local {
         params.set_with(b"SERVER_ADDR", |out| digits::address(out, IpAddr::to_canonical(&local.ip())));
     }

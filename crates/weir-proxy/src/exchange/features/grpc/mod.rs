@@ -7,11 +7,12 @@ pub(in crate::exchange) mod fields;
 
 use std::time::Duration;
 
-use weir_config::ProgressLimit;
+use weir_config::{Feature, ProgressLimit, Stage};
 use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
 use weir_observe::Party;
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::exchange::exchange_state::outcome::RespondingServer;
@@ -25,20 +26,30 @@ use crate::upstream::stream::ServerStream;
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
 const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
+/// Recognizes the call that a request is.
+#[inline(always)]
+pub(in crate::exchange) fn recognize(exchange: &mut Exchange) {
+    exchange.grpc = GrpcCall::from_request_head(&exchange.request, &exchange.request_text);
+    if exchange.grpc.is_some() {
+        acting::note(Stage::RequestHead, Feature::Grpc);
+    }
+}
+
 /// Limits the time of the exchange: as its route says, and a call as its client says.
 #[inline(always)]
-pub(in crate::exchange) fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
+pub(in crate::exchange) fn limit_time<S, U>(context: &mut Context<'_, S, U>, route: &RoutePlan) {
     let of_route = route.config.timeouts.exchange;
-    let limit = match exchange.grpc {
+    let limit = match context.exchange.grpc {
         None => of_route,
-        Some(_) => time_limit(exchange, client.now, of_route),
+        Some(_) => time_limit(context.exchange, context.client.now, of_route),
     };
-    client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
+    context.client.deadline.set_ceiling(limit.map(|limit| context.client.now + limit));
 }
 
 /// The time limit of a call that began at `now`: that of its route, or its own if that is shorter.
 #[cold]
 fn time_limit(exchange: &mut Exchange, now: Instant, of_route: Option<Duration>) -> Option<Duration> {
+    acting::note(Stage::Route, Feature::Grpc);
     let own = time_given(exchange);
     let limit = of_route.into_iter().chain(own).min();
     if let Some(call) = &mut exchange.grpc {
@@ -58,6 +69,7 @@ pub(in crate::exchange) fn time_given(exchange: &Exchange) -> Option<Duration> {
 #[cold]
 pub(in crate::exchange) fn begin(exchange: &mut Exchange, listener: &ListenerPlan, upstream: &UpstreamPlan) {
     let tunnel = upstream.config.timeouts.tunnel;
+    acting::note(Stage::Upstream, Feature::Grpc);
     let silence = tunnel.map(ProgressLimit::standstill);
     let limits = listener.wait_limits(upstream);
     exchange.waits.begin(&WaitLimits { response: tunnel, relay: silence, request_body: silence, ..limits });
@@ -112,19 +124,21 @@ pub(in crate::exchange) fn may_go_again<T: ServerStream>(exchange: &mut Exchange
 pub(in crate::exchange) fn finish<T: ServerStream>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
 ) {
     let Some(call) = &mut exchange.grpc else { return };
+    acting::note(Stage::Finish, Feature::Grpc);
     if exchange.response.status() != 200 {
         call.status.get_or_insert(GrpcStatus::from_http(exchange.response.status()));
     } else if call.status.is_none() {
-        let status = serving.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::Unknown);
+        let status =
+            responding.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::Unknown);
         call.status = Some(status);
         let outcome = plans.upstream.outlier_detector.classify_status(status.as_http());
         if matches!(outcome, AttemptOutcome::Failure(_)) {
-            plans.server(serving.slot.server.index()).shard.outlier_failures.increment();
+            plans.server(responding.slot.server.index()).shard.outlier_failures.increment();
         }
-        plans.upstream.record_outcome(serving.slot.server, outcome, call.attempt_began);
+        plans.upstream.record_outcome(responding.slot.server, outcome, call.attempt_began);
     }
 }
 
@@ -132,7 +146,7 @@ pub(in crate::exchange) fn finish<T: ServerStream>(
 pub(in crate::exchange) fn break_off<T>(
     exchange: &Exchange,
     plans: Plans<'_>,
-    serving: &RespondingServer<T>,
+    responding: &RespondingServer<T>,
     ended: Ended,
 ) {
     let Some(GrpcCall { status: None, attempt_began, .. }) = exchange.grpc else { return };
@@ -144,5 +158,5 @@ pub(in crate::exchange) fn break_off<T>(
         Ended::Failed(failure) if failure.party == Party::Server => AttemptOutcome::Failure(failure.into()),
         _ => AttemptOutcome::Unknown,
     };
-    plans.upstream.record_outcome(serving.slot.server, outcome, attempt_began);
+    plans.upstream.record_outcome(responding.slot.server, outcome, attempt_began);
 }

@@ -5,7 +5,7 @@
 
 use weir_config::{Template, TemplatePart, TemplateValue};
 
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 
 /// A key in one request.
 pub(in crate::exchange) struct RuleKey<'a> {

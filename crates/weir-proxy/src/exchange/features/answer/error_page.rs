@@ -4,51 +4,46 @@ use weir_config::PageText;
 use weir_http::FieldName;
 use weir_observe::{Failure, ReplyFormat, choose_format};
 
-use crate::exchange::exchange_state::client::Client;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::heads::placeholders::TemplateValues;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::responder::Answer;
 use crate::responder::error_page::{FetchedPage, PageValues, page_of, render};
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::RoutePlan;
 
 /// The page of the config that a failure has, in place of `page`: that which was `fetched`, or one of a file; its fields stay.
-pub(in crate::exchange) fn instead_of_own<'a>(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
-    listener: &ListenerPlan,
+pub(in crate::exchange) fn instead_of_own<'a, U>(
+    context: &Context<'_, impl ClientEnd, U>,
     (failure, page): (Failure, Answer<'a>),
     fetched: Option<FetchedPage>,
 ) -> Answer<'a> {
     if let Some(fetched) = fetched {
         return fetched.instead_of(page);
     }
-    let route = exchange.record.route.map(|index| &listener.route_plans[index]);
-    let pages = route.map_or(&listener.config.error_pages, |route| &route.config.error_pages);
-    let format = format_for(exchange);
+    let route = context.route();
+    let pages = route.map_or(&context.listener.config.error_pages, |route| &route.config.error_pages);
+    let format = format_for(context.exchange);
     let Some(text) = page_of(pages, page.status, format) else { return page };
     let values = PageValues { status: page.status, detail: failure.client_text(), reason: failure.reason() };
-    let body = body(client, stream, exchange, (listener, route), (text, format, values));
+    let body = body(context, route, (text, format, values));
     Answer { body: body.into(), ..page }
 }
 
 /// A fixed response without a body, with the page of the config for its status: that which was `fetched`, or one of a file.
 #[cold]
-pub(in crate::exchange) fn of_fixed<'a>(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
-    (listener, route): (&ListenerPlan, &RoutePlan),
+pub(in crate::exchange) fn for_fixed<'a, U>(
+    context: &Context<'_, impl ClientEnd, U>,
+    route: &RoutePlan,
     (answer, fetched): (Answer<'a>, Option<FetchedPage>),
 ) -> Answer<'a> {
     if let Some(fetched) = fetched {
         return fetched.instead_of(answer);
     }
-    let format = format_for(exchange);
+    let format = format_for(context.exchange);
     let Some(text) = page_of(&route.config.error_pages, answer.status, format) else { return answer };
     let values = PageValues { status: answer.status, detail: "", reason: "" };
-    let body = body(client, stream, exchange, (listener, Some(route)), (text, format, values));
+    let body = body(context, Some(route), (text, format, values));
     let has_type = answer.field(b"Content-Type").is_some();
     let answer = Answer { body: body.into(), ..answer };
     if has_type { answer } else { answer.with(b"Content-Type", format.content_type().as_bytes()) }
@@ -60,14 +55,12 @@ pub(in crate::exchange) fn format_for(exchange: &Exchange) -> ReplyFormat {
     choose_format(accept.map(|field| field.value.of(&exchange.request_text)))
 }
 
-pub(in crate::exchange) fn body(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
-    (listener, route): (&ListenerPlan, Option<&RoutePlan>),
+pub(in crate::exchange) fn body<U>(
+    context: &Context<'_, impl ClientEnd, U>,
+    route: Option<&RoutePlan>,
     (page, format, values): (&PageText, ReplyFormat, PageValues<'_>),
 ) -> Vec<u8> {
-    let of_exchange = TemplateValues::of_request(client, stream, exchange, listener, route);
+    let of_exchange = TemplateValues::new(context, route);
     let of_exchange = TemplateValues { status: values.status, ..of_exchange };
     render(page, Some(format), values, |value, out| of_exchange.write_one(value, out))
 }

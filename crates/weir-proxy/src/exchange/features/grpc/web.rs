@@ -14,7 +14,7 @@ use crate::relay::filter::grpc_web::{GrpcWebRequest, GrpcWebResponse};
 #[cold]
 pub(in crate::exchange) fn begin(exchange: &mut Exchange) {
     if exchange.grpc.is_none() {
-        exchange.grpc = GrpcCall::of_web(&exchange.request, &exchange.request_text);
+        exchange.grpc = GrpcCall::from_web_request(&exchange.request, &exchange.request_text);
     }
 }
 

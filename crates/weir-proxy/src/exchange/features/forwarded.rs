@@ -3,123 +3,119 @@
 //! Values from the client are accepted only when its peer is a trusted proxy; those of other peers are replaced, never
 //! added to.
 
-use std::net::IpAddr;
+use weir_config::{AcceptFrom, Feature, HeaderChanges, Stage};
+use weir_http::{Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded};
 
-use weir_config::{AcceptFrom, HeaderChanges};
-use weir_http::{
-    Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for,
-};
-
-use super::exchange_state::client::Client;
-use super::exchange_state::client_end::ClientEnd;
-use super::exchange_state::exchange::Exchange;
-use super::exchange_state::forwarded_lines::ForwardedLinesKey;
-use super::exchange_state::header_changes::leave;
-use super::exchange_state::record::REQUEST_ID_LEN;
+use crate::exchange::acting;
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::forwarded_lines::ForwardedLinesKey;
+use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::record::REQUEST_ID_LEN;
 use crate::state::snapshot::ListenerPlan;
 
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_TAKEN_MAX: usize = 128;
 
-/// The address of the client: that of the peer, or the last untrusted one in `X-Forwarded-For` of trusted proxies.
-pub(crate) fn client_address(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
-    let peer = client.peer.ip_or_local();
-    if !listener.trusts(client.peer) {
-        return peer;
-    }
-    let text = &exchange.request_text[..];
-    let fields = exchange.request.fields().all(FieldName::XForwardedFor);
-    let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(text)));
-    weir_http::client_address(peer, nodes, |ip| listener.config.trusted_proxies.contains(Some(ip)))
+/// Finds out the address of the client, and takes over the id of its request or makes one.
+#[inline(always)]
+pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>) {
+    context.known_client_address = Some(context.client_address());
+    take_request_id(context);
 }
 
-/// Takes over the request id of the client, or makes one.
 #[inline(always)]
-pub(crate) fn take_request_id(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan) {
-    let Some(header) = &listener.config.request_id.header else { return };
-    let believed = match listener.config.request_id.accept {
+fn take_request_id<S, U>(context: &mut Context<'_, S, U>) {
+    let Some(header) = &context.listener.config.request_id.header else { return };
+    acting::note(Stage::RequestHead, Feature::Forwarded);
+    let believed = match context.listener.config.request_id.accept {
         AcceptFrom::Never => false,
-        AcceptFrom::TrustedProxies => listener.trusts(client.peer),
+        AcceptFrom::TrustedProxies => context.listener.trusts(context.client.peer),
         AcceptFrom::Always => true,
     };
-    if believed && let Some(field) = exchange.request.fields().get_by_name(&exchange.request_text, header) {
-        let id = field.value.of(&exchange.request_text);
+    if believed
+        && let Some(field) =
+            context.exchange.request.fields().get_by_name(&context.exchange.request_text, header)
+    {
+        let id = field.value.of(&context.exchange.request_text);
         let fits = !id.is_empty() && id.len() <= REQUEST_ID_TAKEN_MAX;
         if fits && id.iter().all(u8::is_ascii_graphic) {
-            exchange.record.request_id.extend_from_slice(id);
+            context.exchange.record.request_id.extend_from_slice(id);
             return;
         }
     }
-    make_request_id(client, exchange);
+    make_request_id(context);
 }
 
 /// Makes a request id for a request whose head could not be read, where there are to be any.
 #[cold]
-pub(crate) fn make_late_request_id(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan) {
-    if listener.config.request_id.header.is_some() {
-        make_request_id(client, exchange);
+pub(in crate::exchange) fn make_late_request_id<S, U>(context: &mut Context<'_, S, U>) {
+    if context.listener.config.request_id.header.is_some() {
+        make_request_id(context);
     }
 }
 
 #[inline(always)]
-fn make_request_id(client: &Client, exchange: &mut Exchange) {
+fn make_request_id<S, U>(context: &mut Context<'_, S, U>) {
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
-        *half = digits::hexadecimal_16(client.worker.random());
+        *half = digits::hexadecimal_16(context.client.worker.random());
     }
-    exchange.record.request_id.extend_from_slice(&id);
+    context.exchange.record.request_id.extend_from_slice(&id);
 }
 
 /// Adds the forwarding fields that the listener has enabled, except those that the route removes or sets itself.
 #[inline(always)]
-pub(crate) fn write(
+pub(in crate::exchange) fn write<S, U>(
     out: &mut impl FieldWriter,
-    client: &Client,
-    exchange: &Exchange,
-    listener: &ListenerPlan,
+    context: &Context<'_, S, U>,
     changes: &HeaderChanges,
 ) {
+    acting::note(Stage::Server, Feature::Forwarded);
     if changes.is_empty()
-        && uses_lines(client, exchange, listener)
-        && let Some(lines) = &exchange.forwarded_lines
+        && uses_lines(context)
+        && let Some(lines) = &context.exchange.forwarded_lines
         && let Some(out) = out.as_lines()
     {
         let (before_host, behind_host) = lines.parts();
         out.extend_from_slice(before_host);
-        out.extend_from_slice(exchange.request.authority().of(&exchange.request_text));
+        out.extend_from_slice(context.exchange.request.authority().of(&context.exchange.request_text));
         out.extend_from_slice(behind_host);
     } else {
-        write_by_field(out, client, exchange, listener, changes);
+        write_by_field(out, context, changes);
     }
-    write_request_id(out, exchange, listener, changes);
+    write_request_id(out, context.exchange, context.listener, changes);
 }
 
 /// Makes the lines that [`write`] adds as they are, where the last ones are not those of this request.
 #[inline]
-pub(crate) fn prepare(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan, generation: u64) {
-    if !uses_lines(client, exchange, listener) {
+pub(in crate::exchange) fn prepare<S, U>(context: &mut Context<'_, S, U>, generation: u64) {
+    if !uses_lines(context) {
         return;
     }
-    let version = exchange.request.version();
+    let version = context.exchange.request.version();
     let key = ForwardedLinesKey {
         generation,
-        listener: exchange.record.listener(),
-        client: client.peer.ip(),
-        port: client.local_port,
-        is_tls: client.is_tls,
+        listener: context.exchange.record.listener(),
+        client: context.client.peer.ip(),
+        port: context.client.local_port,
+        is_tls: context.client.is_tls,
         version,
     };
-    let lines = exchange.forwarded_lines.get_or_insert_default();
-    lines.prepare(key, |text| write_lines(text, client, listener, version));
+    let lines = context.exchange.forwarded_lines.get_or_insert_default();
+    lines.prepare(key, |text| write_lines(text, context.client, context.listener, version));
 }
 
 /// Whether the fields are those that most listeners write, of which only the host is a matter of the request. A stream of HTTP/2 keeps no lines: its
 /// connection has hundreds of them at a time.
 #[inline]
-fn uses_lines(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> bool {
-    let forwarded = &listener.config.forwarded;
-    let are_usual = forwarded.x_forwarded && !forwarded.rfc7239 && !listener.trusts(client.peer);
-    let request = &exchange.request;
+fn uses_lines<S, U>(context: &Context<'_, S, U>) -> bool {
+    let forwarded = &context.listener.config.forwarded;
+    let are_usual =
+        forwarded.x_forwarded && !forwarded.rfc7239 && !context.listener.trusts(context.client.peer);
+    let request = &context.exchange.request;
     let adds_to_via = forwarded.via && request.fields().contains(FieldName::Via);
     are_usual && !adds_to_via && request.version() != Version::Http2 && !request.authority().is_empty()
 }
@@ -149,23 +145,17 @@ fn write_lines(text: &mut Vec<u8>, client: &Client, listener: &ListenerPlan, ver
 
 /// Adds the fields but the request id one by one: some are not Weir's alone, or the head is none of HTTP/1.
 #[inline(never)]
-fn write_by_field(
-    out: &mut impl FieldWriter,
-    client: &Client,
-    exchange: &Exchange,
-    listener: &ListenerPlan,
-    changes: &HeaderChanges,
-) {
-    let trusted = listener.trusts(client.peer);
-    if listener.config.forwarded.x_forwarded {
-        write_x_forwarded(out, client, exchange, trusted, changes);
+fn write_by_field<S, U>(out: &mut impl FieldWriter, context: &Context<'_, S, U>, changes: &HeaderChanges) {
+    let trusted = context.listener.trusts(context.client.peer);
+    if context.listener.config.forwarded.x_forwarded {
+        write_x_forwarded(out, context, trusted, changes);
     }
-    if listener.config.forwarded.rfc7239 && leave(changes, b"Forwarded") {
-        write_rfc7239(out, client, exchange, trusted);
+    if context.listener.config.forwarded.rfc7239 && leave(changes, b"Forwarded") {
+        write_rfc7239(out, context, trusted);
     }
-    if listener.config.forwarded.via && leave(changes, b"Via") {
-        write_list(out, exchange, FieldName::Via, b"Via", |out| {
-            write_via(out, listener, exchange.request.version());
+    if context.listener.config.forwarded.via && leave(changes, b"Via") {
+        write_list(out, context.exchange, FieldName::Via, b"Via", |out| {
+            write_via(out, context.listener, context.exchange.request.version());
         });
     }
 }
@@ -209,30 +199,29 @@ pub(crate) fn write_certificate(
 }
 
 #[inline(always)]
-fn write_x_forwarded(
+fn write_x_forwarded<S, U>(
     out: &mut impl FieldWriter,
-    client: &Client,
-    exchange: &Exchange,
+    context: &Context<'_, S, U>,
     trusted: bool,
     changes: &HeaderChanges,
 ) {
     if leave(changes, b"X-Forwarded-For") {
-        write_forwarded_for(out, client, exchange, trusted);
+        write_forwarded_for(out, context, trusted);
     }
     let arrival = match trusted {
         false => Arrival { proto: None, host: None, port: None },
-        true => Arrival::claimed(exchange),
+        true => Arrival::claimed(context.exchange),
     };
     if arrival.proto.is_none() && leave(changes, b"X-Forwarded-Proto") {
-        out.field(b"X-Forwarded-Proto", scheme(client));
+        out.field(b"X-Forwarded-Proto", scheme(context.client));
     }
-    let host = exchange.request.authority().of(&exchange.request_text);
+    let host = context.exchange.request.authority().of(&context.exchange.request_text);
     if !host.is_empty() && arrival.host.is_none() && leave(changes, b"X-Forwarded-Host") {
         out.field(b"X-Forwarded-Host", host);
     }
     if arrival.port.is_none()
         && leave(changes, b"X-Forwarded-Port")
-        && let Some(port) = arrival.port_or(client.local_port)
+        && let Some(port) = arrival.port_or(context.client.local_port)
     {
         out.decimal_field(b"X-Forwarded-Port", u64::from(port));
     }
@@ -240,7 +229,7 @@ fn write_x_forwarded(
 
 /// What a trusted proxy says of where the request of its client has arrived: one decision for all fields that tell servers of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival<'a> {
+pub(in crate::exchange) struct Arrival<'a> {
     proto: Option<&'a [u8]>,
     host: Option<&'a [u8]>,
     port: Option<&'a [u8]>,
@@ -261,15 +250,15 @@ impl<'a> Arrival<'a> {
     }
 
     /// What the peer says, if it is trusted.
-    pub(super) fn new(client: &Client, exchange: &'a Exchange, listener: &ListenerPlan) -> Self {
-        match listener.trusts(client.peer) {
-            true => Self::claimed(exchange),
+    pub(in crate::exchange) fn new<S, U>(context: &'a Context<'a, S, U>) -> Self {
+        match context.listener.trusts(context.client.peer) {
+            true => Self::claimed(context.exchange),
             false => Self { proto: None, host: None, port: None },
         }
     }
 
     /// Whether the client of the proxy has used TLS; `is_tls`: whether the peer has.
-    pub(super) fn is_https(&self, is_tls: bool) -> bool {
+    pub(in crate::exchange) fn is_https(&self, is_tls: bool) -> bool {
         self.proto.map_or(is_tls, |proto| {
             proto.eq_ignore_ascii_case(b"https") || proto.eq_ignore_ascii_case(b"wss")
         })
@@ -278,7 +267,7 @@ impl<'a> Arrival<'a> {
     /// The port that the client of the proxy has used, as far as that is said: behind the host, else the usual one of the scheme. Without a word of
     /// either, `local`, the one that this connection came to: the port of the listener is not the one that the client of the proxy has asked for.
     #[inline]
-    pub(super) fn port_or(&self, local: Option<u16>) -> Option<u16> {
+    pub(in crate::exchange) fn port_or(&self, local: Option<u16>) -> Option<u16> {
         if self.proto.is_none() && self.host.is_none() && self.port.is_none() {
             local
         } else {
@@ -295,24 +284,25 @@ impl<'a> Arrival<'a> {
     }
 }
 
-fn write_forwarded_for(out: &mut impl FieldWriter, client: &Client, exchange: &Exchange, trusted: bool) {
+fn write_forwarded_for<S, U>(out: &mut impl FieldWriter, context: &Context<'_, S, U>, trusted: bool) {
     if trusted {
-        write_list(out, exchange, FieldName::XForwardedFor, b"X-Forwarded-For", |out| {
-            write_peer(out, client);
+        write_list(out, context.exchange, FieldName::XForwardedFor, b"X-Forwarded-For", |out| {
+            write_peer(out, context.client);
         });
     } else {
-        out.field_with(b"X-Forwarded-For", |out| write_peer(out, client));
+        out.field_with(b"X-Forwarded-For", |out| write_peer(out, context.client));
     }
 }
 
-fn write_rfc7239(out: &mut impl FieldWriter, client: &Client, exchange: &Exchange, trusted: bool) {
+fn write_rfc7239<S, U>(out: &mut impl FieldWriter, context: &Context<'_, S, U>, trusted: bool) {
     let element = |out: &mut Vec<u8>| {
-        let host = exchange.request.authority().of(&exchange.request_text);
-        let node = client.peer.ip().map_or(ForwardedNode::Unknown, |ip| ForwardedNode::Address(ip, None));
-        write_forwarded(out, node, None, host, scheme(client));
+        let host = context.exchange.request.authority().of(&context.exchange.request_text);
+        let node =
+            context.client.peer.ip().map_or(ForwardedNode::Unknown, |ip| ForwardedNode::Address(ip, None));
+        write_forwarded(out, node, None, host, scheme(context.client));
     };
     if trusted {
-        write_list(out, exchange, FieldName::Forwarded, b"Forwarded", element);
+        write_list(out, context.exchange, FieldName::Forwarded, b"Forwarded", element);
     } else {
         out.field_with(b"Forwarded", element);
     }

@@ -7,11 +7,70 @@ use std::net::IpAddr;
 use weir_conditions::Facts;
 use weir_config::TemplateValue;
 use weir_http::{FieldName, TargetForm};
-use weir_traffic::route::{decoded_parameter, query_values};
+use weir_traffic::route::{RouteId, RouteRequest, decoded_parameter, query_values};
 
-use super::fields;
-use super::placeholders::TemplateValues;
-use crate::exchange::forwarded;
+use super::headers::fields;
+use super::headers::placeholders::TemplateValues;
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::phases::choose::RoutableRequest;
+
+/// The route that a request takes.
+#[inline(always)]
+pub(in crate::exchange) fn find_route<U>(context: &Context<'_, impl ClientEnd, U>) -> Option<RouteId> {
+    if context.listener.has_conditions {
+        return find_by_conditions(context);
+    }
+    context.listener.routes.lookup(&context.routable())
+}
+
+/// The same on a listener of which some routes have conditions.
+#[cold]
+fn find_by_conditions<U>(context: &Context<'_, impl ClientEnd, U>) -> Option<RouteId> {
+    let values = TemplateValues::new(context, None);
+    context.listener.routes.lookup(&ConditionedRequest { request: context.routable(), values })
+}
+
+/// A request of which conditions can be asked.
+struct ConditionedRequest<'a> {
+    request: RoutableRequest<'a>,
+    values: TemplateValues<'a>,
+}
+
+impl RouteRequest for ConditionedRequest<'_> {
+    fn host(&self) -> &[u8] {
+        self.request.host()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.request.path()
+    }
+
+    fn query(&self) -> &[u8] {
+        self.request.query()
+    }
+
+    fn method(&self) -> &[u8] {
+        self.request.method()
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.request.header(name)
+    }
+
+    fn header_lines(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.request.header_lines(name)
+    }
+
+    fn source(&self) -> IpAddr {
+        self.request.source()
+    }
+
+    fn condition_holds(&self, route: RouteId) -> bool {
+        let route = &self.values.listener.route_plans[route.index()].config;
+        route.condition.as_ref().is_some_and(|condition| condition.holds(&self.values))
+    }
+}
 
 impl Facts<TemplateValue> for TemplateValues<'_> {
     fn any_text(&self, value: &TemplateValue, mut passes: impl FnMut(&[u8]) -> bool) -> bool {
@@ -77,9 +136,7 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
 
     fn address(&self, value: &TemplateValue) -> Option<IpAddr> {
         match value {
-            TemplateValue::ClientAddress => {
-                Some(forwarded::client_address(self.client, self.exchange, self.listener))
-            }
+            TemplateValue::ClientAddress => Some(self.client_address()),
             TemplateValue::PeerAddress => self.client.sender().ip(),
             TemplateValue::LocalAddress => self.local_address().map(|address| address.ip()),
             _ => None,

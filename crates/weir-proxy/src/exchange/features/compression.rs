@@ -3,13 +3,15 @@
 //! Decided by the plan of the route, by what the client accepts, and by status and fields of the response, whatever gives that response. A
 //! response that would be another for another client says so in `Vary`. Must not know how a body is encoded.
 
-use weir_config::{Compression, HeaderChanges, is_event_stream};
+use weir_config::{Compression, Feature, HeaderChanges, Stage, is_event_stream};
 use weir_http::{
     AcceptedCodings, ContentCoding, FieldName, FieldWriter, Fields, Framing, Method, depends_on_coding,
 };
 use weir_observe::CompressionRefusal;
 
 use crate::compression::{CodecLease, CompressionLimits};
+use crate::exchange::acting;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
@@ -182,51 +184,50 @@ fn forbids_changes(fields: &impl ResponseFields) -> bool {
 
 /// Prepares for the response of a server, of which `head` is the text; gives the length that its body has for the client.
 #[cold]
-pub(in crate::exchange) fn begin_received(
-    client: &Client,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn begin_received<S, U>(
+    context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     head: &[u8],
     length: Framing,
 ) -> Framing {
-    let response = std::mem::take(&mut exchange.response);
-    let method = exchange.request.method();
+    let response = std::mem::take(&mut context.exchange.response);
+    let method = context.exchange.request.method();
     let outline = ResponseOutline::new(response.status(), method, length, response.content_length());
     let fields = ReceivedFields { fields: response.fields(), text: head };
-    let length = begin(client, exchange, (&plans.config.snapshot, plans.route), outline, &fields).of(length);
-    exchange.response = response;
+    let length = begin(context, (&plans.config.snapshot, plans.route), outline, &fields).framing_for(length);
+    context.exchange.response = response;
     length
 }
 
 /// Prepares for a response of a route with compression, from whatever it comes.
 #[cold]
-pub(in crate::exchange) fn begin(
-    client: &Client,
-    exchange: &mut Exchange,
+pub(in crate::exchange) fn begin<S, U>(
+    context: &mut Context<'_, S, U>,
     (snapshot, route): (&Snapshot, &RoutePlan),
     outline: ResponseOutline,
     fields: &impl ResponseFields,
 ) -> BodyCoding {
-    exchange.body_coding = BodyCoding::AsItIs;
+    context.exchange.body_coding = BodyCoding::AsItIs;
     let Some(plan) = route.config.compression.as_deref() else { return BodyCoding::AsItIs };
     let changes = &route.config.response_headers;
     // A coding that the route itself names is that of the body.
-    if exchange.grpc.is_some() || is_changed_away(changes, b"content-encoding") {
+    if context.exchange.grpc.is_some() || is_changed_away(changes, b"content-encoding") {
         return BodyCoding::AsItIs;
     }
     let accepted = || {
-        let fields = exchange.request.fields().all(FieldName::AcceptEncoding);
-        AcceptedCodings::parse(fields.map(|field| field.value.of(&exchange.request_text)))
+        let fields = context.exchange.request.fields().all(FieldName::AcceptEncoding);
+        AcceptedCodings::parse(fields.map(|field| field.value.of(&context.exchange.request_text)))
     };
     let mut decision = decide(plan, accepted, outline, fields);
-    let stock = &client.worker.codecs;
-    if exchange.request.method() != Method::Head {
-        let codec = codec(client, snapshot, plan, decision.coding, outline);
+    let stock = &context.client.worker.codecs;
+    if context.exchange.request.method() != Method::Head {
+        let codec = codec(context.client, snapshot, plan, decision.coding, outline);
         match codec {
             Some(Ok(lease)) => {
                 let mode = flush_mode(outline, fields);
-                let filter = CodingFilter::new(lease, mode, &client.worker.timers, client.now);
-                exchange.response_relay.set_filter(BodyFilter::Coding(filter));
+                let filter =
+                    CodingFilter::new(lease, mode, &context.client.worker.timers, context.client.now);
+                context.exchange.response_relay.set_filter(BodyFilter::Coding(filter));
             }
             Some(Err(refusal)) => decision = CompressionDecision::refused(BodyCoding::Varies, refusal),
             None => {}
@@ -235,7 +236,7 @@ pub(in crate::exchange) fn begin(
     if let Some(refusal) = decision.refusal {
         stock.counters().refused[refusal as usize].increment();
     }
-    exchange.body_coding = decision.coding;
+    context.exchange.body_coding = decision.coding;
     decision.coding
 }
 
@@ -298,6 +299,7 @@ pub(in crate::exchange) fn write(
     if coding == BodyCoding::AsItIs {
         return;
     }
+    acting::note(Stage::ResponseFields, Feature::Compression);
     if let BodyCoding::Compressed(coding) = coding {
         out.field(b"Content-Encoding", coding.name().as_bytes());
     }

@@ -3,7 +3,7 @@
 //! Values come from peers: whatever is no part of a header value (CR, LF, NUL and other control bytes) becomes a space, and what is no
 //! part of a URL is percent-encoded there.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use weir_cache::rules as cache_rules;
 use weir_config::{Template, TemplatePart, TemplateValue};
@@ -14,16 +14,18 @@ use weir_traffic::ServerId;
 use weir_traffic::route::{decoded_parameter, query_value, query_values};
 
 use super::fields;
+use crate::exchange::context;
+use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::forwarded;
+use crate::exchange::phases::choose;
 use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
 use crate::net::peer::Peer;
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 
 /// Where values are looked up.
 #[derive(Clone, Copy)]
@@ -33,8 +35,9 @@ pub(in crate::exchange) struct TemplateValues<'a> {
     pub(in crate::exchange) exchange: &'a Exchange,
     pub(in crate::exchange) listener: &'a ListenerPlan,
     pub(in crate::exchange) route: Option<&'a RoutePlan>,
-    /// Upstream and server; empty without one.
-    pub(in crate::exchange) destination: (&'a str, &'a str),
+    pub(in crate::exchange) known_client_address: Option<IpAddr>,
+    /// The upstream and the server of an attempt; without them, those of the record.
+    pub(in crate::exchange) attempt: Option<(&'a UpstreamPlan, usize)>,
     /// Fields and text of the response of a server, fresh or stored.
     pub(in crate::exchange) response: Option<(&'a Fields, &'a [u8])>,
     /// The status of the response; 0 before there is one.
@@ -44,28 +47,19 @@ pub(in crate::exchange) struct TemplateValues<'a> {
 }
 
 impl<'a> TemplateValues<'a> {
-    /// For a request, before there is a server.
-    pub(in crate::exchange) fn of_request(
-        client: &'a Client,
-        stream: &'a impl ClientEnd,
-        exchange: &'a Exchange,
-        listener: &'a ListenerPlan,
+    /// For a request, as far as it has come: behind an attempt, as on a page that says why it failed, with its server.
+    pub(in crate::exchange) fn new<U>(
+        context: &'a Context<'_, impl ClientEnd, U>,
         route: Option<&'a RoutePlan>,
     ) -> Self {
-        // Behind an attempt, as on a page that says why it failed.
-        let record = &exchange.record;
-        let upstream = record.upstream.zip(record.served());
-        let upstream = upstream.map(|(index, served)| &served.snapshot.upstreams[index].config);
-        let server =
-            upstream.zip(record.server).map_or("", |(upstream, index)| &upstream.servers[index].name);
-        let destination = (upstream.map_or("", |upstream| &*upstream.name), server);
         Self {
-            client,
-            end: stream,
-            exchange,
-            listener,
+            client: context.client,
+            end: context.stream,
+            exchange: context.exchange,
+            listener: context.listener,
+            known_client_address: context.known_client_address,
             route,
-            destination,
+            attempt: None,
             response: None,
             status: 0,
             path_rewrite: None,
@@ -73,17 +67,27 @@ impl<'a> TemplateValues<'a> {
     }
 
     /// For an attempt on `server`.
-    pub(in crate::exchange) fn of_attempt(
-        client: &'a Client,
-        stream: &'a impl ClientEnd,
-        exchange: &'a Exchange,
+    pub(in crate::exchange) fn for_attempt<U>(
+        context: &'a Context<'_, impl ClientEnd, U>,
         plans: Plans<'a>,
         server: ServerId,
     ) -> Self {
-        let upstream = &plans.upstream.config;
-        let destination = (&*upstream.name, &*upstream.servers[server.index()].name);
-        let values = Self::of_request(client, stream, exchange, plans.listener, Some(plans.route));
-        Self { destination, ..values }
+        let attempt = Some((plans.upstream, server.index()));
+        Self { attempt, ..Self::new(context, Some(plans.route)) }
+    }
+
+    /// Upstream and server; empty without one.
+    fn destination(&self) -> (&'a str, &'a str) {
+        let record = &self.exchange.record;
+        let of_record = || {
+            let served = record.served()?;
+            Some((&*served.snapshot.upstreams[record.upstream?], record.server?))
+        };
+        let upstream = || Some(&*record.served()?.snapshot.upstreams[record.upstream?]);
+        match self.attempt.or_else(of_record) {
+            Some((upstream, server)) => (&upstream.config.name, &upstream.config.servers[server].name),
+            None => (upstream().map_or("", |upstream| &upstream.config.name), ""),
+        }
     }
 
     /// Appends the text of a template; whether it has no values, or one that is not empty.
@@ -190,7 +194,13 @@ impl<'a> TemplateValues<'a> {
         out.extend_from_slice(sent);
     }
 
-    pub(super) fn query(&self) -> &'a [u8] {
+    /// The address of the client: a fact once the request was admitted.
+    pub(in crate::exchange) fn client_address(&self) -> IpAddr {
+        self.known_client_address
+            .unwrap_or_else(|| context::find_client_address(self.client, self.exchange, self.listener))
+    }
+
+    pub(in crate::exchange) fn query(&self) -> &'a [u8] {
         self.exchange.request.query().map_or(&b""[..], |query| query.of(&self.exchange.request_text))
     }
 
@@ -206,7 +216,7 @@ impl<'a> TemplateValues<'a> {
         let (request, text) = (&exchange.request, &exchange.request_text[..]);
         match value {
             TemplateValue::ClientAddress => {
-                digits::address(out, forwarded::client_address(client, exchange, listener));
+                digits::address(out, self.client_address());
             }
             TemplateValue::ClientPort => number(out, port(client.peer)),
             TemplateValue::PeerPort => number(out, port(client.sender())),
@@ -222,7 +232,7 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
             TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
             TemplateValue::Path => match self.path_rewrite {
-                None => fields::write_path(out, request, text, &listener.config),
+                None => choose::write_path(out, request, text, &listener.config),
                 Some(rewrite) => _ = rewrite.apply(request.normal_path(text), None, out),
             },
             TemplateValue::Query => {
@@ -241,9 +251,9 @@ impl<'a> TemplateValues<'a> {
                 out.extend_from_slice(exchange.claim(name).unwrap_or_default());
             }
             TemplateValue::User => out.extend_from_slice(exchange.user()),
-            TemplateValue::Tag => out.extend_from_slice(&exchange.limited.tag),
-            TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
-            TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),
+            TemplateValue::Tag => out.extend_from_slice(&exchange.limits.tag),
+            TemplateValue::Upstream => out.extend_from_slice(self.destination().0.as_bytes()),
+            TemplateValue::Server => out.extend_from_slice(self.destination().1.as_bytes()),
             TemplateValue::Status if self.status == 0 => {}
             TemplateValue::Status => digits::decimal(out, self.status.into()),
             TemplateValue::Header(name) => {
@@ -301,11 +311,11 @@ impl<'a> TemplateValues<'a> {
                 let reused = (record.attempts > 0).then_some(record.reused);
                 word(reused.map(|reused| if reused { "reused" } else { "new" }), out);
             }
-            TemplateValue::Affinity => word(record.kept.map(AffinityOutcome::name), out),
+            TemplateValue::Affinity => word(record.affinity.map(AffinityOutcome::name), out),
             TemplateValue::Cache => word(record.cache.map(CacheResult::as_str), out),
             TemplateValue::CacheReason => word(record.cache_detail, out),
             TemplateValue::Compression => word(exchange.body_coding.word(), out),
-            TemplateValue::Limit => out.extend_from_slice(exchange.limited.name().as_bytes()),
+            TemplateValue::Limit => out.extend_from_slice(exchange.limits.name().as_bytes()),
             of_tls => self.write_of_tls(of_tls, out),
         }
     }
@@ -322,8 +332,8 @@ impl<'a> TemplateValues<'a> {
         record.times.total() + clock::now().micros_since(record.accounted)
     }
 
-    /// MatchedRoute for only where a template names it: it may take a system call.
-    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+    /// Looked up only where a template names it: it may take a system call.
+    pub(in crate::exchange) fn local_address(&self) -> Option<SocketAddr> {
         self.client.known_destination().or_else(|| self.end.local_address())
     }
 
@@ -349,7 +359,7 @@ fn port(peer: Peer) -> Option<u16> {
     }
 }
 
-fn address(out: &mut Vec<u8>, address: Option<std::net::IpAddr>) {
+fn address(out: &mut Vec<u8>, address: Option<IpAddr>) {
     if let Some(address) = address {
         digits::address(out, address);
     }

@@ -1,9 +1,10 @@
 //! What a gRPC call changes in the heads that pass: the time that is left, and the content types of gRPC-Web.
 
-use weir_config::HeaderChanges;
+use weir_config::{Feature, HeaderChanges, Stage};
 use weir_http::grpc::{GrpcContentType, GrpcProtocol, write_timeout};
 use weir_http::{FieldName, FieldWriter};
 
+use crate::exchange::acting;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::exchange::exchange_state::header_changes::leave;
@@ -24,6 +25,7 @@ pub(in crate::exchange) fn write_request(
     changes: &HeaderChanges,
 ) {
     let Some(call) = &exchange.grpc else { return };
+    acting::note(Stage::Server, Feature::Grpc);
     if let Some(deadline) = call.deadline
         && leave(changes, b"grpc-timeout")
     {

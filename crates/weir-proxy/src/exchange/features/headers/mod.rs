@@ -1,0 +1,7 @@
+//! The fields of heads: which pass, which a route changes, and what placeholders in them come to.
+
+pub(in crate::exchange) mod response;
+pub(in crate::exchange) mod request;
+pub(in crate::exchange) mod cgi;
+pub(in crate::exchange) mod placeholders;
+pub(in crate::exchange) mod fields;

@@ -1,0 +1,60 @@
+//! Retries in place of a response: the config names statuses after which a request goes to another server.
+
+use weir_config::{Feature, Stage};
+use weir_http::Method;
+use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::retry::RetryCause;
+
+use crate::exchange::acting;
+use crate::exchange::context::Context;
+use crate::exchange::exchange_state::outcome::{
+    AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
+};
+use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::features::grpc;
+use crate::exchange::phases::retry;
+use crate::upstream::stream::ServerStream;
+
+/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
+/// other server is left, and the client gets this response.
+#[inline(always)]
+pub(in crate::exchange) fn instead<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
+    plans: Plans<'_>,
+    history: &mut AttemptHistory,
+    responding: &RespondingServer<T>,
+) -> bool {
+    let (status, method) = (context.exchange.response.status(), context.exchange.request.method());
+    let policy = plans.retry();
+    let cause = match context.exchange.grpc.and_then(|call| call.status) {
+        Some(status) if policy.on_grpc_status.contains(&(status as u8)) => {
+            if !grpc::may_go_again(context.exchange, &responding.server) {
+                return false;
+            }
+            RetryCause::GrpcStatus(status as u8)
+        }
+        _ if policy.on_status.contains(&status) && method != Method::Connect => RetryCause::Status(status),
+        _ => return false,
+    };
+    acting::note(Stage::ResponseHead, Feature::Retries);
+    let server = responding.slot.server;
+    let failed = AttemptFailure {
+        failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
+        server,
+        origin: FailureOrigin::Server(cause),
+        sent_any: responding.sent_any,
+        received_any: true,
+        unread: false,
+        reused: context.exchange.record.reused,
+        // That of the response, until it is gone.
+        slot: None,
+    };
+    let goes_again = retry::again(context, plans, history, failed).is_ok();
+    if goes_again {
+        history.pause = context.exchange.grpc.and_then(|call| call.pushback).or(history.pause);
+        plans.server(server.index()).shard.responses.record(status);
+        // If that other server is gone a moment later, the failure is `no-server`, not that of this attempt.
+        history.last = None;
+    }
+    goes_again
+}
