@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_config::ServerAddress;
+use weir_config::{CertificateError, ServerAddress};
 use weir_proxy::state::servers::plan_inputs::{PlanError, TlsError};
 
 /// The name of a server that cannot be resolved.

@@ -142,7 +142,7 @@ mod tests {
             ("method == 'GET' && path.startsWith('/a') && query['a'] == '1'", Stage::RequestHead),
             (
                 "client_address in ['10.0.0.0/8'] && client_port > 1023 && tls.version == '1.3'",
-                Stage::Request,
+                Stage::RequestHead,
             ),
             ("header['user-agent'].contains('bot') || cookie.session == ''", Stage::RequestHead),
             ("user == 'ann' || jwt['role'] == 'admin'", Stage::Identity),
