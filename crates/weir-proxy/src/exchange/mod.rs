@@ -18,8 +18,6 @@ pub(crate) mod simulation;
 use std::future::Future;
 use std::pin::pin;
 
-use weir_config::Stage;
-
 use crate::upstream::stream::Servers;
 
 pub(crate) use exchange_state::exchange::{Ended, Exchange};
@@ -104,7 +102,7 @@ fn carry(
                 attempt.await
             };
             let mut outcome = response_head::judge(context, plans, &mut history, attempted);
-            if outcome.passes() && plans.route.acts_at(Stage::ResponseHead) {
+            if outcome.passes() && plans.route.acts_on_response_heads() {
                 outcome = Box::pin(response_head::take(context, plans, outcome)).await?;
             }
             match outcome {

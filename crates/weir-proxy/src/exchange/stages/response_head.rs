@@ -73,7 +73,7 @@ pub(in crate::exchange) async fn take<U: Servers>(
         AttemptResponse::Passes(response) if !context.exchange.switches_protocols() => response,
         outcome => return Ok(outcome),
     };
-    let mut rows = plans.route.rows.and(RowSet::at(Stage::ResponseHead));
+    let mut rows = plans.route.rows.and(const { RowSet::at(Stage::ResponseHead) });
     while let Some(row) = rows.take_first() {
         match row.feature {
             Feature::Cache if context.exchange.cache_use.is_some() => {

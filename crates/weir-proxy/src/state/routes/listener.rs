@@ -623,10 +623,16 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 }
 
 impl RoutePlan {
-    /// Whether a feature acts on its requests at a stage.
+    /// Whether one of its features may take the response of a server, before the client has anything of it.
     #[inline(always)]
-    pub(crate) fn acts_at(&self, stage: Stage) -> bool {
-        self.rows.meets(RowSet::at(stage).without(OF_PHASES))
+    pub(crate) fn acts_on_response_heads(&self) -> bool {
+        self.rows.meets(const { RowSet::at(Stage::ResponseHead).without(OF_PHASES) })
+    }
+
+    /// Whether one of its features has fields for responses, or against them.
+    #[inline(always)]
+    pub(crate) fn acts_on_response_fields(&self) -> bool {
+        self.rows.meets(const { RowSet::at(Stage::ResponseFields) })
     }
 
     /// The plan of a target of the split, if that is not as the route is.

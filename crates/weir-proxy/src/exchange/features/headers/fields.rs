@@ -292,7 +292,7 @@ pub(crate) fn write_response(
         out.field(b"Date", &client.worker.date(client.now));
     }
     write_id(out, exchange, listener, changes);
-    if plans.route.acts_at(Stage::ResponseFields) || plans.upstream.affinity.is_some() {
+    if plans.route.acts_on_response_fields() || plans.upstream.affinity.is_some() {
         write_response_features(out, exchange, plans, server, text);
     }
 }
@@ -357,7 +357,7 @@ fn copy_response_fields<W: FieldWriter>(
             || compression::is_replaced(coding, name)
             || is_changed_away(changes, name)
     };
-    let ask = others || id.is_some() || plans.route.acts_at(Stage::ResponseFields);
+    let ask = others || id.is_some() || plans.route.acts_on_response_fields();
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop,
