@@ -56,7 +56,7 @@ pub use certificate::{
 pub use config::{
     AcceptFrom, Access, AccessList, AccessListParts, AccessLog, AccessLogFormat, AccessLogOutput,
     AccountSecret, Acme, AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, Bird, BodyRule,
-    CacheDisk, CacheStore, CacheStoreParts, CacheTtl, CertificateSource, Checked, CipherSuite,
+    CacheDisk, CacheStore, CacheStoreParts, CacheTtl, CertificateSource, Checked, CheckedParts, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
     CollectorUrl, Config, ConfigDump, ConfigFault, ConfigParts, ConnectionsMax, ConsulAgent, ConsulService,
     CookieMode, CookieSecret, Cors, CorsOrigin, Credentials, Dialogue, DiscoverySettings, Dns, DnsHook,
@@ -68,7 +68,7 @@ pub use config::{
     ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerParts, ListenerProtocol,
     ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror,
     MirrorPart, MonitoredMaster, NetworkTable, OnDown, OutlierEjection, PagePart, PageText, PartitionName,
-    Parts, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity,
+    PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount, ProcessIdentity,
     ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
     RemoteKeys, RemotePage, RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route,
     RouteAccessLog, RouteAction, RouteCache, RouteParts, RouteSettings, RouteSource, RouteStore,

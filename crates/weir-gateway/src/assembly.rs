@@ -22,6 +22,7 @@ use crate::compile::{
 };
 use crate::ingress::IngressInput;
 use crate::listeners::{self, GatewayListenerPlan, GatewayPlan, ListenerRole};
+use crate::refusal::checked_route;
 use crate::store::ObjectKey;
 use crate::upstream_table::UpstreamTable;
 
@@ -400,16 +401,6 @@ fn patterns(hosts: &[SharedText]) -> Option<Vec<HostPattern>> {
             .map(|host| if host.is_empty() { Some(HostPattern::ANY) } else { HostPattern::parse(host).ok() })
             .collect(),
     }
-}
-
-/// A route; requests of one that cannot be as it was meant to are answered 500.
-pub(crate) fn checked_route(parts: RouteParts, faults: &mut Vec<ConfigFault>) -> Arc<Route> {
-    let (name, matches) = (Arc::clone(&parts.name), Arc::clone(&parts.matches));
-    let route = Route::from_parts(parts).unwrap_or_else(|found| {
-        faults.extend(found);
-        Route::refusing(&name, matches)
-    });
-    Arc::new(route)
 }
 
 fn is_same(one: &ListenerParts, other: &ListenerParts) -> bool {

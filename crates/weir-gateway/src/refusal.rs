@@ -1,5 +1,9 @@
 //! Why an object, or a part of one, is not applied: the reason for programs and the message for people.
 
+use std::sync::Arc;
+
+use weir_config::{ConfigFault, Route, RouteParts};
+
 use crate::api::ObjectMeta;
 
 /// A reason of the API and a message.
@@ -47,4 +51,14 @@ pub(crate) fn excerpt(value: &str) -> String {
         Some((end, _)) => format!("{}...", &value[..end]),
         None => value.to_owned(),
     }
+}
+
+/// A route; requests of one that cannot be as it was meant to are answered 500.
+pub(crate) fn checked_route(parts: RouteParts, faults: &mut Vec<ConfigFault>) -> Arc<Route> {
+    let (name, matches) = (Arc::clone(&parts.name), Arc::clone(&parts.matches));
+    let route = Route::from_parts(parts).unwrap_or_else(|found| {
+        faults.extend(found);
+        Route::refusing(&name, matches)
+    });
+    Arc::new(route)
 }

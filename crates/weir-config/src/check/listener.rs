@@ -16,8 +16,8 @@ use super::routing::{access_log, redirect, route};
 use crate::check::names::warn_unreachable;
 use crate::check::scope::CheckScope;
 use crate::config::{
-    AccessList, ConfigFault, Fault, Interner, LimitUse, Listener, ListenerFault, ListenerParts,
-    ProxyProtocol, Route,
+    AccessList, ConfigFault, Interner, LimitUse, Listener, ListenerFault, ListenerParts, ProxyProtocol,
+    Route, ValueFault,
 };
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -163,7 +163,7 @@ fn check_route_names(
 /// Gives what does not hold of a listener its place in the text; that of its addresses and routes has been found with those of others.
 fn report(faults: Vec<ConfigFault>, text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     for fault in faults {
-        let Fault::Listener(fault) = fault.fault else { continue };
+        let ValueFault::Listener(fault) = fault.fault else { continue };
         let bad = |at| Diagnostic::new(DiagnosticKind::BadValue, at, fault.to_string());
         diagnostics.push(match &fault {
             ListenerFault::NotWholeSeconds { key, .. } => bad(text.key_at(key)),

@@ -1,40 +1,40 @@
 //! The door into the configuration: values that were checked as a whole, whatever they come from.
 //!
-//! A [`Checked`] value is read like the struct of its [`Parts`], with plain loads, and nothing outside this crate can write to it. Whoever wants another value
-//! takes its parts, changes them, and has them checked again. The check of a text reports the same faults with their places.
+//! A [`Checked`] value is read like the struct of its [`CheckedParts`], with plain loads, and nothing outside this crate can write to it. For another value, take the parts,
+//! change them, and have them checked again. The check of a text reports the same faults with their places.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::{Deref, RangeInclusive};
 
-use super::fault::{ConfigFault, Fault};
+use super::faults::{ConfigFault, ValueFault};
 use crate::key::{Bounds, ConfigValue};
 
 /// The parts of a value that is checked as a whole: plain data, of which anything may be said.
-pub trait Parts {
+pub trait CheckedParts {
     /// What it is, with its name, as faults name it.
     fn place(&self) -> String;
 
     /// Everything that does not hold of them.
-    fn check(&self, faults: &mut Faults);
+    fn check(&self, faults: &mut FoundFaults);
 }
 
 /// What was found in the parts of one value.
 #[derive(Debug, Default)]
-pub struct Faults(Vec<(Option<String>, Fault)>);
+pub struct FoundFaults(Vec<(Option<String>, ValueFault)>);
 
-impl Faults {
+impl FoundFaults {
     /// About the value itself.
-    pub(crate) fn add(&mut self, fault: impl Into<Fault>) {
+    pub(crate) fn add(&mut self, fault: impl Into<ValueFault>) {
         self.0.push((None, fault.into()));
     }
 
     /// The same of a key, or of a part that has a name of its own.
-    pub(crate) fn add_at(&mut self, place: impl Into<String>, fault: impl Into<Fault>) {
+    pub(crate) fn add_at(&mut self, place: impl Into<String>, fault: impl Into<ValueFault>) {
         self.0.push((Some(place.into()), fault.into()));
     }
 
-    pub(crate) fn extend<F: Into<Fault>>(&mut self, faults: impl IntoIterator<Item = F>) {
+    pub(crate) fn extend<F: Into<ValueFault>>(&mut self, faults: impl IntoIterator<Item = F>) {
         self.0.extend(faults.into_iter().map(|fault| (None, fault.into())));
     }
 
@@ -43,7 +43,7 @@ impl Faults {
         let mut known = HashSet::new();
         for name in names {
             if !known.insert(name) {
-                self.add_at(format!("{kind} `{name}`"), Fault::NameTakenTwice);
+                self.add_at(format!("{kind} `{name}`"), ValueFault::NameTakenTwice);
             }
         }
     }
@@ -107,7 +107,7 @@ impl Faults {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Checked<T>(T);
 
-impl<T: Parts> Checked<T> {
+impl<T: CheckedParts> Checked<T> {
     /// Checks the parts.
     ///
     /// # Errors
@@ -123,10 +123,10 @@ impl<T: Parts> Checked<T> {
     }
 }
 
-fn faults(parts: &impl Parts) -> Vec<ConfigFault> {
-    let mut found = Faults::default();
+fn faults(parts: &impl CheckedParts) -> Vec<ConfigFault> {
+    let mut found = FoundFaults::default();
     parts.check(&mut found);
-    let name = |(place, fault): (Option<String>, Fault)| ConfigFault {
+    let name = |(place, fault): (Option<String>, ValueFault)| ConfigFault {
         place: place.unwrap_or_else(|| parts.place()),
         fault,
     };

@@ -10,10 +10,10 @@ use ipnet::IpNet;
 use weir_traffic::route::HostPattern;
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::listener_fault::ListenerFault;
-use super::routing::fault::RouteFault;
+use super::faults::ListenerFault;
 use super::{
-    AccessList, AccessLog, Checked, ErrorPage, Faults, HeaderChanges, LimitUse, ListenerTls, Parts, Route,
+    AccessList, AccessLog, Checked, CheckedParts, ErrorPage, FoundFaults, HeaderChanges, LimitUse,
+    ListenerTls, Route,
 };
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
@@ -92,12 +92,12 @@ pub struct ListenerParts {
     pub routes: Vec<Arc<Route>>,
 }
 
-impl Parts for ListenerParts {
+impl CheckedParts for ListenerParts {
     fn place(&self) -> String {
         format!("listener `{}`", self.name)
     }
 
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         faults.extend(self.addresses.is_empty().then_some(ListenerFault::NoAddress));
         let mut known = HashSet::new();
         let twice = self.addresses.iter().filter(|address| !known.insert(*address));
@@ -115,7 +115,7 @@ impl Parts for ListenerParts {
         faults.extend(rate.map(ListenerFault::Rate));
         faults.extend(self.proxy_protocol.as_ref().and_then(ProxyProtocol::fault));
         faults.extend(self.tls.iter().flat_map(ListenerTls::faults));
-        faults.extend(RouteFault::of_changes(&self.response_headers));
+        faults.extend(self.response_headers.faults());
         faults.check_section(&self.timeouts);
         faults.check_section(&self.limits);
         faults.check_section(&self.http2);

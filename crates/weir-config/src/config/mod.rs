@@ -5,9 +5,6 @@
 
 #[cfg(test)]
 mod tests;
-mod checked;
-mod fault;
-mod listener_fault;
 mod validate;
 mod dump;
 mod interning;
@@ -24,6 +21,8 @@ mod grpc_status;
 mod process;
 mod identity;
 mod certificates;
+mod checked;
+mod faults;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,11 +30,10 @@ use std::sync::Arc;
 pub use admission::access::{
     Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
 };
-pub(crate) use admission::fault::RuleFault;
-pub(crate) use admission::limit::{BANDWIDTH, BURST, CONCURRENT, KEYS_MAX, REFUSAL_STATUSES};
+pub(crate) use admission::limit::{BANDWIDTH, BURST, CONCURRENT, KEYS_MAX};
 pub use admission::limit::{KeyLimit, KeyLimitParts, LimitBandwidth, LimitRate, LimitRateParts};
 pub use admission::list::{AccessList, AccessListParts, ListAction, ListEntries, NetworkTable};
-pub(crate) use admission::list::{TARPIT_DELAY, is_client_address};
+pub(crate) use admission::list::{REFUSAL_STATUSES, TARPIT_DELAY, is_client_address};
 pub use admission::rule_order::RuleOrder;
 pub use certificates::acme::{
     AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, DnsRecords, DnsUpdate, ExternalAccount,
@@ -50,13 +48,13 @@ pub(crate) use certificates::tls::versions_without_suite;
 pub use certificates::tls::{
     CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion,
 };
-pub(crate) use checked::Faults;
-pub use checked::{Checked, Parts};
+pub(crate) use checked::FoundFaults;
+pub use checked::{Checked, CheckedParts};
 pub use credentials::Credentials;
 pub use destination::ForwardHost;
 pub use dump::ConfigDump;
-pub use fault::ConfigFault;
-pub(crate) use fault::Fault;
+pub use faults::ConfigFault;
+pub(crate) use faults::{ListenerFault, RouteFault, RuleFault, UpstreamFault, ValueFault};
 pub use grpc_status::GrpcStatusName;
 pub use identity::{ProcessAccount, ProcessIdentity};
 pub use interning::Interner;
@@ -65,7 +63,6 @@ pub use listener::{
     ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol,
     RequestId, TiedRoutes, TrustedProxies,
 };
-pub(crate) use listener_fault::ListenerFault;
 pub use metrics::{HistogramBuckets, Metrics};
 pub use process::{
     Admin, Bird, ConnectionsMax, Dns, FailBack, Keepalived, LogLevel, LogLineFormat, LogSettings, MemoryMax,
@@ -80,7 +77,6 @@ pub(crate) use routing::cors::split_origin;
 pub use routing::cors::{Cors, CorsOrigin};
 pub use routing::error_page::{ErrorPage, PagePart, PageText, RemotePage};
 pub use routing::fastcgi::FastcgiSettings;
-pub(crate) use routing::fault::RouteFault;
 pub use routing::mirror::{Mirror, MirrorPart};
 pub use routing::route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
@@ -95,7 +91,6 @@ pub use upstreams::discovery::{
     SourceUrl, XdsControlPlane, XdsNode,
 };
 pub use upstreams::ejection::OutlierEjection;
-pub(crate) use upstreams::fault::UpstreamFault;
 pub use upstreams::health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub use upstreams::routes_from::{RouteSource, RouteStore};
 pub use upstreams::store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};

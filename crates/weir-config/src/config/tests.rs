@@ -6,9 +6,9 @@ use std::time::Duration;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
 
 use super::{
-    Checked, Config, KeyLimit, KeyLimitParts, LimitRate, ListenerLimits, ListenerParts, ListenerTimeouts,
-    Parts, PoolSettings, QueueSettings, RetrySettings, Server, SplitTarget, Upstream, UpstreamHttp2,
-    UpstreamLimits, UpstreamParts, UpstreamTimeouts, split_fault,
+    Checked, CheckedParts, Config, KeyLimit, KeyLimitParts, LimitRate, ListenerLimits, ListenerParts,
+    ListenerTimeouts, PoolSettings, QueueSettings, RetrySettings, Server, SplitTarget, Upstream,
+    UpstreamHttp2, UpstreamLimits, UpstreamParts, UpstreamTimeouts, split_fault,
 };
 use crate::key::ConfigSection;
 use crate::load::CheckedConfig;
@@ -26,7 +26,7 @@ fn read(listener: &str, upstream: &str, rest: &str) -> Result<Config, Vec<String
 }
 
 /// What does not hold of parts, without the place.
-fn faults<T: Parts>(parts: T) -> Vec<String> {
+fn faults<T: CheckedParts>(parts: T) -> Vec<String> {
     let faults = Checked::from_parts(parts).err().unwrap_or_default();
     faults.iter().map(|fault| fault.fault.to_string()).collect()
 }

@@ -10,15 +10,15 @@ use super::listener::Listener;
 use super::routing::error_page::ErrorPage;
 use super::routing::route::{Route, RouteAction, RouteSettings};
 use super::upstreams::upstream::UpstreamIndex;
-use super::{Config, ConfigFault, ConfigParts, Dns, Fault, Faults, Parts};
+use super::{CheckedParts, Config, ConfigFault, ConfigParts, Dns, FoundFaults, ValueFault};
 use crate::value::{Template, TemplateValue};
 
-impl Parts for ConfigParts {
+impl CheckedParts for ConfigParts {
     fn place(&self) -> String {
         "the configuration".to_owned()
     }
 
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         faults.check_unique("list", self.lists.iter().map(|list| &*list.name));
         faults.check_unique("limit", self.limits.iter().map(|limit| &*limit.name));
         faults.check_unique("cache", self.caches.iter().map(|cache| &*cache.name));
@@ -37,9 +37,9 @@ impl Parts for ConfigParts {
 
 impl Dns {
     /// What may not hold of it.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<ValueFault> {
         let (min, max) = (self.ttl_min, self.ttl_max);
-        (min > max).then_some(Fault::DnsTimes { min, max })
+        (min > max).then_some(ValueFault::DnsTimes { min, max })
     }
 }
 
@@ -60,7 +60,7 @@ impl Config {
 
 /// Whether references lead to an upstream.
 struct References<'a> {
-    faults: &'a mut Faults,
+    faults: &'a mut FoundFaults,
     /// How many upstreams there are.
     upstreams: usize,
 }
@@ -116,14 +116,14 @@ impl References<'_> {
 
     fn reference(&mut self, place: &dyn Fn() -> String, what: &'static str, upstream: UpstreamIndex) {
         if upstream.0 >= self.upstreams {
-            let fault = Fault::NoSuchUpstream { of: what, upstreams: self.upstreams, index: upstream.0 };
+            let fault = ValueFault::NoSuchUpstream { of: what, upstreams: self.upstreams, index: upstream.0 };
             self.faults.add_at(place(), fault);
         }
     }
 }
 
 /// A rule by a value that no route with it proves would let every client pass, or none.
-fn check_rules(listeners: &[Arc<Listener>], faults: &mut Faults) {
+fn check_rules(listeners: &[Arc<Listener>], faults: &mut FoundFaults) {
     let mut unknown = BTreeMap::new();
     let mut known = HashSet::new();
     for route in listeners.iter().flat_map(|listener| &listener.routes) {
@@ -139,7 +139,7 @@ fn check_rules(listeners: &[Arc<Listener>], faults: &mut Faults) {
         }
     }
     for ((kind, name), value) in unknown.into_iter().filter(|(rule, _)| !known.contains(rule)) {
-        faults.add_at(format!("{kind} `{name}`"), Fault::NeverKnown(value.name()));
+        faults.add_at(format!("{kind} `{name}`"), ValueFault::NeverKnown(value.name()));
     }
 }
 

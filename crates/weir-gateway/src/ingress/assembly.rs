@@ -21,9 +21,9 @@ use super::hosts::{HostEntry, HostPlan, HostTable, shown};
 use super::hsts::Hsts;
 use super::lookup::UrlTarget;
 use crate::api::SharedText;
-use crate::assembly::checked_route;
 use crate::backends::Backend;
 use crate::options::settings::{GatewaySettings, IngressSettings};
+use crate::refusal::checked_route;
 use crate::store::ObjectKey;
 
 /// What a client reads whose request would be handled in another way than its Ingress asks.

@@ -11,7 +11,7 @@ use weir_config::{
     Config, Listener, Route, RouteAction, RouteSettings, SplitAction, TokenKeys, Upstream, UpstreamIndex,
 };
 
-use crate::assembly::checked_route;
+use crate::refusal::checked_route;
 use crate::store::ObjectKey;
 
 /// What the listeners of a configuration belong to.

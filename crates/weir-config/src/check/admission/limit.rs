@@ -12,8 +12,8 @@ use crate::check::names::check_name;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
-    ConfigFault, Fault, KeyLimit, KeyLimitParts, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction,
-    RuleFault, UpstreamIndex,
+    ConfigFault, KeyLimit, KeyLimitParts, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction, RuleFault,
+    UpstreamIndex, ValueFault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
@@ -232,7 +232,7 @@ fn report(
 ) {
     let is_missing = |key: &&str| text.is_missing(key);
     for fault in faults {
-        let Fault::Rule(fault) = fault.fault else { continue };
+        let ValueFault::Rule(fault) = fault.fault else { continue };
         let conflict = |key| Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), fault.to_string());
         let labelled = |key, other, label: &str| conflict(key).label(text.key_at(other), label);
         let unshareable = |key| {

@@ -9,7 +9,7 @@ use crate::check::names::check_name;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
-    AccessList, AccessListParts, Fault, ListAction, ListEntries, NetworkTable, is_client_address,
+    AccessList, AccessListParts, ListAction, ListEntries, NetworkTable, ValueFault, is_client_address,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
@@ -139,7 +139,7 @@ fn check(
         status: value.status,
         delay: value.delay,
     });
-    for fault in list.faults().into_iter().filter(|fault| matches!(fault.fault, Fault::Rule(_))) {
+    for fault in list.faults().into_iter().filter(|fault| matches!(fault.fault, ValueFault::Rule(_))) {
         let message = fault.fault.to_string();
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message));
     }

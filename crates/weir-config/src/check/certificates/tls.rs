@@ -110,7 +110,7 @@ pub(in crate::check) fn check_suites(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     for version in versions_without_suite(versions, suites) {
-        let message = ListenerFault::NoSuite(version).to_string();
+        let message = ListenerFault::NoSuite(version.name()).to_string();
         let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, suites_at.unwrap_or(table_at), message);
         let help = format!("remove `\"{}\"` from `versions`, or add a suite", version.name());
         diagnostics.push(diagnostic.help(help));

@@ -7,13 +7,11 @@ use std::time::Duration;
 use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::{RateError, TokenRate};
 
-use super::fault::RuleFault;
-use super::list::is_client_address;
-use crate::config::{Checked, Faults, LimitStore, Parts};
+use super::list::{REFUSAL_STATUSES, is_client_address};
+use crate::config::RuleFault;
+use crate::config::{Checked, CheckedParts, FoundFaults, LimitStore};
 use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template, TemplateValue};
 
-/// Statuses of refusals.
-pub(crate) const REFUSAL_STATUSES: RangeInclusive<u64> = 400..=599;
 /// Requests at once after a pause.
 pub(crate) const BURST: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Requests at once.
@@ -116,12 +114,12 @@ impl LimitBandwidth {
     }
 }
 
-impl Parts for KeyLimitParts {
+impl CheckedParts for KeyLimitParts {
     fn place(&self) -> String {
         format!("limit `{}`", self.name)
     }
 
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         let is_shared = self.shared.is_some();
         let delays = self.rate.is_some_and(|rate| rate.delays);
         let found = [

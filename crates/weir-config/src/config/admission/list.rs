@@ -8,11 +8,13 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_traffic::limit::AddressTable;
 
-use super::fault::RuleFault;
-use super::limit::REFUSAL_STATUSES;
-use crate::config::{Checked, Faults, Parts};
+use crate::config::RuleFault;
+use crate::config::{Checked, CheckedParts, FoundFaults};
 use crate::key::choice;
 use crate::value::{Template, TemplateValue};
+
+/// Statuses of refusals.
+pub(crate) const REFUSAL_STATUSES: RangeInclusive<u64> = 400..=599;
 
 /// How long a refusal may be put off, in milliseconds.
 pub(crate) const TARPIT_DELAY: RangeInclusive<u64> = 1..=600_000;
@@ -145,12 +147,12 @@ impl AccessListParts {
     }
 }
 
-impl Parts for AccessListParts {
+impl CheckedParts for AccessListParts {
     fn place(&self) -> String {
         format!("list `{}`", self.name)
     }
 
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         faults.extend(self.key.literal().is_some().then_some(RuleFault::SameKeyForAll));
         let is_other = self.is_of_networks() && !is_client_address(&self.key);
         faults.extend(is_other.then_some(RuleFault::NetworksByOtherKey));

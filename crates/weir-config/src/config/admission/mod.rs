@@ -4,4 +4,3 @@ pub(super) mod access;
 pub(super) mod limit;
 pub(super) mod rule_order;
 pub(super) mod list;
-pub(super) mod fault;

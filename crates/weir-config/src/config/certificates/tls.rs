@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::certificate::{CertificateDirectory, ListenerCertificate, TicketKey};
-use crate::config::listener_fault::ListenerFault;
+use crate::config::faults::ListenerFault;
 use crate::config::{Acme, ClientCertificates, InternalAuthority};
 use crate::key::choice;
 
@@ -80,7 +80,7 @@ impl ListenerTls {
         let tickets = !self.ticket_keys.is_empty() && self.client_certificates.is_some();
         let tickets = tickets.then_some(ListenerFault::TicketsAndClientCertificates);
         let suites = versions_without_suite(&self.versions, &self.cipher_suites);
-        none.into_iter().chain(tickets).chain(suites.map(ListenerFault::NoSuite))
+        none.into_iter().chain(tickets).chain(suites.map(|version| ListenerFault::NoSuite(version.name())))
     }
 
     /// The certificates of the config, the default first. Without `acme`, empty only when the config was read without its files.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fault::RouteFault;
-use crate::config::{Checked, Faults, Parts};
+use crate::config::RouteFault;
+use crate::config::{Checked, CheckedParts, FoundFaults};
 use crate::value::{Size, StatusRange, Template};
 
 /// A store of responses.
@@ -32,12 +32,12 @@ impl CacheStoreParts {
     }
 }
 
-impl Parts for CacheStoreParts {
+impl CheckedParts for CacheStoreParts {
     fn place(&self) -> String {
         format!("cache `{}`", self.name)
     }
 
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         let (response, memory) = (Size::from_bytes(self.response_max), Size::from_bytes(self.memory));
         if response > memory {
             faults.add(RouteFault::ResponseAboveMemory { response, memory });

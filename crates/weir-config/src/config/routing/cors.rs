@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::route::HostPattern;
 
-use super::fault::RouteFault;
+use crate::config::RouteFault;
 use crate::value::{HeaderName, Token};
 
 /// What Weir tells browsers about requests from other origins.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::route::MethodMatch;
 
-use super::fault::RouteFault;
+use crate::config::RouteFault;
 use crate::config::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
 use crate::value::{FRAMING, HeaderName, ShareFraction, Size};

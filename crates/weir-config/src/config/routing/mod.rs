@@ -12,4 +12,3 @@ pub(super) mod error_page;
 pub(super) mod cors;
 pub(super) mod compression;
 pub(super) mod cache;
-pub(super) mod fault;

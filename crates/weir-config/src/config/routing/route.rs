@@ -10,10 +10,10 @@ use weir_traffic::retry::RetryPolicy;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{HostPattern, RouteMatch};
 
-use super::fault::RouteFault;
+use crate::config::RouteFault;
 use crate::config::{
-    Access, AccessList, AccessLog, Checked, Compression, Cors, ErrorPage, FastcgiSettings, Faults,
-    ForwardHost, KeyLimit, Mirror, PageText, Parts, RouteCache, StaticFiles, UpstreamIndex,
+    Access, AccessList, AccessLog, Checked, CheckedParts, Compression, Cors, ErrorPage, FastcgiSettings,
+    ForwardHost, FoundFaults, KeyLimit, Mirror, PageText, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::order::Stage;
@@ -157,12 +157,12 @@ impl RouteParts {
     }
 }
 
-impl Parts for RouteParts {
+impl CheckedParts for RouteParts {
     fn place(&self) -> String {
         format!("route `{}`", self.name)
     }
 
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         let asked = self.condition.as_ref().map(Condition::text);
         if asked != self.matches.condition.as_deref() {
             faults.extend([RouteFault::OtherCondition]);
@@ -179,9 +179,9 @@ pub(crate) fn late_values(condition: &Condition) -> impl Iterator<Item = &Templa
 }
 
 impl RouteSettings {
-    fn check(&self, faults: &mut Faults) {
-        faults.extend(RouteFault::of_changes(&self.request_headers));
-        faults.extend(RouteFault::of_changes(&self.response_headers));
+    fn check(&self, faults: &mut FoundFaults) {
+        faults.extend(self.request_headers.faults());
+        faults.extend(self.response_headers.faults());
         faults.extend(self.cors.as_deref().and_then(Cors::fault));
         faults.extend(self.cache.iter().flat_map(|cache| cache.faults()));
         faults.extend(self.mirrors.iter().flat_map(Mirror::faults));
@@ -395,6 +395,12 @@ pub struct HeaderChanges {
 }
 
 impl HeaderChanges {
+    /// What may not hold of them.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = RouteFault> {
+        let given = self.set.iter().chain(&self.add).map(|(name, _)| name);
+        self.remove.iter().chain(given).filter_map(RouteFault::of_changed_header)
+    }
+
     /// These changes, and `later` ones on top: what is removed or set later counts.
     #[must_use]
     pub fn followed_by(&self, later: &HeaderChanges) -> Self {
@@ -526,7 +532,7 @@ impl SplitTarget {
 }
 
 impl RouteAction {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         match self {
             Self::Split(targets) => {
                 faults.extend(split_fault(targets));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::ejection::EjectionRules;
 
-use super::fault::UpstreamFault;
+use crate::config::UpstreamFault;
 
 /// The ejection of servers on which requests fail.
 #[derive(Debug, Clone, PartialEq, Eq)]

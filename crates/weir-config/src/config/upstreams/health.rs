@@ -6,8 +6,8 @@ use rustls_pki_types::ServerName;
 use weir_traffic::health::{ProbeTiming, Thresholds};
 use weir_traffic::route::RouteRegex;
 
-use super::fault::UpstreamFault;
 use crate::config::ServerProtocol;
+use crate::config::UpstreamFault;
 use crate::masked_text::MaskedText;
 use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 
@@ -158,7 +158,10 @@ impl HealthCheck {
         let intervals = (fast > usual).then_some(UpstreamFault::ProbeIntervals { fast, usual });
         let probe = match &self.probe {
             HealthProbe::Http(probe) if *probe.method == *"CONNECT" => Some(UpstreamFault::TunnelAsProbe),
-            HealthProbe::Grpc(_) if !protocol.may_be_http2() => Some(UpstreamFault::GrpcProbe(protocol)),
+            HealthProbe::Grpc(_) if !protocol.may_be_http2() => Some(match protocol {
+                ServerProtocol::Fastcgi => UpstreamFault::GrpcProbeOverFastcgi,
+                _ => UpstreamFault::GrpcProbeOverHttp1,
+            }),
             HealthProbe::Http(_) | HealthProbe::Grpc(_) | HealthProbe::Tcp | HealthProbe::Tls => None,
         };
         intervals.into_iter().chain(probe)

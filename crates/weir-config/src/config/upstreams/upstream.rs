@@ -12,10 +12,10 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState, ServerTier};
 
-use super::fault::UpstreamFault;
+use crate::config::UpstreamFault;
 use crate::config::{
-    AffinitySettings, Checked, ConnectionsMax, Faults, GrpcStatusName, HealthCheck, OutlierEjection, Parts,
-    ServerProtocol, ServerSource, UpstreamHttp2, UpstreamTls,
+    AffinitySettings, Checked, CheckedParts, ConnectionsMax, FoundFaults, GrpcStatusName, HealthCheck,
+    OutlierEjection, ServerProtocol, ServerSource, UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
@@ -124,12 +124,12 @@ impl Default for UpstreamSettings {
     }
 }
 
-impl Parts for UpstreamParts {
+impl CheckedParts for UpstreamParts {
     fn place(&self) -> String {
         format!("upstream `{}`", self.name)
     }
 
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         faults.extend(server_faults(&self.servers).into_iter().map(|(_, fault)| fault));
         faults.extend(weight_fault(&self.name, &self.servers));
         for server in &self.servers {
@@ -146,7 +146,7 @@ impl Parts for UpstreamParts {
 }
 
 impl UpstreamSettings {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FoundFaults) {
         faults.extend(self.retry.fault());
         faults.extend(self.ejection.as_ref().and_then(OutlierEjection::fault));
         faults.extend(self.health.iter().flat_map(|health| health.faults(self.protocol)));
@@ -200,7 +200,9 @@ pub(crate) fn protocol_faults(
     has_proxy_header: bool,
 ) -> impl Iterator<Item = UpstreamFault> {
     let tls = match protocol {
-        ServerProtocol::H2 | ServerProtocol::Auto if !has_tls => Some(UpstreamFault::WithoutTls(protocol)),
+        ServerProtocol::H2 | ServerProtocol::Auto if !has_tls => {
+            Some(UpstreamFault::WithoutTls(protocol.name()))
+        }
         ServerProtocol::H2c if has_tls => Some(UpstreamFault::H2cWithTls),
         ServerProtocol::H2
         | ServerProtocol::Auto
@@ -211,7 +213,7 @@ pub(crate) fn protocol_faults(
     let proxy_header = match protocol {
         ServerProtocol::Fastcgi => Some(UpstreamFault::ProxyHeaderForFastcgi),
         ServerProtocol::H2 | ServerProtocol::Auto | ServerProtocol::H2c => {
-            Some(UpstreamFault::ProxyHeaderForHttp2(protocol))
+            Some(UpstreamFault::ProxyHeaderForHttp2(protocol.name()))
         }
         ServerProtocol::Http1 => None,
     };

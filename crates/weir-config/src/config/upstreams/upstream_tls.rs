@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustls_pki_types::ServerName;
 
-use super::fault::UpstreamFault;
 use crate::certificate::{Authorities, LoadedCertificate, RevocationLists};
+use crate::config::UpstreamFault;
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion, versions_without_suite};
 use crate::value::CertificateName;
 
@@ -51,7 +51,9 @@ impl UpstreamTls {
     /// What may not hold of it.
     pub(crate) fn faults(&self) -> impl Iterator<Item = UpstreamFault> {
         let none = self.versions.is_empty().then_some(UpstreamFault::NoTlsVersion);
-        none.into_iter()
-            .chain(versions_without_suite(&self.versions, &self.cipher_suites).map(UpstreamFault::NoSuite))
+        none.into_iter().chain(
+            versions_without_suite(&self.versions, &self.cipher_suites)
+                .map(|version| UpstreamFault::NoSuite(version.name())),
+        )
     }
 }

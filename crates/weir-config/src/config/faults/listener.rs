@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use weir_traffic::limit::RateError;
 
-use super::TlsVersion;
 use crate::value::print_duration;
 
 /// A rule about listeners that does not hold.
@@ -23,7 +22,8 @@ pub(crate) enum ListenerFault {
     OnlyToUpstreams,
     NoProxyPeer,
     NoTlsVersion,
-    NoSuite(TlsVersion),
+    /// Of this version of TLS.
+    NoSuite(&'static str),
     TicketsAndClientCertificates,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for ListenerFault {
             Self::NoProxyPeer => f.write_str("`from` is empty: no connection would begin with a header"),
             Self::NoTlsVersion => f.write_str("`versions` is an empty list"),
             Self::NoSuite(version) => {
-                write!(f, "no suite of `cipher_suites` is for TLS {}", version.name())
+                write!(f, "no suite of `cipher_suites` is for TLS {version}")
             }
             Self::TicketsAndClientCertificates => {
                 f.write_str("`ticket_keys` does not go with `client_certificates`")

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::{ServerProtocol, TlsVersion};
 use crate::value::print_duration;
 
 /// A rule about upstreams that does not hold.
@@ -12,17 +11,27 @@ pub(crate) enum UpstreamFault {
     ServerTwice(String),
     ServerNameTwice(Box<str>),
     NoWeight(Box<str>),
-    WithoutTls(ServerProtocol),
+    /// Of this protocol.
+    WithoutTls(&'static str),
     H2cWithTls,
     ProxyHeaderForFastcgi,
-    ProxyHeaderForHttp2(ServerProtocol),
+    /// Of this protocol.
+    ProxyHeaderForHttp2(&'static str),
     RetryAfterSuccess,
-    EjectionTimes { base: Duration, max: Duration },
-    ProbeIntervals { fast: Duration, usual: Duration },
+    EjectionTimes {
+        base: Duration,
+        max: Duration,
+    },
+    ProbeIntervals {
+        fast: Duration,
+        usual: Duration,
+    },
     TunnelAsProbe,
-    GrpcProbe(ServerProtocol),
+    GrpcProbeOverHttp1,
+    GrpcProbeOverFastcgi,
     NoTlsVersion,
-    NoSuite(TlsVersion),
+    /// Of this version of TLS.
+    NoSuite(&'static str),
 }
 
 impl fmt::Display for UpstreamFault {
@@ -35,8 +44,7 @@ impl fmt::Display for UpstreamFault {
             }
             Self::WithoutTls(protocol) => write!(
                 f,
-                "`protocol = \"{}\"` needs `tls`: HTTP/2 is agreed on in the TLS handshake (ALPN)",
-                protocol.name()
+                "`protocol = \"{protocol}\"` needs `tls`: HTTP/2 is agreed on in the TLS handshake (ALPN)"
             ),
             Self::H2cWithTls => {
                 f.write_str("`protocol = \"h2c\"` is HTTP/2 without TLS, and the upstream has `tls`")
@@ -46,8 +54,7 @@ impl fmt::Display for UpstreamFault {
             }
             Self::ProxyHeaderForHttp2(protocol) => write!(
                 f,
-                "`protocol = \"{}\"` excludes `proxy_protocol`: clients share a connection, and its header can name only one",
-                protocol.name()
+                "`protocol = \"{protocol}\"` excludes `proxy_protocol`: clients share a connection, and its header can name only one"
             ),
             Self::RetryAfterSuccess => {
                 f.write_str("`on_grpc_status` cannot contain `ok`: it is the status of a successful call")
@@ -61,15 +68,15 @@ impl fmt::Display for UpstreamFault {
                 write!(f, "`fast_interval` ({fast}) is longer than `interval` ({usual})")
             }
             Self::TunnelAsProbe => f.write_str("a probe cannot open a tunnel"),
-            Self::GrpcProbe(ServerProtocol::Fastcgi) => {
+            Self::GrpcProbeOverFastcgi => {
                 f.write_str("gRPC is spoken over HTTP/2, and the servers are spoken to in FastCGI")
             }
-            Self::GrpcProbe(_) => {
+            Self::GrpcProbeOverHttp1 => {
                 f.write_str("gRPC is spoken over HTTP/2, and the servers are spoken to in HTTP/1.1")
             }
             Self::NoTlsVersion => f.write_str("`versions` is an empty list"),
             Self::NoSuite(version) => {
-                write!(f, "no suite of `cipher_suites` is for TLS {}", version.name())
+                write!(f, "no suite of `cipher_suites` is for TLS {version}")
             }
         }
     }

@@ -1,20 +1,25 @@
 //! What may not hold of a configuration, in the words of the diagnostics of a text.
 
+mod listener;
+mod route;
+mod rule;
+mod upstream;
+
 use std::fmt;
 use std::time::Duration;
 
-use super::admission::fault::RuleFault;
-use super::listener_fault::ListenerFault;
-use super::routing::fault::RouteFault;
-use super::upstreams::fault::UpstreamFault;
+pub(crate) use self::listener::ListenerFault;
+pub(crate) use self::route::RouteFault;
+pub(crate) use self::rule::RuleFault;
+pub(crate) use self::upstream::UpstreamFault;
 use crate::key::OutOfBounds;
 use crate::value::print_duration;
 
 /// Why a part of a configuration cannot be used: what it is about, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFault {
-    pub(super) place: String,
-    pub(crate) fault: Fault,
+    pub(in crate::config) place: String,
+    pub(crate) fault: ValueFault,
 }
 
 impl fmt::Display for ConfigFault {
@@ -27,7 +32,7 @@ impl std::error::Error for ConfigFault {}
 
 /// A rule that does not hold. The check of a text gives each its place there; help and labels are its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ValueFault {
     OutOfBounds(OutOfBounds),
     NameTakenTwice,
     NoSuchUpstream {
@@ -47,7 +52,7 @@ pub(crate) enum Fault {
     Upstream(UpstreamFault),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ValueFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfBounds(error) => error.fmt(f),
@@ -70,7 +75,7 @@ impl fmt::Display for Fault {
 
 macro_rules! faults_from {
     ($($variant:ident($fault:ty),)+) => {$(
-        impl From<$fault> for Fault {
+        impl From<$fault> for ValueFault {
             fn from(fault: $fault) -> Self {
                 Self::$variant(fault)
             }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::config::HeaderChanges;
 use crate::value::{FRAMING, HeaderName, Size, TemplateValue};
 
 /// A rule about routes that does not hold.
@@ -40,12 +39,6 @@ impl RouteFault {
     /// Of a value in the condition of a route.
     pub(crate) fn late_value(value: &TemplateValue) -> Self {
         Self::LateValue(value.name().into())
-    }
-
-    /// Of changes of headers.
-    pub(in crate::config) fn of_changes(changes: &HeaderChanges) -> impl Iterator<Item = Self> {
-        let given = changes.set.iter().chain(&changes.add).map(|(name, _)| name);
-        changes.remove.iter().chain(given).filter_map(Self::of_changed_header)
     }
 }
 
