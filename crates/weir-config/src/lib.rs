@@ -92,7 +92,8 @@ pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use text::Realm;
 pub use value::{
-    ByteRate, CertificateName, Condition, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue,
-    ListenAddress, Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange,
-    Template, TemplatePart, TemplateValue, Token, ValueError, is_normal_path, parse_duration, print_duration,
+    ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
+    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template,
+    TemplatePart, TemplateValue, Token, ValueError, WhenCondition, is_normal_path, parse_duration,
+    print_duration,
 };

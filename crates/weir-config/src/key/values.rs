@@ -11,8 +11,8 @@ use super::reader::TreeReader;
 use super::schema::{Bounds, OFF, TextFormat, ValueKind};
 use crate::source::{Tree, TreeNode};
 use crate::value::{
-    ByteRate, Condition, FileMode, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, MILLISECONDS_MAX,
-    Percent, ServerAddress, Size, Token, ValueError, parse_duration, parse_network, print_duration,
+    ByteRate, FileMode, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent,
+    ServerAddress, Size, Token, ValueError, WhenCondition, parse_duration, parse_network, print_duration,
 };
 
 impl ConfigValue for bool {
@@ -249,7 +249,7 @@ text_values! {
         about: "Text without control characters, and without white space at its ends (RFC 9110 section 5.5). [Placeholders](#placeholders) \
                 in braces stand for values of the exchange; `{{` and `}}` are braces. A header whose values come out empty is left out.",
     };
-    Condition, str::parse, |value: &Condition| value.to_string(), TextFormat {
+    WhenCondition, str::parse, |value: &WhenCondition| value.to_string(), TextFormat {
         name: "condition",
         article: "a condition",
         examples: &["method == 'GET'", "path.startsWith('/api/') && !(client_address in ['10.0.0.0/8'])", "has(header['x-debug'])"],

@@ -11,7 +11,7 @@ use crate::text::{
     AcmeText, AskUrl, CookieSecretText, Document, ErrorPagesText, HeaderChangesText, PasswordHashText,
     ProbeBytes, StorePasswordText, ValueRule,
 };
-use crate::value::{Condition, HeaderTemplate, HeaderValue, TemplateValue};
+use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, WhenCondition};
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
@@ -99,7 +99,7 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
 }
 
 /// A condition without what secrets are compared with; one that never holds where that leaves none.
-fn hidden_condition(condition: &Condition) -> Condition {
+fn hidden_condition(condition: &WhenCondition) -> WhenCondition {
     let shown = condition.shown(LEFT_OUT).parse();
     shown.unwrap_or_else(|_| "false".parse().expect("it is a condition"))
 }
@@ -125,7 +125,8 @@ pub fn shown_conditions(conditions: &Arc<RouteMatch>) -> String {
                 QueryMatch::new(rule.name(), hidden()).expect("a rule has this name");
         }
     }
-    if let Some(condition) = conditions.condition.as_ref().and_then(|text| text.parse::<Condition>().ok()) {
+    if let Some(condition) = conditions.condition.as_ref().and_then(|text| text.parse::<WhenCondition>().ok())
+    {
         Arc::make_mut(&mut shown).condition = Some(condition.shown(LEFT_OUT).into());
     }
     shown.to_string()

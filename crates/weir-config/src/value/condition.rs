@@ -16,9 +16,9 @@ use crate::order::Stage;
 
 /// A condition. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Condition(Arc<Expression<TemplateValue>>);
+pub struct WhenCondition(Arc<Expression<TemplateValue>>);
 
-impl Condition {
+impl WhenCondition {
     /// The text of it.
     pub fn text(&self) -> &str {
         self.0.text()
@@ -51,7 +51,7 @@ impl Condition {
     }
 }
 
-impl FromStr for Condition {
+impl FromStr for WhenCondition {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -64,13 +64,13 @@ impl FromStr for Condition {
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for WhenCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
     }
 }
 
-impl fmt::Debug for Condition {
+impl fmt::Debug for WhenCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Condition({:?})", self.text())
     }
@@ -150,7 +150,7 @@ mod tests {
             ("status >= 500 || response.header['content-type'].startsWith('text/')", Stage::ResponseHead),
             ("phase.queue > 1000 && duration.ms > 10", Stage::ResponseHead),
         ] {
-            let condition: Condition = text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"));
+            let condition: WhenCondition = text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"));
             assert_eq!(condition.stage(), stage, "{text}");
             assert_eq!(condition.to_string(), text);
         }
@@ -167,7 +167,7 @@ mod tests {
                 "the values are those of placeholders, without braces",
             ),
         ] {
-            let error = text.parse::<Condition>().expect_err("the name is unknown");
+            let error = text.parse::<WhenCondition>().expect_err("the name is unknown");
             assert_eq!((&*error.message, error.help.as_deref()), (message, Some(help)), "{text}");
             assert_eq!(error.range, Some(0..text.find(' ').expect("there is a space")), "{text}");
         }

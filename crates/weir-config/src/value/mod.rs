@@ -28,7 +28,7 @@ use std::ops::Range;
 
 pub use address::{ListenAddress, ServerAddress};
 pub use certificate_name::CertificateName;
-pub use condition::Condition;
+pub use condition::WhenCondition;
 pub use duration::{parse_duration, print_duration};
 pub use file_mode::FileMode;
 pub use fraction::Fraction;

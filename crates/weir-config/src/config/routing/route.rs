@@ -18,7 +18,7 @@ use crate::config::{
 use crate::key::{choice, section};
 use crate::order::Stage;
 use crate::value::{
-    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue,
+    HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, WhenCondition,
 };
 
 /// One rule of a listener: the requests that it matches and its action.
@@ -33,7 +33,7 @@ pub struct RouteParts {
     /// The requests that it matches.
     pub matches: Arc<RouteMatch>,
     /// The condition that it matches by, besides. Its text is that of [`RouteMatch::condition`].
-    pub condition: Option<Condition>,
+    pub condition: Option<WhenCondition>,
     /// The action for these requests.
     pub action: RouteAction,
     /// The rest, shared between routes with equal settings: its fields are read and set as if they were here.
@@ -163,7 +163,7 @@ impl CheckedParts for RouteParts {
     }
 
     fn check(&self, faults: &mut FoundFaults) {
-        let asked = self.condition.as_ref().map(Condition::text);
+        let asked = self.condition.as_ref().map(WhenCondition::text);
         if asked != self.matches.condition.as_deref() {
             faults.extend([RouteFault::OtherCondition]);
         }
@@ -174,7 +174,7 @@ impl CheckedParts for RouteParts {
 }
 
 /// The values of a condition that are not known when the route is chosen.
-pub(crate) fn late_values(condition: &Condition) -> impl Iterator<Item = &TemplateValue> {
+pub(crate) fn late_values(condition: &WhenCondition) -> impl Iterator<Item = &TemplateValue> {
     condition.values().filter(|value| value.stage() > Stage::RequestHead)
 }
 

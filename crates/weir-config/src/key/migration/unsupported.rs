@@ -70,7 +70,7 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "configure the servers with their public name, which Weir sends as `Host` and in `X-Forwarded-*`",
     ),
     unsupported(
-        "CheckedParts of responses in a cache, and pages put together",
+        "Parts of responses in a cache, and pages put together",
         &["slice", "esi", "ssi"],
         "requests with `Range` get their part while the whole is fetched, and go to the server where it is not stored",
     ),

@@ -19,8 +19,8 @@ use crate::text::admission::basic::BasicText;
 use crate::text::admission::forward_auth::ForwardAuthText;
 use crate::text::admission::jwt::JwtText;
 use crate::value::{
-    Condition, HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token,
-    ValueError, ascii_help,
+    HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
+    WhenCondition, ascii_help,
 };
 
 section! {
@@ -57,7 +57,7 @@ section! {
         /// A client in one of these networks.
         source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
         /// A condition on the request, its connection and its client: see [Conditions](#conditions).
-        when: Spanned<Condition> = optional, like "nginx `if`, HAProxy `acl`, Envoy `match` (CEL)";
+        when: Spanned<WhenCondition> = optional, like "nginx `if`, HAProxy `acl`, Envoy `match` (CEL)";
         /// Decides between routes that are otherwise equally specific; the higher value wins.
         priority: u32 = 0, in 0..=1_000_000;
 

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use weir_conditions::{Facts, TermOutcome};
-use weir_config::{Condition, TemplateValue};
+use weir_config::{TemplateValue, WhenCondition};
 use weir_http::FieldName;
 use weir_traffic::affinity::cookie_values;
 use weir_traffic::route::{RouteRequest as _, decoded_parameter, query_values};
@@ -98,7 +98,7 @@ fn is_known(value: &TemplateValue) -> bool {
 }
 
 /// Why a condition holds or does not: what each of its comparisons came to, as far as they were asked.
-pub(super) fn sentence(condition: &Condition, request: &ExplainedRequest) -> String {
+pub(super) fn sentence(condition: &WhenCondition, request: &ExplainedRequest) -> String {
     let (holds, outcomes) = condition.trace(request);
     let text = |outcome: &TermOutcome| &condition.text()[outcome.span.clone()];
     let told = outcomes.iter().filter_map(|outcome| {

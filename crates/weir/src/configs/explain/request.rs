@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_config::{Condition, Listener};
+use weir_config::{Listener, WhenCondition};
 use weir_http::http1::{HeadProgress, RequestParser};
 use weir_http::{FieldName, RequestHead, Rule, TargetForm, x_forwarded_for};
 use weir_proxy::state::snapshot::head_limits;
@@ -26,7 +26,7 @@ pub(super) struct ExplainedRequest {
     /// Whether the listener speaks TLS.
     pub(super) is_tls: bool,
     /// Those of the routes of the listener.
-    conditions: Vec<Option<Condition>>,
+    conditions: Vec<Option<WhenCondition>>,
 }
 
 impl ExplainedRequest {
