@@ -34,16 +34,16 @@ fn faults<T: CheckedParts>(parts: T) -> Vec<String> {
 /// Compares the faults of a section in an upstream with the errors of its text.
 fn agree_on_upstream<T: ConfigSection + PartialEq + Debug>(
     key: &str,
-    section: T,
+    section: &T,
     set: impl Fn(&mut UpstreamParts, &T),
     of: impl Fn(&Upstream) -> &T,
 ) {
     let mut parts = UpstreamParts::new("app", vec![Server::new("a:80".parse().unwrap())]);
-    set(&mut parts, &section);
+    set(&mut parts, section);
     match read("", &format!("{key} = {}", section.inline()), "") {
         Ok(config) => {
             assert_eq!(faults(parts), Vec::<String>::new());
-            assert_eq!(of(&config.upstreams[0]), &section);
+            assert_eq!(of(&config.upstreams[0]), section);
         }
         Err(errors) => assert_eq!(faults(parts), errors),
     }
@@ -51,16 +51,16 @@ fn agree_on_upstream<T: ConfigSection + PartialEq + Debug>(
 
 fn agree_on_listener<T: ConfigSection + PartialEq + Debug>(
     key: &str,
-    section: T,
+    section: &T,
     set: impl Fn(&mut ListenerParts, &T),
     of: impl Fn(&ListenerParts) -> &T,
 ) {
     let mut parts = ListenerParts::new("web", vec![":0".parse().unwrap()], Vec::new());
-    set(&mut parts, &section);
+    set(&mut parts, section);
     match read(&format!("{key} = {}", section.inline()), "", "") {
         Ok(config) => {
             assert_eq!(faults(parts), Vec::<String>::new());
-            assert_eq!(of(&config.listeners[0]), &section);
+            assert_eq!(of(&config.listeners[0]), section);
         }
         Err(errors) => assert_eq!(faults(parts), errors),
     }
@@ -135,14 +135,14 @@ proptest! {
 
     #[test]
     fn times_of_upstreams(section in upstream_timeouts()) {
-        agree_on_upstream("timeouts", section, |to, section| to.timeouts = section.clone(), |of| &of.timeouts);
+        agree_on_upstream("timeouts", &section, |to, section| to.timeouts = section.clone(), |of| &of.timeouts);
     }
 
     #[test]
     fn sizes_of_upstreams(sizes in [size(), size(), size()], headers in number()) {
         let [head_size, trailer_size, chunk_extension_size] = sizes;
         let section = UpstreamLimits { head_size, headers: headers as usize, trailer_size, chunk_extension_size };
-        agree_on_upstream("limits", section, |to, section| to.limits = section.clone(), |of| &of.limits);
+        agree_on_upstream("limits", &section, |to, section| to.limits = section.clone(), |of| &of.limits);
     }
 
     #[test]
@@ -150,32 +150,32 @@ proptest! {
         let (delay_interval, delay_target, affinity_wait) = times;
         let section =
             QueueSettings { length_max: length_max as usize, delay_target, delay_interval, affinity_wait, ..QueueSettings::default() };
-        agree_on_upstream("queue", section, |to, section| to.queue = section.clone(), |of| &of.queue);
+        agree_on_upstream("queue", &section, |to, section| to.queue = section.clone(), |of| &of.queue);
     }
 
     #[test]
     fn pools_and_streams(age_max in prop::option::of(time()), requests in prop::option::of(number()), streams in [number(), number()]) {
         let pool = PoolSettings { age_max, requests_max: requests.map(u64::from), ..PoolSettings::default() };
-        agree_on_upstream("pool", pool, |to, section| to.pool = section.clone(), |of| &of.pool);
+        agree_on_upstream("pool", &pool, |to, section| to.pool = section.clone(), |of| &of.pool);
         let [streams_max, connections_max] = streams;
         let http2 = UpstreamHttp2 { streams_max, connections_max, ..UpstreamHttp2::default() };
-        agree_on_upstream("http2", http2, |to, section| to.http2 = section.clone(), |of| &of.http2);
+        agree_on_upstream("http2", &http2, |to, section| to.http2 = section.clone(), |of| &of.http2);
     }
 
     #[test]
     fn retries(attempts_max in number(), status in prop::collection::vec(390..610_u16, 0..3), backoff in prop::option::of(time()), percent in number()) {
         let budget = Percent::new(percent);
         let section = RetrySettings { attempts_max, on_status: status, backoff, budget, ..RetrySettings::default() };
-        agree_on_upstream("retry", section, |to, section| to.retry = section.clone(), |of| &of.retry);
+        agree_on_upstream("retry", &section, |to, section| to.retry = section.clone(), |of| &of.retry);
     }
 
     #[test]
     fn times_and_sizes_of_listeners(timeouts in listener_timeouts(), sizes in [size(), size()], count in prop::option::of(number())) {
-        agree_on_listener("timeouts", timeouts, |to, section| to.timeouts = section.clone(), |of| &of.timeouts);
+        agree_on_listener("timeouts", &timeouts, |to, section| to.timeouts = section.clone(), |of| &of.timeouts);
         let [head_size, target_size] = sizes;
         let requests_per_connection = count.map(u64::from);
         let limits = ListenerLimits { head_size, target_size, requests_per_connection, ..ListenerLimits::default() };
-        agree_on_listener("limits", limits, |to, section| to.limits = section.clone(), |of| &of.limits);
+        agree_on_listener("limits", &limits, |to, section| to.limits = section.clone(), |of| &of.limits);
     }
 
     #[test]

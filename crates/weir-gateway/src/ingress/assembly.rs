@@ -202,14 +202,14 @@ impl<'a> Build<'a> {
             self.host(host, &hosts, plan);
             let matches = RouteMatch { hosts, ..RouteMatch::default() };
             let settings = self.bare_settings(self.has_hsts(host, plan));
-            self.push(format!("no-route/{}", shown(host)), matches, respond(404, ""), settings);
+            self.push(&format!("no-route/{}", shown(host)), matches, respond(404, ""), settings);
         }
         for (host, (to, _)) in &table.redirected {
             let Some(hosts) = patterns(host) else { continue };
             let scheme = if self.has_tls { "https" } else { "http" };
             let action = redirect(&format!("{scheme}://{to}{{path}}{{query}}"), 308);
             let matches = RouteMatch { hosts, ..RouteMatch::default() };
-            self.push(format!("www-redirect/{host}"), matches, action, Arc::default());
+            self.push(&format!("www-redirect/{host}"), matches, action, Arc::default());
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> Build<'a> {
             let matches = RouteMatch { hosts: hosts.to_vec(), path, ..RouteMatch::default() };
             let action = self.tls_redirect(entry).unwrap_or(RouteAction::Redirect(redirect));
             self.push(
-                format!("ingress/{}/{}/app-root", entry.ingress.key, shown(host)),
+                &format!("ingress/{}/{}/app-root", entry.ingress.key, shown(host)),
                 matches,
                 action,
                 self.bare_settings(has_hsts),
@@ -282,7 +282,7 @@ impl<'a> Build<'a> {
         let kind = if path.is_exact { ".exact" } else { "" };
         let name = format!("ingress/{}/{}{}{kind}", ingress.key, shown(host), path.text);
         if let Some(action) = self.tls_redirect(entry) {
-            return self.push(name, base, action, Arc::default());
+            return self.push(&name, base, action, Arc::default());
         }
         let settings = if ingress.is_refused || self.table.refused.contains(&ingress.key) {
             None
@@ -291,22 +291,22 @@ impl<'a> Build<'a> {
         };
         let Some(settings) = settings else {
             let settings = self.bare_settings(has_hsts);
-            return self.push(name, base, respond(503, NOT_SERVED), settings);
+            return self.push(&name, base, respond(503, NOT_SERVED), settings);
         };
         if let Some(action) = redirect_of(ingress) {
-            return self.push(name, base, action, settings);
+            return self.push(&name, base, action, settings);
         }
         let settings = with_rewrite(settings, rewrite.clone());
         let main = self.target(path);
         let Some((canary, canary_path)) = entry.canary else {
-            return self.push(name, base, main_action(main), settings);
+            return self.push(&name, base, main_action(main), settings);
         };
         let rare = self.target(canary_path);
         for CanaryRule { suffix, leads_to_canary, rule, above } in canary.canary_rules() {
             let headers = vec![rule.clone()];
             let matches = RouteMatch { headers, priority: *above, ..base.clone() };
             let action = main_action(if *leads_to_canary { rare } else { main });
-            self.push(format!("{name}{suffix}"), matches, action, Arc::clone(&settings));
+            self.push(&format!("{name}{suffix}"), matches, action, Arc::clone(&settings));
         }
         let (weight, total) = (canary.draft.canary.weight, canary.draft.canary.weight_total);
         let action = match weight {
@@ -314,7 +314,7 @@ impl<'a> Build<'a> {
             weight if weight >= total => main_action(rare),
             weight => RouteAction::Split(vec![target(rare, weight), target(main, total - weight)]),
         };
-        self.push(name, base, action, settings);
+        self.push(&name, base, action, settings);
     }
 
     fn target(&self, path: &CompiledPath) -> Option<UpstreamIndex> {
@@ -359,8 +359,8 @@ impl<'a> Build<'a> {
         Some(settings)
     }
 
-    fn push(&mut self, name: String, matches: RouteMatch, action: RouteAction, settings: Arc<RouteSettings>) {
-        let mut parts = RouteParts::new(&name, Arc::new(matches), action);
+    fn push(&mut self, name: &str, matches: RouteMatch, action: RouteAction, settings: Arc<RouteSettings>) {
+        let mut parts = RouteParts::new(name, Arc::new(matches), action);
         parts.settings = settings;
         let known = self.known.get(&(self.has_tls, parts.name.clone())).filter(|known| ****known == parts);
         self.routes.push(match known {

@@ -255,7 +255,7 @@ fn render<U>(
         match part {
             TemplatePart::Literal(text) => encode_percent(text.as_bytes(), &mut path),
             TemplatePart::Value(TemplateValue::Path) => {
-                path.extend_from_slice(requested_path(context.exchange))
+                path.extend_from_slice(requested_path(context.exchange));
             }
             TemplatePart::Value(value) => values.write_one(value, &mut path),
         }

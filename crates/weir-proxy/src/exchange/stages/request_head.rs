@@ -21,8 +21,8 @@ use crate::exchange::telemetry::trace;
 /// # Errors
 /// When the request is refused.
 #[inline(always)]
-pub(in crate::exchange) fn admit<'a, U>(
-    context: &'a mut Context<'_, impl ClientStream, U>,
+pub(in crate::exchange) fn admit<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
 ) -> Result<Option<Pin<Box<impl Future<Output = EarlyEnd>>>>, Ended> {
     trace::begin(context);
     grpc::recognize(context.exchange);
