@@ -53,7 +53,7 @@ const GENERATED: &[Generated] = &[
     Generated {
         file: "docs/metrics.md",
         target: &["--lib"],
-        test: "prometheus::tests::documents::the_page_of_metrics_is_current",
+        test: "renderings::prometheus::tests::documents::the_page_of_metrics_is_current",
     },
     Generated {
         file: "docs/ingress.md",
@@ -63,7 +63,7 @@ const GENERATED: &[Generated] = &[
     Generated {
         file: "docs/commands.md",
         target: &["--bin", "weir"],
-        test: "commands_page::commands_page_is_up_to_date",
+        test: "documents::commands_page::commands_page_is_up_to_date",
     },
 ];
 

@@ -289,7 +289,7 @@ impl CheckedConfig {
     }
 
     /// The whole configuration as one TOML document: files joined, variables replaced, every default written out. It has every secret of the
-    /// text: see [`Config::dump`] for one to be shown.
+    /// text: see [`ConfigParts::dump`](crate::ConfigParts::dump) for one to be shown.
     pub fn print(&self) -> String {
         crate::print::print(&self.document)
     }

@@ -20,7 +20,7 @@ use crate::config::{
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 
-/// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
+/// Index of an upstream in [`ConfigParts::upstreams`](crate::ConfigParts::upstreams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpstreamIndex(pub usize);
 
