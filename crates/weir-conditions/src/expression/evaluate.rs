@@ -76,8 +76,9 @@ impl<V> ExpressionTerm<V> {
         match &self.question {
             TermQuestion::Text(value, test) => facts.any_text(value, |text| test.passes(text)),
             TermQuestion::SameText(first, second) => {
-                facts.is_present(first)
-                    && facts.is_present(second)
+                // Once each: comparing every text of one with every text of the other would take time that clients choose.
+                is_single(facts, first)
+                    && is_single(facts, second)
                     && facts.any_text(first, |one| facts.any_text(second, |other| one == other))
             }
             TermQuestion::Number(value, from, test) => {
@@ -102,4 +103,14 @@ impl<V> ExpressionTerm<V> {
             TermQuestion::Present(value) => facts.is_present(value),
         }
     }
+}
+
+/// Whether there is one text of a value, and no other.
+fn is_single<V>(facts: &impl Facts<V>, value: &V) -> bool {
+    let mut count = 0;
+    let has_another = facts.any_text(value, |_| {
+        count += 1;
+        count > 1
+    });
+    !has_another && facts.is_present(value)
 }

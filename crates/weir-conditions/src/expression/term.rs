@@ -35,7 +35,7 @@ impl<V> ExpressionTerm<V> {
 pub(crate) enum TermQuestion<V> {
     /// Whether one of its texts is like this.
     Text(V, TextTest),
-    /// Whether one of the texts of each is the same. Two that are missing are not.
+    /// Whether each is there once, and both are the same.
     SameText(V, V),
     /// Whether there is a number, and it is one of these.
     Number(V, NumberFrom, NumberTest),

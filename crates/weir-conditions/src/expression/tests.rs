@@ -147,6 +147,19 @@ fn no_line_hides_another() {
     assert!(!all_but.holds(&facts()), "one of the lines is 0");
 }
 
+/// A value that is there twice says nothing of which one a server takes, and comparing all with all would be quadratic.
+#[test]
+fn two_values_are_compared_when_each_is_there_once() {
+    let same = read("header.a == header.b").expect("it is well-formed");
+    let other = read("header.a != header.b").expect("it is well-formed");
+    for (first, second, are_same) in
+        [("1", "1", true), ("1", "2", false), ("1\n1", "1", false), ("1", "2\n1", false), ("", "", true)]
+    {
+        let facts = TestFacts(HashMap::from([("header.a", first), ("header.b", second)]));
+        assert_eq!((same.holds(&facts), other.holds(&facts)), (are_same, !are_same), "{first:?} {second:?}");
+    }
+}
+
 #[test]
 fn later_comparisons_are_asked_only_where_they_count() {
     let condition =

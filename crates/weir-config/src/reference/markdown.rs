@@ -227,7 +227,7 @@ fn push_conditions(page: &mut String) {
          | the regular expression is found in it; in `r\"...\"`, a backslash is one | `path.matches(r\"^/user/[0-9]+$\")` |\n\
          | the same without regard to case | `host.lowerAscii() == \"a.test\"` |\n\
          | there is one | `has(header[\"x-debug\"])` |\n\
-         | both are there and alike | `header[\"x-csrf\"] == cookie.csrf` |\n\
+         | both are there, once each, and alike | `header[\"x-csrf\"] == cookie.csrf` |\n\
          | the address is in one of the networks | `client_address in [\"10.0.0.0/8\", \"::1\"]` |\n\
          | the text is such an address | `ip(header[\"x-real-ip\"]) in [\"10.0.0.0/8\"]` |\n\
          | the number is so; `<`, `<=`, `>`, `>=`, `==`, `!=` | `client_port > 1023`, `client_port in [80, 443]` |\n\
