@@ -90,6 +90,11 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
                 let lines = request.fields().all(FieldName::UserAgent);
                 any_or_empty(lines.map(|field| field.value.of(text)), passes)
             }
+            TemplateValue::Referer => {
+                let lines = request.fields().all(FieldName::Referer);
+                any_or_empty(lines.map(|field| field.value.of(text)), passes)
+            }
+            TemplateValue::Host if is_normal_host(request.host().of(text)) => passes(request.host().of(text)),
             TemplateValue::Cookie(name) => any_or_empty(fields::cookies(self.exchange, name), passes),
             TemplateValue::QueryParameter(name) => {
                 let sent = query_values(self.query(), name.as_bytes());
@@ -147,6 +152,11 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
         // No placeholder is true or false.
         false
     }
+}
+
+/// Whether a host is in lower case and without a dot behind it, as nearly all are sent.
+fn is_normal_host(host: &[u8]) -> bool {
+    !host.ends_with(b".") && !host.iter().any(u8::is_ascii_uppercase)
 }
 
 /// Whether one of them passes; an empty text if there is none.
