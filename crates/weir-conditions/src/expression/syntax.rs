@@ -102,7 +102,7 @@ fn surplus(token: &SyntaxToken) -> ExpressionError {
             }
         }
         TokenKind::Sign("-") => error("`-` is no sign of a condition".to_owned())
-            .help("a name with a dash stands in brackets and quotes: `header[\"user-agent\"]`"),
+            .help("a name with a dash needs brackets and quotes: `header[\"user-agent\"]`"),
         TokenKind::Sign(sign) => error(format!("`{sign}` stands where `&&` or `||` is expected")),
         TokenKind::Text(_) | TokenKind::Number(_) => error("`&&` or `||` is missing before this".to_owned()),
     }
@@ -201,7 +201,7 @@ impl Parser<'_> {
         Self::with_part(before, name, span)
     }
 
-    /// What stands in brackets behind a name.
+    /// The part of a name that is between brackets.
     fn index(&mut self, before: SyntaxTree, open: &Range<usize>) -> Result<SyntaxTree, ExpressionError> {
         let part = match self.tokens.split_first() {
             Some((SyntaxToken { kind: TokenKind::Text(text), span }, rest)) => {

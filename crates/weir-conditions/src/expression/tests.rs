@@ -266,7 +266,7 @@ fn mistakes_are_explained_with_a_correction() {
         ),
         (
             "header.agent-id == 'x'",
-            "[-] `-` is no sign of a condition; a name with a dash stands in brackets and quotes: `header[\"user-agent\"]`",
+            "[-] `-` is no sign of a condition; a name with a dash needs brackets and quotes: `header[\"user-agent\"]`",
         ),
         ("size(path)", "[size(path)] this is a number, and no condition; compare it: `size(query) > 1000`"),
         ("1 == 1", "[1 == 1] two constants are compared; one side is a name"),

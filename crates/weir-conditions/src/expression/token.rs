@@ -38,7 +38,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("{", "names stand without braces here: `path`, not `{path}`"),
     ("}", "names stand without braces here: `path`, not `{path}`"),
     ("?", "there is no `?:`: write two rules, or use a map"),
-    ("`", "texts stand in `\"` or `'`"),
+    ("`", "texts need `\"` or `'` around them"),
     ("#", "there are no comments in a condition"),
 ];
 
@@ -94,7 +94,7 @@ fn foreign(rest: &str, at: usize, first: char) -> ExpressionError {
         None => {
             let span = at..at + first.len_utf8();
             ExpressionError::new(span, format!("`{}` is no sign of a condition", first.escape_default()))
-                .help("texts stand in `\"` or `'`")
+                .help("texts need `\"` or `'` around them")
         }
     }
 }

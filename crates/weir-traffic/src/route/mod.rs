@@ -13,7 +13,7 @@
 //!
 //! Steps 1 to 5 are those of the Kubernetes Gateway API, with regexes where nginx has them: before prefixes.
 //! Two routes that are equal in all eight and that one request could both match are a [`Tie`], a mistake in
-//! the config: order of writing decides between two different conditions, which nobody can compare, and nowhere else. A route of a less specific host does take a request that none
+//! the config: order of writing decides between two different conditions, which cannot be compared, and nowhere else. A route of a less specific host does take a request that none
 //! of the more specific host's routes match. Only a request with several fields or parameters of one name can match two routes that no other
 //! request can: it takes the first.
 

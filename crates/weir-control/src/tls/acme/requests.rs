@@ -1,7 +1,7 @@
 //! Requests to authorities: HTTP/1.1 over TLS, one connection each.
 //!
 //! An order takes some fifteen of them, one after the other. The client of `instant-acme` hands them over by a channel: its requests end with the thread that
-//! sends them, whoever waits for them. Must not know what they are about.
+//! sends them, whichever task waits for them. Must not know what they are about.
 
 use std::future::Future;
 use std::io;
