@@ -252,19 +252,7 @@ pub(crate) fn of_gateway(
     let generation = gateway.metadata.generation;
     let mut conditions = Conditions::new(&present.conditions, generation, now);
     let is_open = |listener: &GatewayListenerPlan| plan.accepted.is_ok() && listener.is_open();
-    let is_valid = |listener: &&GatewayListenerPlan| listener.accepted.is_ok() && listener.conflict.is_none();
-    let own = || plan.listeners_of(None).map(|(_, listener)| listener);
-    let valid = own().filter(is_valid).count();
-    match &plan.accepted {
-        Err(refusal) => conditions.push("Accepted", false, refusal.reason, &refusal.message),
-        Ok(()) if valid == own().count() => conditions.push("Accepted", true, "Accepted", ""),
-        Ok(()) => conditions.push(
-            "Accepted",
-            valid > 0,
-            "ListenersNotValid",
-            "some listeners cannot be used: see their conditions",
-        ),
-    }
+    push_accepted(plan, &mut conditions);
     match &plan.certificate {
         Some(Ok(_)) => conditions.push("ResolvedRefs", true, "ResolvedRefs", ""),
         Some(Err(refusal)) => conditions.push("ResolvedRefs", false, refusal.reason, &refusal.message),
@@ -311,6 +299,22 @@ pub(crate) fn of_gateway(
         conditions: conditions.finish(),
     };
     (status != present).then_some(status)
+}
+
+fn push_accepted(plan: &GatewayPlan, conditions: &mut Conditions<'_>) {
+    let is_valid = |listener: &&GatewayListenerPlan| listener.accepted.is_ok() && listener.conflict.is_none();
+    let own = || plan.listeners_of(None).map(|(_, listener)| listener);
+    let valid = own().filter(is_valid).count();
+    match &plan.accepted {
+        Err(refusal) => conditions.push("Accepted", false, refusal.reason, &refusal.message),
+        Ok(()) if valid == own().count() => conditions.push("Accepted", true, "Accepted", ""),
+        Ok(()) => conditions.push(
+            "Accepted",
+            valid > 0,
+            "ListenersNotValid",
+            "some listeners cannot be used: see their conditions",
+        ),
+    }
 }
 
 /// The statuses of the listeners of a Gateway itself or of one of its sets.

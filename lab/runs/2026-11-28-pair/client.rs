@@ -65,6 +65,36 @@ fn fetch(kept: &mut Option<TcpStream>, address: SocketAddr, keeps: bool) -> Resu
     }
 }
 
+/// A request, when it began and when it ended after the start, and what came of it.
+type Outcome = (Duration, Duration, Result<char, String>);
+
+/// The requests of one thread.
+fn send(number: u32, address: SocketAddr, (rate, seconds): (f64, f64), start: Instant) -> Vec<Outcome> {
+    let interval = f64::from(THREADS) / rate;
+    let mut own = Vec::new();
+    let mut kept = None;
+    let mut turn = 0;
+    loop {
+        let at = interval * (f64::from(turn) + f64::from(number) / f64::from(THREADS));
+        turn += 1;
+        if at > seconds {
+            break;
+        }
+        let due = start + Duration::from_secs_f64(at);
+        let now = Instant::now();
+        if due > now {
+            thread::sleep(due - now);
+        } else if now - due > Duration::from_secs_f64(interval) {
+            // It waited for a response for longer: those turns are lost.
+            continue;
+        }
+        let began = Instant::now() - start;
+        let outcome = fetch(&mut kept, address, number % 2 == 0);
+        own.push((began, Instant::now() - start, outcome));
+    }
+    own
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let address: SocketAddr = arguments[1].parse().expect("an address");
@@ -86,28 +116,7 @@ fn main() {
             let results = Arc::clone(&results);
             let own_stack = thread::Builder::new().stack_size(128 << 10);
             own_stack.spawn(move || {
-                let interval = f64::from(THREADS) / rate;
-                let mut own = Vec::new();
-                let mut kept = None;
-                let mut turn = 0;
-                loop {
-                    let at = interval * (f64::from(turn) + f64::from(number) / f64::from(THREADS));
-                    turn += 1;
-                    if at > seconds {
-                        break;
-                    }
-                    let due = start + Duration::from_secs_f64(at);
-                    let now = Instant::now();
-                    if due > now {
-                        thread::sleep(due - now);
-                    } else if now - due > Duration::from_secs_f64(interval) {
-                        // It waited for a response for longer: those turns are lost.
-                        continue;
-                    }
-                    let began = Instant::now() - start;
-                    let outcome = fetch(&mut kept, address, number % 2 == 0);
-                    own.push((began, Instant::now() - start, outcome));
-                }
+                let own = send(number, address, (rate, seconds), start);
                 results.lock().expect("no thread panics").extend(own);
             }).expect("threads")
         })

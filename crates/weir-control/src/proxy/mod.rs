@@ -3,6 +3,7 @@
 //! `open` and `start` bring it up, `reload` takes it over to another config, `handover` to another process, `stop` ends it.
 
 mod start;
+mod first_plan;
 mod accept;
 mod open;
 mod discovered;

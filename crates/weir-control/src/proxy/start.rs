@@ -3,25 +3,22 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Notify, watch};
-use weir_config::{Config, FailBack, ListenAddress};
+use weir_config::{Config, ListenAddress};
 use weir_discovery::RememberedServers;
-use weir_observe::{ShardSizes, WorkerShard};
-use weir_traffic::limit::ConnectionCount;
 
 use super::Proxy;
 use super::admin_socket::AdminSocket;
 use super::discovered::DiscoveredServers;
+use super::first_plan::{FirstPlan, WorkerChannels};
 use super::handover;
-use super::known_addresses;
-use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime, worker_count};
+use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime};
 use super::restart_only::RestartOnly;
 use crate::administration::admin;
 use crate::administration::admin_access::AdminAccess;
@@ -29,45 +26,25 @@ use crate::administration::admin_operations::{Operations, ScrapeSlots};
 use crate::administration::runtime_socket;
 use crate::administration::statistics::live_rates::LiveRates;
 use crate::administration::statistics::overview::{BoundListeners, Sources, unix_ms};
-use crate::cluster::node::hand_over::HandOver;
 use crate::lifecycle::privileges::report_denied_calls;
-use crate::lifecycle::process::open_files_max;
 use crate::lifecycle::sockets::inherited_sockets::InheritedSockets;
-use crate::lifecycle::sockets::listening_sockets::OpenedSockets;
 use crate::lifecycle::upgrade::handover::{HandedState, Handover};
-use crate::memory::{MemoryFiles, MemoryPlan, MemorySources, MemoryThread, MemoryView};
+use crate::memory::{MemoryFiles, MemorySources, MemoryThread, MemoryView};
 use crate::proxy::background_tasks::{self, TaskConfig};
 use crate::servers::modes::ServerModes;
 use crate::start_error::StartError;
 use crate::system::threads;
 use crate::telemetry::logs::access_log::AccessLogs;
-use crate::telemetry::trace_export::TraceExport;
-use crate::tls::credentials::PasswordThreads;
-use crate::tls::internal_authority;
 use crate::workers::commands::CommandSender;
-use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::cpus;
-use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::BoundAddress;
-use weir_proxy::state::budgets::memory_guard::MemoryGuard;
-use weir_proxy::state::connections::connection_list::WorkerQuery;
 use weir_proxy::state::crashes::faults;
-use weir_proxy::state::servers::plan_inputs::PlanInputs;
-use weir_proxy::state::shared::RoomRequest;
-use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
 use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::worker::apply_config::{ConfigUpdate, WorkerChange};
+use weir_proxy::worker::apply_config::ConfigUpdate;
 use weir_proxy::worker::{self, WorkerStart};
 
 /// Steps of the control thread after its end was ordered: an answer that is known by then is sent in a few.
 const LAST_STEPS: usize = 64;
-
-/// The channels of a worker.
-struct WorkerChannels {
-    inbox: UnboundedReceiver<AcceptedConnection>,
-    changes: UnboundedReceiver<WorkerChange>,
-    queries: UnboundedReceiver<WorkerQuery>,
-}
 
 impl Proxy {
     /// Binds every address of `config` and accepts connections.
@@ -95,55 +72,32 @@ impl Proxy {
         // Open until the plans have them.
         let _key_logs = opened.key_logs;
         let OpenedProxy { sockets, admin, runtime, logs, pid_file, memory, offered, state, .. } = opened;
-        let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
         let (of_file, (config, discovered, known)) = (config, first_config(config, &state));
         let config = &config;
-        let inputs = plan_inputs(config)?;
-        let workers = inputs.workers;
-        let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
-        descriptors.take_effect();
-        let memory_plan = MemoryPlan::new(memory.budget(&config.process), config, workers);
-        let mut snapshot = Snapshot::new(config, &inputs)?;
-        internal_authority::prepare(&snapshot)?;
+        let (first, channels) = FirstPlan::new(config, &memory)?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
-
-        let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
-        let (changes, next_changes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        first.use_addresses(&state, &known);
+        let hand_over = first.hand_over(config, is_handed.then_some(&state));
         let (task_configs, next_task_configs) = unbounded_channel();
-        let (queries, next_queries) = WorkerQueries::new(workers, &config.recorder);
-        let queries = Arc::new(queries);
-        let mut traces = TraceExport::new(&queries, &inputs.via_name);
-        snapshot.traces = traces.follow(config, workers).map_err(StartError::Traces)?;
-        let snapshot = Arc::new(snapshot);
-        queries.names.learn(&snapshot);
-        let sizes = ShardSizes { listeners: 0, servers: &[] };
-        let shared = Arc::new(share(&descriptors, &memory_plan, senders));
-        let mut passwords = PasswordThreads::new(&shared.passwords);
-        passwords.follow(&snapshot)?;
-        let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
-        known_addresses::use_known(&snapshot.upstreams, &state.names);
-        known_addresses::use_stored(&snapshot.upstreams, known.names());
-        let is_standby = if is_handed { state.is_standby } else { starts_on_standby(config) };
-        let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries, is_standby));
         let mut proxy = Self {
-            shared,
-            descriptors,
-            memory_plan,
+            shared: first.shared,
+            descriptors: first.descriptors,
+            memory_plan: first.memory_plan,
             memory_view: MemoryView::default(),
             memory: None,
-            current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
-            inputs,
+            current: Arc::new(ArcSwap::new(first.snapshot)),
+            inputs: first.inputs,
             restart_only: RestartOnly::new(config),
-            shards,
-            listening_sockets,
+            shards: first.shards,
+            listening_sockets: sockets.listening_sockets,
             admin: None,
             runtime: None,
             modes: None,
             // Until the start has succeeded, the sockets are the other process's.
             left_to: is_handed.then(|| left_as_a_whole(config)),
-            held_back: Some(assignments),
+            held_back: Some(sockets.assignments),
             admin_accepts: watch::Sender::new(!is_handed),
             first_answers: Some(channel()),
             offered,
@@ -156,14 +110,14 @@ impl Proxy {
             bound_now: BoundListeners::default(),
             workers: Vec::new(),
             stop_workers: Vec::new(),
-            changes,
+            changes: first.changes,
             control: None,
             control_tasks: None,
             stop_control: Arc::new(Notify::new()),
             task_configs,
             checks: None,
             acme: None,
-            passwords,
+            passwords: first.passwords,
             pid_file,
             logs: Some(logs),
             reloads: Arc::default(),
@@ -171,20 +125,32 @@ impl Proxy {
             watcher: None,
             announcements: Arc::default(),
             _registration: threads::register(),
-            queries,
-            trace_counts: Arc::clone(&traces.counts),
-            traces: Some(traces),
+            queries: first.queries,
+            trace_counts: Arc::clone(&first.traces.counts),
+            traces: Some(first.traces),
         };
-        proxy.resume(config, &snapshot, &state);
-        let control = proxy.open_control(config, (admin, runtime), &state)?;
-        let channels = inboxes.into_iter().zip(next_changes).zip(next_queries);
-        for (index, ((inbox, changes), queries)) in channels.enumerate() {
-            proxy.start_worker(config, &snapshot, index, WorkerChannels { inbox, changes, queries })?;
-        }
-        proxy.start_control(control, &snapshot, next_task_configs)?;
+        proxy.run(config, &state, (admin, runtime), channels, next_task_configs)?;
         proxy.memory = Some(MemoryThread::start(proxy.memory_sources(memory))?);
         proxy.ask_sources(known);
         Ok(proxy)
+    }
+
+    /// Starts the workers, then the control thread.
+    fn run(
+        &mut self,
+        config: &Config,
+        state: &HandedState,
+        sockets: (Option<OpenedAdmin>, Option<OpenedRuntime>),
+        channels: Vec<WorkerChannels>,
+        task_configs: UnboundedReceiver<TaskConfig>,
+    ) -> Result<(), StartError> {
+        let snapshot = self.current.load_full();
+        self.resume(config, &snapshot, state);
+        let control = self.open_control(config, sockets, state)?;
+        for (index, channels) in channels.into_iter().enumerate() {
+            self.start_worker(config, &snapshot, index, channels)?;
+        }
+        self.start_control(control, &snapshot, task_configs)
     }
 
     /// Goes on with what the process before has found out.
@@ -397,51 +363,4 @@ fn first_config(config: &Config, state: &HandedState) -> (Config, DiscoveredServ
     let mut discovered = DiscoveredServers::default();
     let complete = discovered.begin_with(&known, config);
     (handover::changed(&complete, state), discovered, known)
-}
-
-/// Whether the node leaves the shared address to the other one at first.
-fn starts_on_standby(config: &Config) -> bool {
-    config.process.keepalived.as_ref().is_some_and(|it| it.fail_back == FailBack::ByCommand)
-}
-
-/// The parts that workers share, made for as many as `hand_over` reaches.
-fn share(
-    descriptors: &DescriptorBudget,
-    memory: &MemoryPlan,
-    hand_over: Vec<UnboundedSender<AcceptedConnection>>,
-) -> Shared {
-    Shared {
-        loads: hand_over.iter().map(|_| Load::default()).collect(),
-        room_requests: hand_over.iter().map(|_| RoomRequest::default()).collect(),
-        hand_over: hand_over.into(),
-        connections: ConnectionCount::new(descriptors.clients),
-        memory: MemoryGuard::default(),
-        buffers_max: memory.buffers_max,
-        passwords: Arc::default(),
-        places: Default::default(),
-        node_hand_over: Default::default(),
-        stop_announced: AtomicBool::new(false),
-        stopping: AtomicBool::new(false),
-        replaced: AtomicBool::new(false),
-        closed: AtomicUsize::new(0),
-    }
-}
-
-/// The parts that the workers of `config` share.
-fn plan_inputs(config: &Config) -> io::Result<PlanInputs> {
-    let workers = worker_count(config);
-    let seed = random_seed()?;
-    let via_name = match &config.process.name {
-        Some(name) => name.to_string(),
-        None => format!("weir-{:08x}", seed as u32),
-    };
-    let via_name = via_name.into();
-    let (due_upstreams, issuers) = (Arc::default(), Arc::default());
-    Ok(PlanInputs { via_name, seed, workers: workers.get(), due_upstreams, issuers })
-}
-
-fn random_seed() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use weir_traffic::route::RegexCache;
 
-use super::annotations::{self, AnnotationHandling, IngressProblem};
+use super::annotations::{self, AnnotationHandling, IngressDraft, IngressProblem};
 use super::check_together::{JointFinding, judge};
 use super::compile::{CompiledPath, PathReading};
 use super::regexes::RegexShares;
@@ -199,11 +199,47 @@ fn check_object(
         if ingress.metadata.namespace.is_empty() { "default" } else { &ingress.metadata.namespace };
     let shown = format!("{namespace}/{}", ingress.metadata.name);
     let (draft, problems) = annotations::read(namespace, &ingress.annotations);
-    let mut push = |(line, column), annotation: &str, level, handling, message: String| {
-        let (ingress, annotation) = (shown.clone(), annotation.into());
-        found.findings.push(IngressFinding { line, column, ingress, annotation, level, handling, message });
-    };
+    let mut report = ObjectReport { shown, findings: &mut found.findings };
     let mut own_places = vec![(SharedText::default(), places.next(&ingress.metadata.name))];
+    let name_place = own_places[0].1;
+    check_annotations(&ingress, &problems, places, &mut own_places, &mut report);
+    check_paths(&ingress, &draft, places, &mut report);
+    check_secrets(&ingress, name_place, &mut report);
+    let mut value = value.clone();
+    value["metadata"]["namespace"] = namespace.into();
+    known.ingresses.push(value);
+    known.places.insert(ObjectKey::new(namespace, &ingress.metadata.name), (known.file, own_places));
+}
+
+/// Takes what is found about one object.
+struct ObjectReport<'a> {
+    /// Namespace and name.
+    shown: String,
+    findings: &'a mut Vec<IngressFinding>,
+}
+
+impl ObjectReport<'_> {
+    fn push(
+        &mut self,
+        (line, column): (usize, usize),
+        annotation: &str,
+        level: AnnotationLevel,
+        handling: Option<AnnotationHandling>,
+        message: String,
+    ) {
+        let (ingress, annotation) = (self.shown.clone(), annotation.into());
+        self.findings.push(IngressFinding { line, column, ingress, annotation, level, handling, message });
+    }
+}
+
+/// Each annotation in its place, which is remembered, then the problems with what no annotation says.
+fn check_annotations(
+    ingress: &Ingress,
+    problems: &[IngressProblem],
+    places: &mut Places<'_>,
+    own_places: &mut Vec<(SharedText, (usize, usize))>,
+    report: &mut ObjectReport<'_>,
+) {
     for full in ingress.annotations.keys() {
         let place = places.next(full);
         own_places.push((full.clone(), place));
@@ -216,16 +252,24 @@ fn check_object(
                 true => (AnnotationLevel::Error, AnnotationHandling::Refused),
                 false => (AnnotationLevel::Warning, AnnotationHandling::LeftOut),
             };
-            push(place, full, level, row.map(|_| handling), problem.message.to_string());
+            report.push(place, full, level, row.map(|_| handling), problem.message.to_string());
         }
         if let (Some(row), false) = (row, is_bad) {
-            push(place, full, AnnotationLevel::Note, Some(row.handling), row.weir.to_owned());
+            report.push(place, full, AnnotationLevel::Note, Some(row.handling), row.weir.to_owned());
         }
     }
     for problem in problems.iter().filter(|problem| !ingress.annotations.contains_key(&*problem.annotation)) {
         let level = if problem.refuses { AnnotationLevel::Error } else { AnnotationLevel::Warning };
-        push((places.first_line, 1), &problem.annotation, level, None, problem.message.to_string());
+        report.push((places.first_line, 1), &problem.annotation, level, None, problem.message.to_string());
     }
+}
+
+fn check_paths(
+    ingress: &Ingress,
+    draft: &IngressDraft,
+    places: &mut Places<'_>,
+    report: &mut ObjectReport<'_>,
+) {
     let target = draft.paths.rewrite_target.as_deref();
     for rule in &ingress.spec.rules {
         for path in rule.http.iter().flat_map(|http| &http.paths) {
@@ -237,10 +281,13 @@ fn check_object(
                     false,
                     format!("path {}{text}: {why}", hostname(rule.host.as_deref())),
                 );
-                push(place, "", AnnotationLevel::Error, None, problem.message.into());
+                report.push(place, "", AnnotationLevel::Error, None, problem.message.into());
             }
         }
     }
+}
+
+fn check_secrets(ingress: &Ingress, name_place: (usize, usize), report: &mut ObjectReport<'_>) {
     for tls in ingress.spec.tls.iter().filter(|tls| tls.secret_name.as_deref().unwrap_or_default().is_empty())
     {
         let message = format!(
@@ -250,12 +297,8 @@ fn check_object(
                 hosts => format!("tls of {}", hosts.join(", ")),
             }
         );
-        push(own_places[0].1, "", AnnotationLevel::Note, None, message);
+        report.push(name_place, "", AnnotationLevel::Note, None, message);
     }
-    let mut value = value.clone();
-    value["metadata"]["namespace"] = namespace.into();
-    known.ingresses.push(value);
-    known.places.insert(ObjectKey::new(namespace, &ingress.metadata.name), (known.file, own_places));
 }
 
 fn check_path(text: &str, kind: Option<&str>, is_regex: bool, target: Option<&str>) -> Result<(), String> {

@@ -165,6 +165,25 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         Rule::Http2Preface => {
             "Configure the client to use HTTP/1.1 on this port, or set `listener.NAME.http2.prior_knowledge` to `\"allowed\"`."
         }
+        Rule::ProxyHeaderUnexpected => {
+            "Disable the PROXY protocol on the load balancer in front, or add its address to `listener.NAME.proxy_protocol.from`."
+        }
+        Rule::ConflictingLengths
+        | Rule::LengthWithTransferEncoding
+        | Rule::TransferEncodingInHttp10
+        | Rule::BadTransferEncoding
+        | Rule::ConnectionField
+        | Rule::HostDiffers
+        | Rule::LengthDiffers => {
+            "Correct the client. If the client is unknown, this was an attempt of request smuggling."
+        }
+        _ => http2_request_change(rule),
+    }
+}
+
+/// The same about a request or a connection that breaks a rule of HTTP/2.
+const fn http2_request_change(rule: Rule) -> &'static str {
+    match rule {
         Rule::Http2BlockTooLarge => {
             "Raise `listener.NAME.limits.head_size` if such heads are legitimate. Far larger ones are an attack (HPACK bomb)."
         }
@@ -194,18 +213,6 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         }
         Rule::Http2ClosedStreamFlood | Rule::Http2OtherFrameFlood => {
             "None if the client is unknown: this was an attack. Otherwise correct the client."
-        }
-        Rule::ProxyHeaderUnexpected => {
-            "Disable the PROXY protocol on the load balancer in front, or add its address to `listener.NAME.proxy_protocol.from`."
-        }
-        Rule::ConflictingLengths
-        | Rule::LengthWithTransferEncoding
-        | Rule::TransferEncodingInHttp10
-        | Rule::BadTransferEncoding
-        | Rule::ConnectionField
-        | Rule::HostDiffers
-        | Rule::LengthDiffers => {
-            "Correct the client. If the client is unknown, this was an attempt of request smuggling."
         }
         _ => "Correct the client.",
     }

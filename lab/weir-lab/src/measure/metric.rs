@@ -2,173 +2,211 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A figure. Base units: microseconds, bytes, requests per second, percent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
+/// How a figure is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Number {
+    /// Divided by the first, with so many digits behind the point.
+    Rounded(f64, usize),
+    /// Divided by it, whole, with its digits in groups.
+    Whole(f64),
+    /// With three digits, never rounded up: 100 means that nothing failed.
+    RoundedDown,
+}
+
+use Number::{Rounded, RoundedDown, Whole};
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+const GIB: f64 = 1024.0 * MIB;
+
+/// What a figure is called and how it is written.
+struct MetricRow {
+    heading: &'static str,
+    phrase: &'static str,
+    number: Number,
+    unit: &'static str,
+}
+
+/// One row for each figure: heading in tables, name in sentences, number, unit in sentences.
+macro_rules! metrics {
+    ($($(#[$attribute:meta])* $name:ident => ($heading:literal, $phrase:literal, $number:expr, $unit:literal),)*) => {
+        /// A figure. Base units: microseconds, bytes, requests per second, percent.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Metric {
+            $($(#[$attribute])* $name,)*
+        }
+
+        const ROWS: &[MetricRow] = &[
+            $(MetricRow { heading: $heading, phrase: $phrase, number: $number, unit: $unit },)*
+        ];
+    };
+}
+
+metrics! {
     /// Correct answers per second.
-    RequestsPerSecond,
+    RequestsPerSecond => ("req/s", "requests per second", Whole(1.0), " req/s"),
     /// CPU time of the target's process tree per request, µs.
-    CpuPerRequest,
+    CpuPerRequest => ("CPU µs/req", "CPU per request", Rounded(1.0, 2), " µs"),
     /// CPU time of the target's process tree per GiB of bodies, µs.
-    CpuPerGib,
+    CpuPerGib => ("CPU ms/GiB", "CPU per GiB", Rounded(1000.0, 1), " ms"),
     /// CPU time of the target's process tree per second and 1 000 tunnels while each has a heartbeat, µs.
-    HeartbeatCpu,
+    HeartbeatCpu => ("CPU ms/s of 1000", "CPU of 1 000 tunnels with a heartbeat", Rounded(1000.0, 3), " ms per second"),
     /// The part of it in user mode, µs.
-    CpuUser,
+    CpuUser => ("user", "user CPU per request", Rounded(1.0, 2), " µs"),
     /// The part of it in the kernel, µs.
-    CpuSystem,
+    CpuSystem => ("system", "system CPU per request", Rounded(1.0, 2), " µs"),
     /// Median latency, µs.
-    P50,
+    P50 => ("P50 µs", "median latency", Whole(1.0), " µs"),
     /// 99 % of the answers came within it, µs.
-    P99,
+    P99 => ("P99 µs", "P99 latency", Whole(1.0), " µs"),
     /// 99.9 % of the answers came within it, µs.
     #[serde(rename = "p99.9")]
-    P999,
+    P999 => ("P99.9 µs", "P99.9 latency", Whole(1.0), " µs"),
     /// The longest latency, µs.
-    Longest,
+    Longest => ("longest ms", "longest latency", Rounded(1000.0, 1), " ms"),
     /// Throughput relative to the same load without a target, in the same round.
-    OfDirect,
+    OfDirect => ("of direct", "throughput relative to direct", Rounded(1.0, 2), ""),
     /// CPU time per request relative to the same target without persistence, in the same round.
-    OfNoPersistence,
+    OfNoPersistence => ("of no persistence", "CPU per request relative to that without persistence", Rounded(1.0, 3), ""),
     /// Resident memory of the target's process tree under load, bytes.
-    Rss,
+    Rss => ("RSS MiB", "resident memory", Rounded(MIB, 1), " MiB"),
     /// The same with shared pages divided, bytes.
-    Pss,
+    Pss => ("PSS MiB", "proportional resident memory", Rounded(MIB, 1), " MiB"),
     /// User memory per idle client connection, bytes.
-    MemoryPerClient,
+    MemoryPerClient => ("bytes/client", "user memory per idle client", Whole(1.0), " bytes"),
     /// Correct answers of all that were asked for, percent.
-    Availability,
+    Availability => ("available %", "availability", RoundedDown, " %"),
     /// Requests that failed.
-    Failed,
+    Failed => ("failed", "failed requests", Whole(1.0), ""),
     /// Context switches of the target per request.
-    SwitchesPerRequest,
+    SwitchesPerRequest => ("switches/req", "context switches per request", Rounded(1.0, 2), ""),
     /// Connections the origin accepted in the run.
-    OriginConnections,
+    OriginConnections => ("server conns", "server connections", Whole(1.0), ""),
     /// Connections in TIME_WAIT on the machine after the run.
-    TimeWait,
+    TimeWait => ("TIME_WAIT", "connections in TIME_WAIT", Whole(1.0), ""),
     /// How busy the CPU of client and origin was, percent.
-    ClientCpu,
+    ClientCpu => ("client CPU %", "use of the client's CPU", Rounded(1.0, 1), " %"),
     /// The origin's use of its CPU, percent.
-    OriginCpu,
+    OriginCpu => ("origin's CPU %", "the origin's use of its CPU", Rounded(1.0, 1), ""),
     /// The load tool's use of the same CPU, percent.
-    DriverCpu,
+    DriverCpu => ("client's CPU %", "the client's use of its CPU", Rounded(1.0, 1), ""),
     /// CPU time of the origin per request, µs.
-    OriginPerRequest,
+    OriginPerRequest => ("origin µs/req", "the origin's CPU per request", Rounded(1.0, 2), ""),
     /// Heap of the target's process tree, bytes.
-    MemoryHeap,
+    MemoryHeap => ("heap MiB", "heap", Rounded(MIB, 1), ""),
     /// Stacks of all its threads, bytes.
-    MemoryStack,
+    MemoryStack => ("stack MiB", "stacks", Rounded(MIB, 1), ""),
     /// Memory that its processes share, bytes.
-    MemoryShared,
+    MemoryShared => ("shared MiB", "shared memory", Rounded(MIB, 1), ""),
     /// Pages of files in it, bytes.
-    MemoryFile,
+    MemoryFile => ("files MiB", "resident pages of files", Rounded(MIB, 1), ""),
     /// The rest of its memory, bytes.
-    MemoryOther,
+    MemoryOther => ("other MiB", "other memory", Rounded(MIB, 1), ""),
     /// Descriptors that the target has open.
-    OpenDescriptors,
+    OpenDescriptors => ("descriptors", "open descriptors", Whole(1.0), ""),
     /// How busy the target's CPU was with the target, percent.
-    TargetCpu,
+    TargetCpu => ("target CPU %", "use of the target's CPU", Rounded(1.0, 1), " %"),
     /// The use of the two CPUs by other processes than the lab and its children, percent of one.
-    ForeignCpu,
+    ForeignCpu => ("foreign CPU %", "foreign use of the CPUs", Rounded(1.0, 1), " %"),
     /// The time of the two CPUs taken by the hypervisor, percent.
-    Stolen,
+    Stolen => ("stolen %", "stolen time", Rounded(1.0, 1), " %"),
     /// 99 % of the requests of a constant rate went out so soon after they were due, µs.
-    LatenessP99,
+    LatenessP99 => ("late P99 µs", "P99 lateness of requests", Whole(1.0), " µs"),
     /// Throughput relative to the capacity of the servers, by the service time they measured.
-    OfCapacity,
+    OfCapacity => ("of capacity", "throughput relative to the servers' capacity", Rounded(1.0, 3), ""),
     /// The longest response relative to the longest that an ideal queue in order of arrival would have.
-    LongestOfIdeal,
+    LongestOfIdeal => ("longest of ideal", "longest response relative to an ideal queue's", Rounded(1.0, 3), ""),
     /// Requests whose service began clearly after that of one that came clearly later.
-    Overtaken,
+    Overtaken => ("overtaken", "requests overtaken by later ones", Whole(1.0), ""),
     /// Requests that came to a server whose slots were all taken.
-    Overlaps,
+    Overlaps => ("overlaps", "requests at a server that was full", Whole(1.0), ""),
     /// How long servers worked on a request, mean, µs.
-    ServiceTime,
+    ServiceTime => ("service ms", "service time", Rounded(1000.0, 2), " ms"),
     /// 95 % of the answers came within it, µs.
-    P95,
+    P95 => ("P95 µs", "P95 latency", Whole(1.0), " µs"),
     /// The same when no request is slow, µs.
-    P95Plain,
+    P95Plain => ("plain P95 µs", "P95 latency without slow requests", Whole(1.0), " µs"),
     /// P95 of the requests that are not slow, relative to that when none is.
-    P95OfPlain,
+    P95OfPlain => ("P95 of plain", "P95 latency of the others relative to that without slow requests", Rounded(1.0, 3), ""),
     /// Requests that failed and cannot have reached the server before it was killed.
-    FailedUnsent,
+    FailedUnsent => ("failed unsent", "failed requests that the killed server never had", Whole(1.0), ""),
     /// From the moment a server hangs until the last request is sent to it, µs.
-    Detection,
+    Detection => ("detection ms", "time until nothing more is sent to a server that hangs", Whole(1000.0), " ms"),
     /// From the moment a server works again until the first request is sent to it, µs.
-    Recovery,
+    Recovery => ("recovery ms", "time until a server that is back gets requests", Whole(1000.0), " ms"),
     /// Probes that all servers together got per second.
-    ProbesPerSecond,
+    ProbesPerSecond => ("probes/s", "probes per second", Whole(1.0), ""),
     /// The 10 ms with the most probes, relative to the mean.
-    ProbeBurst,
+    ProbeBurst => ("burst", "largest 10 ms of probes relative to the mean", Rounded(1.0, 2), ""),
     /// The longest wait of a request, answered or not, relative to the limit of the queue.
-    LongestOfLimit,
+    LongestOfLimit => ("longest of limit", "longest wait relative to the queue's limit", Rounded(1.0, 3), ""),
     /// Correct answers of all requests after the overload, percent.
-    AvailabilityAfter,
+    AvailabilityAfter => ("available after %", "availability after the overload", RoundedDown, " %"),
     /// From the last unfinished handshake to the moment when the target has closed all of them, relative to its time limit.
-    GoneOfLimit,
+    GoneOfLimit => ("gone of limit", "time until all unfinished handshakes are gone relative to their limit", Rounded(1.0, 3), ""),
     /// Clients whose requests all went to one server while nothing happened, percent.
-    Kept,
+    Kept => ("kept %", "clients that stay with one server", RoundedDown, " %"),
     /// Clients of other servers that changed theirs when one was removed, percent.
-    MovedOnRemoval,
+    MovedOnRemoval => ("moved %", "clients of other servers that move when one is removed", Rounded(1.0, 2), " %"),
     /// Clients that changed their server when it returned and had not been its before, percent.
-    MovedOnReturn,
+    MovedOnReturn => ("moved back %", "clients that move without need when the server returns", Rounded(1.0, 2), " %"),
     /// Bytes of answers' bodies per second.
-    BytesPerSecond,
+    BytesPerSecond => ("MiB/s", "bytes of bodies per second", Rounded(MIB, 1), " MiB/s"),
     /// Tunnels that were open at once.
-    Tunnels,
+    Tunnels => ("tunnels", "tunnels open at once", Whole(1.0), ""),
     /// CPU of the target for each 1 000 tunnels with a heartbeat, percent of a CPU.
-    CpuOfThousand,
+    CpuOfThousand => ("CPU % of 1000", "CPU of 1 000 tunnels with a heartbeat", Rounded(1.0, 2), " %"),
     /// Memory that the scenario's large number of clients would take, by the slope, bytes.
-    MemoryOfMany,
+    MemoryOfMany => ("GiB of many", "memory of the large number of clients, extrapolated", Rounded(GIB, 2), " GiB"),
     /// CPU that they would take, percent of a CPU.
-    CpuOfMany,
+    CpuOfMany => ("CPU % of many", "CPU of the large number of clients, extrapolated", Rounded(1.0, 1), " %"),
     /// How far the time between two probes of a server is from the configured one, mean, µs.
-    ProbeOff,
+    ProbeOff => ("probe off ms", "distance of probes from their interval", Rounded(1000.0, 1), " ms"),
     /// P99 of the usual clients relative to that without slow or hostile ones.
-    P99OfPlain,
+    P99OfPlain => ("P99 of plain", "P99 latency of usual clients relative to that without the others", Rounded(1.0, 3), ""),
     /// Attacking connections that the target ended, percent.
-    CutOff,
+    CutOff => ("cut off %", "attacking connections that were ended", RoundedDown, " %"),
     /// Frames of an attack, or requests with the frame that makes them one, before the target ended the connection, mean.
-    UnitsUntilCutOff,
+    UnitsUntilCutOff => ("until cut off", "frames of an attacking connection until it was ended", Whole(1.0), ""),
     /// Exchanges of slow clients that were carried to the end, percent.
-    SlowWhole,
+    SlowWhole => ("slow whole %", "exchanges of slow clients that were carried to their end", RoundedDown, " %"),
     /// Exchanges of slow clients that the target ended by a rule of its own.
-    SlowEnded,
+    SlowEnded => ("slow ended", "exchanges of slow clients that the target ended", Whole(1.0), ""),
     /// Answers to slow clients that were wrong.
-    SlowWrong,
+    SlowWrong => ("slow wrong", "wrong answers to slow clients", Whole(1.0), ""),
     /// Tunnels that were open and did not outlive the reloads.
-    LostTunnels,
+    LostTunnels => ("lost tunnels", "tunnels lost", Whole(1.0), ""),
     /// From telling the target its new configuration until the first request goes where only that one sends it, the longest, µs.
-    TakesEffect,
+    TakesEffect => ("in effect ms", "time until a new configuration is in effect", Whole(1000.0), " ms"),
     /// Resident memory after the last reload, less that before the first, bytes.
-    RssGrowth,
+    RssGrowth => ("RSS more MiB", "growth of resident memory", Rounded(MIB, 1), " MiB"),
     /// Resident memory after the last reload, less that after the tenth, bytes.
-    RssGrowthLater,
+    RssGrowthLater => ("after 10 MiB", "growth of resident memory after the tenth reload", Rounded(MIB, 1), " MiB"),
     /// Growth of resident memory for each reload after the tenth, bytes.
-    RssPerReload,
+    RssPerReload => ("KiB/reload", "growth of resident memory for each reload after the tenth", Rounded(KIB, 1), " KiB"),
     /// Requests that failed because the connection was reset, or broken off while they were sent.
-    Resets,
+    Resets => ("reset", "requests whose connection was reset", Whole(1.0), ""),
     /// Kept connections of clients that the target ended between two requests.
-    ClosedConnections,
+    ClosedConnections => ("closed conns", "kept connections that the target closed between requests", Whole(1.0), ""),
     /// Tunnels through servers that reloads took away, which did not outlive them.
-    LostTouched,
+    LostTouched => ("lost touched", "tunnels lost whose servers were taken away", Whole(1.0), ""),
     /// Configurations that were not in effect when the next one was given.
-    LateConfigurations,
+    LateConfigurations => ("late configs", "configurations not in effect when the next one was given", Whole(1.0), ""),
     /// Failed requests for which the target has no explanation.
-    Unexplained,
+    Unexplained => ("unexplained", "failed requests without an explanation", Whole(1.0), ""),
     /// Growth of resident memory per minute, bytes.
-    RssPerMinute,
+    RssPerMinute => ("RSS KiB/min", "growth of resident memory per minute", Rounded(KIB, 1), " KiB"),
     /// The lower end of where it is with 95 % confidence, bytes.
-    RssPerMinuteLow,
+    RssPerMinuteLow => ("from", "least growth of resident memory per minute that its noise allows", Rounded(KIB, 1), " KiB"),
     /// The upper end of it, bytes.
-    RssPerMinuteHigh,
+    RssPerMinuteHigh => ("to", "largest growth of resident memory per minute that its noise allows", Rounded(KIB, 1), " KiB"),
     /// Descriptors that the target had open at the beginning, under load.
-    DescriptorsBefore,
+    DescriptorsBefore => ("descr. before", "descriptors at the beginning", Whole(1.0), ""),
     /// Descriptors that it had open at the end, under the same load.
-    DescriptorsAfter,
+    DescriptorsAfter => ("descr. after", "descriptors at the end", Whole(1.0), ""),
     /// Growth of their number per minute: the lower end of where it is with 95 % confidence.
-    DescriptorsPerMinuteLow,
+    DescriptorsPerMinuteLow => ("descr./min from", "least growth of descriptors per minute that their noise allows", Rounded(1.0, 2), ""),
 }
 
 /// Which way a figure is better.
@@ -218,296 +256,35 @@ impl Metric {
         )
     }
 
+    const fn row(self) -> &'static MetricRow {
+        &ROWS[self as usize]
+    }
+
     /// Heading in tables, with the unit.
-    pub fn heading(self) -> &'static str {
-        match self {
-            Self::RequestsPerSecond => "req/s",
-            Self::CpuPerRequest => "CPU µs/req",
-            Self::CpuPerGib => "CPU ms/GiB",
-            Self::HeartbeatCpu => "CPU ms/s of 1000",
-            Self::CpuUser => "user",
-            Self::CpuSystem => "system",
-            Self::P50 => "P50 µs",
-            Self::P99 => "P99 µs",
-            Self::P999 => "P99.9 µs",
-            Self::Longest => "longest ms",
-            Self::OfDirect => "of direct",
-            Self::OfNoPersistence => "of no persistence",
-            Self::Rss => "RSS MiB",
-            Self::Pss => "PSS MiB",
-            Self::MemoryPerClient => "bytes/client",
-            Self::Availability => "available %",
-            Self::Failed => "failed",
-            Self::SwitchesPerRequest => "switches/req",
-            Self::OriginConnections => "server conns",
-            Self::TimeWait => "TIME_WAIT",
-            Self::ClientCpu => "client CPU %",
-            Self::OriginCpu => "origin's CPU %",
-            Self::DriverCpu => "client's CPU %",
-            Self::OriginPerRequest => "origin µs/req",
-            Self::MemoryHeap => "heap MiB",
-            Self::MemoryStack => "stack MiB",
-            Self::MemoryShared => "shared MiB",
-            Self::MemoryFile => "files MiB",
-            Self::MemoryOther => "other MiB",
-            Self::OpenDescriptors => "descriptors",
-            Self::TargetCpu => "target CPU %",
-            Self::ForeignCpu => "foreign CPU %",
-            Self::Stolen => "stolen %",
-            Self::LatenessP99 => "late P99 µs",
-            Self::OfCapacity => "of capacity",
-            Self::LongestOfIdeal => "longest of ideal",
-            Self::Overtaken => "overtaken",
-            Self::Overlaps => "overlaps",
-            Self::ServiceTime => "service ms",
-            Self::P95 => "P95 µs",
-            Self::P95Plain => "plain P95 µs",
-            Self::P95OfPlain => "P95 of plain",
-            Self::FailedUnsent => "failed unsent",
-            Self::Detection => "detection ms",
-            Self::Recovery => "recovery ms",
-            Self::ProbesPerSecond => "probes/s",
-            Self::ProbeBurst => "burst",
-            Self::LongestOfLimit => "longest of limit",
-            Self::AvailabilityAfter => "available after %",
-            Self::GoneOfLimit => "gone of limit",
-            Self::Kept => "kept %",
-            Self::MovedOnRemoval => "moved %",
-            Self::MovedOnReturn => "moved back %",
-            Self::BytesPerSecond => "MiB/s",
-            Self::Tunnels => "tunnels",
-            Self::CpuOfThousand => "CPU % of 1000",
-            Self::MemoryOfMany => "GiB of many",
-            Self::CpuOfMany => "CPU % of many",
-            Self::ProbeOff => "probe off ms",
-            Self::P99OfPlain => "P99 of plain",
-            Self::CutOff => "cut off %",
-            Self::UnitsUntilCutOff => "until cut off",
-            Self::SlowWhole => "slow whole %",
-            Self::SlowEnded => "slow ended",
-            Self::SlowWrong => "slow wrong",
-            Self::LostTunnels => "lost tunnels",
-            Self::TakesEffect => "in effect ms",
-            Self::RssGrowth => "RSS more MiB",
-            Self::RssGrowthLater => "after 10 MiB",
-            Self::RssPerReload => "KiB/reload",
-            Self::Resets => "reset",
-            Self::ClosedConnections => "closed conns",
-            Self::LostTouched => "lost touched",
-            Self::LateConfigurations => "late configs",
-            Self::Unexplained => "unexplained",
-            Self::RssPerMinute => "RSS KiB/min",
-            Self::RssPerMinuteLow => "from",
-            Self::RssPerMinuteHigh => "to",
-            Self::DescriptorsBefore => "descr. before",
-            Self::DescriptorsAfter => "descr. after",
-            Self::DescriptorsPerMinuteLow => "descr./min from",
-        }
+    pub const fn heading(self) -> &'static str {
+        self.row().heading
     }
 
     /// Name in a sentence.
-    pub fn phrase(self) -> &'static str {
-        match self {
-            Self::RequestsPerSecond => "requests per second",
-            Self::CpuPerRequest => "CPU per request",
-            Self::CpuPerGib => "CPU per GiB",
-            Self::HeartbeatCpu => "CPU of 1 000 tunnels with a heartbeat",
-            Self::CpuUser => "user CPU per request",
-            Self::CpuSystem => "system CPU per request",
-            Self::P50 => "median latency",
-            Self::P99 => "P99 latency",
-            Self::P999 => "P99.9 latency",
-            Self::Longest => "longest latency",
-            Self::OfDirect => "throughput relative to direct",
-            Self::OfNoPersistence => "CPU per request relative to that without persistence",
-            Self::Rss => "resident memory",
-            Self::Pss => "proportional resident memory",
-            Self::MemoryPerClient => "user memory per idle client",
-            Self::Availability => "availability",
-            Self::Failed => "failed requests",
-            Self::SwitchesPerRequest => "context switches per request",
-            Self::OriginConnections => "server connections",
-            Self::TimeWait => "connections in TIME_WAIT",
-            Self::ClientCpu => "use of the client's CPU",
-            Self::OriginCpu => "the origin's use of its CPU",
-            Self::DriverCpu => "the client's use of its CPU",
-            Self::OriginPerRequest => "the origin's CPU per request",
-            Self::MemoryHeap => "heap",
-            Self::MemoryStack => "stacks",
-            Self::MemoryShared => "shared memory",
-            Self::MemoryFile => "resident pages of files",
-            Self::MemoryOther => "other memory",
-            Self::OpenDescriptors => "open descriptors",
-            Self::TargetCpu => "use of the target's CPU",
-            Self::ForeignCpu => "foreign use of the CPUs",
-            Self::Stolen => "stolen time",
-            Self::LatenessP99 => "P99 lateness of requests",
-            Self::OfCapacity => "throughput relative to the servers' capacity",
-            Self::LongestOfIdeal => "longest response relative to an ideal queue's",
-            Self::Overtaken => "requests overtaken by later ones",
-            Self::Overlaps => "requests at a server that was full",
-            Self::ServiceTime => "service time",
-            Self::P95 => "P95 latency",
-            Self::P95Plain => "P95 latency without slow requests",
-            Self::P95OfPlain => "P95 latency of the others relative to that without slow requests",
-            Self::FailedUnsent => "failed requests that the killed server never had",
-            Self::Detection => "time until nothing more is sent to a server that hangs",
-            Self::Recovery => "time until a server that is back gets requests",
-            Self::ProbesPerSecond => "probes per second",
-            Self::ProbeBurst => "largest 10 ms of probes relative to the mean",
-            Self::LongestOfLimit => "longest wait relative to the queue's limit",
-            Self::AvailabilityAfter => "availability after the overload",
-            Self::GoneOfLimit => "time until all unfinished handshakes are gone relative to their limit",
-            Self::Kept => "clients that stay with one server",
-            Self::MovedOnRemoval => "clients of other servers that move when one is removed",
-            Self::MovedOnReturn => "clients that move without need when the server returns",
-            Self::BytesPerSecond => "bytes of bodies per second",
-            Self::Tunnels => "tunnels open at once",
-            Self::CpuOfThousand => "CPU of 1 000 tunnels with a heartbeat",
-            Self::MemoryOfMany => "memory of the large number of clients, extrapolated",
-            Self::CpuOfMany => "CPU of the large number of clients, extrapolated",
-            Self::ProbeOff => "distance of probes from their interval",
-            Self::P99OfPlain => "P99 latency of usual clients relative to that without the others",
-            Self::CutOff => "attacking connections that were ended",
-            Self::UnitsUntilCutOff => "frames of an attacking connection until it was ended",
-            Self::SlowWhole => "exchanges of slow clients that were carried to their end",
-            Self::SlowEnded => "exchanges of slow clients that the target ended",
-            Self::SlowWrong => "wrong answers to slow clients",
-            Self::LostTunnels => "tunnels lost",
-            Self::TakesEffect => "time until a new configuration is in effect",
-            Self::RssGrowth => "growth of resident memory",
-            Self::RssGrowthLater => "growth of resident memory after the tenth reload",
-            Self::RssPerReload => "growth of resident memory for each reload after the tenth",
-            Self::Resets => "requests whose connection was reset",
-            Self::ClosedConnections => "kept connections that the target closed between requests",
-            Self::LostTouched => "tunnels lost whose servers were taken away",
-            Self::LateConfigurations => "configurations not in effect when the next one was given",
-            Self::Unexplained => "failed requests without an explanation",
-            Self::RssPerMinute => "growth of resident memory per minute",
-            Self::RssPerMinuteLow => "least growth of resident memory per minute that its noise allows",
-            Self::RssPerMinuteHigh => "largest growth of resident memory per minute that its noise allows",
-            Self::DescriptorsBefore => "descriptors at the beginning",
-            Self::DescriptorsAfter => "descriptors at the end",
-            Self::DescriptorsPerMinuteLow => "least growth of descriptors per minute that their noise allows",
-        }
+    pub const fn phrase(self) -> &'static str {
+        self.row().phrase
     }
 
     /// A value as a table shows it.
     pub fn format(self, value: f64) -> String {
-        match self {
-            Self::RequestsPerSecond
-            | Self::P50
-            | Self::P99
-            | Self::P999
-            | Self::LatenessP99
-            | Self::Failed
-            | Self::OriginConnections
-            | Self::TimeWait
-            | Self::MemoryPerClient
-            | Self::Overtaken
-            | Self::Overlaps
-            | Self::P95
-            | Self::P95Plain
-            | Self::FailedUnsent
-            | Self::OpenDescriptors
-            | Self::Tunnels
-            | Self::SlowEnded
-            | Self::UnitsUntilCutOff
-            | Self::SlowWrong
-            | Self::LostTunnels
-            | Self::Resets
-            | Self::ClosedConnections
-            | Self::LostTouched
-            | Self::LateConfigurations
-            | Self::Unexplained
-            | Self::DescriptorsBefore
-            | Self::DescriptorsAfter
-            | Self::ProbesPerSecond => grouped(value),
-            Self::RssPerReload | Self::RssPerMinute | Self::RssPerMinuteLow | Self::RssPerMinuteHigh => {
-                format!("{:.1}", value / 1024.0)
-            }
-            Self::DescriptorsPerMinuteLow => format!("{value:.2}"),
-            Self::Detection | Self::Recovery | Self::TakesEffect => grouped(value / 1000.0),
-            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem | Self::OriginPerRequest => {
-                format!("{value:.2}")
-            }
-            Self::Longest | Self::CpuPerGib | Self::ProbeOff => format!("{:.1}", value / 1000.0),
-            Self::HeartbeatCpu => format!("{:.3}", value / 1000.0),
-            Self::ServiceTime => format!("{:.2}", value / 1000.0),
-            Self::MemoryOfMany => format!("{:.2}", value / 1_073_741_824.0),
-            Self::OfDirect | Self::SwitchesPerRequest | Self::ProbeBurst | Self::CpuOfThousand => {
-                format!("{value:.2}")
-            }
-            Self::OfNoPersistence
-            | Self::OfCapacity
-            | Self::LongestOfIdeal
-            | Self::P95OfPlain
-            | Self::P99OfPlain
-            | Self::GoneOfLimit
-            | Self::LongestOfLimit => format!("{value:.3}"),
-            Self::Rss
-            | Self::Pss
-            | Self::RssGrowth
-            | Self::RssGrowthLater
-            | Self::BytesPerSecond
-            | Self::MemoryHeap
-            | Self::MemoryStack
-            | Self::MemoryShared
-            | Self::MemoryFile
-            | Self::MemoryOther => format!("{:.1}", value / 1_048_576.0),
-            // Not rounded up: 100 means that nothing failed.
-            Self::Availability | Self::AvailabilityAfter | Self::Kept | Self::SlowWhole | Self::CutOff => {
-                format!("{:.3}", (value * 1000.0).floor() / 1000.0)
-            }
-            Self::MovedOnRemoval | Self::MovedOnReturn => format!("{value:.2}"),
-            Self::ClientCpu
-            | Self::OriginCpu
-            | Self::DriverCpu
-            | Self::TargetCpu
-            | Self::ForeignCpu
-            | Self::CpuOfMany
-            | Self::Stolen => format!("{value:.1}"),
+        match self.row().number {
+            Rounded(divisor, digits) => format!("{:.digits$}", value / divisor),
+            Whole(divisor) => grouped(value / divisor),
+            RoundedDown => format!("{:.3}", (value * 1000.0).floor() / 1000.0),
         }
     }
 
     /// A value as a sentence shows it, with its unit.
     pub fn format_with_unit(self, value: f64) -> String {
         let number = self.format(value);
-        match self {
-            Self::RequestsPerSecond => format!("{number} req/s"),
-            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{number} µs"),
-            Self::P50 | Self::P95 | Self::P95Plain | Self::P99 | Self::P999 | Self::LatenessP99 => {
-                format!("{number} µs")
-            }
-            Self::Longest
-            | Self::ServiceTime
-            | Self::Detection
-            | Self::Recovery
-            | Self::TakesEffect
-            | Self::ProbeOff
-            | Self::CpuPerGib => format!("{number} ms"),
-            Self::BytesPerSecond => format!("{number} MiB/s"),
-            Self::MemoryOfMany => format!("{number} GiB"),
-            Self::HeartbeatCpu => format!("{number} ms per second"),
-            Self::Rss | Self::Pss | Self::RssGrowth | Self::RssGrowthLater => format!("{number} MiB"),
-            Self::RssPerReload | Self::RssPerMinute | Self::RssPerMinuteLow | Self::RssPerMinuteHigh => {
-                format!("{number} KiB")
-            }
-            Self::MemoryPerClient => format!("{number} bytes"),
-            Self::Availability
-            | Self::AvailabilityAfter
-            | Self::Kept
-            | Self::MovedOnRemoval
-            | Self::MovedOnReturn
-            | Self::SlowWhole
-            | Self::CutOff
-            | Self::CpuOfThousand
-            | Self::CpuOfMany
-            | Self::ClientCpu
-            | Self::TargetCpu
-            | Self::ForeignCpu
-            | Self::Stolen => format!("{number} %"),
-            _ => number,
+        match self.row().unit {
+            "" => number,
+            unit => format!("{number}{unit}"),
         }
     }
 }

@@ -107,6 +107,9 @@ fn respond(
         return Ok(());
     }
     let has_trailers = exchange.is_grpc || exchange.response == Body::Trailers;
+    if exchange.response == Body::Cut {
+        return send_cut(http2, shared, stream, &body);
+    }
     match exchange.response {
         Body::Late => {
             pause(LATE);
@@ -122,16 +125,18 @@ fn respond(
             http2.send_data(stream, &body, false)?;
             http2.send_data(stream, b"", !has_trailers)?;
         }
-        Body::Cut => {
-            if shared.script.case.has(Feature::BufferResponses) {
-                return http2.send_data_and_reset(stream, &body[..FIRST_PART], INTERNAL_ERROR);
-            }
-            http2.send_data(stream, &body[..FIRST_PART], false)?;
-            // What was sent is to arrive before the reset.
-            pause(LATE);
-            return http2.send_reset(stream, INTERNAL_ERROR);
-        }
         _ => http2.send_data(stream, &body, !has_trailers)?,
     }
     if has_trailers { http2.send_head(stream, &trailers, true) } else { Ok(()) }
+}
+
+/// The first part of a body, then a reset.
+fn send_cut(http2: &mut Http2, shared: &ServerShared, stream: u32, body: &[u8]) -> Result<(), LinkEnd> {
+    if shared.script.case.has(Feature::BufferResponses) {
+        return http2.send_data_and_reset(stream, &body[..FIRST_PART], INTERNAL_ERROR);
+    }
+    http2.send_data(stream, &body[..FIRST_PART], false)?;
+    // What was sent is to arrive before the reset.
+    pause(LATE);
+    http2.send_reset(stream, INTERNAL_ERROR)
 }
