@@ -11,7 +11,7 @@ use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
 use crate::print::Variables;
 use crate::restricted::check_restricted;
-use crate::source::{Loading, TreeNode, join_fragment, load};
+use crate::source::{BlockKeys, Loading, TreeNode, join_fragment, load, use_blocks};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
@@ -28,6 +28,8 @@ pub struct CheckedConfig {
     tree: Option<TreeNode>,
     /// What of it came from variables.
     variables: Variables,
+    /// What of it came from blocks.
+    blocks: BlockKeys,
     /// Whether it was read from what a running Weir shows, which is without secrets.
     is_shown: bool,
     /// The files that it names, if they are all that the check has read.
@@ -162,11 +164,16 @@ impl CheckedConfig {
     }
 
     fn of_tree(
-        node: TreeNode,
+        mut node: TreeNode,
         sources: SourceMap,
         mut diagnostics: Vec<Diagnostic>,
         rules: ReadRules,
     ) -> Self {
+        let is_permitted = !rules.is_restricted || check_restricted(&node, &mut diagnostics);
+        let of_files = sources.len() - rules.fragments;
+        let may_use = |at: SourceSpan| (at.file.0 as usize) < of_files;
+        let blocks = use_blocks(&mut node, &may_use, &mut diagnostics);
+        let is_whole = rules.is_whole && blocks.is_some();
         let document = SpannedTable::read(
             &node,
             Bounds::NONE,
@@ -174,20 +181,20 @@ impl CheckedConfig {
         )
         .unwrap_or_else(|| SpannedTable::unwritten(Document::default(), node.span));
         let variables = Variables::new(&node);
-        let is_permitted = !rules.is_restricted || check_restricted(&node, &mut diagnostics);
         let line = |span: SourceSpan| (span.file, sources.line(span));
         let broken: HashSet<(FileIndex, usize)> = diagnostics
             .iter()
             .filter(|diagnostic| diagnostic.kind == DiagnosticKind::Syntax)
             .map(|diagnostic| line(diagnostic.span))
             .collect();
-        if broken.is_empty() && rules.is_whole && is_permitted {
+        if broken.is_empty() && is_whole && is_permitted {
             let checked = Self::finish(document, sources, rules, diagnostics, &variables);
-            return Self { tree: Some(node), variables, ..checked };
+            return Self { tree: Some(node), variables, blocks: blocks.unwrap_or_default(), ..checked };
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
         // worth saying. What may not be set is not looked at further.
         variables.hide_in(&mut diagnostics);
+        drop_repeated(&mut diagnostics);
         diagnostics.retain(|diagnostic| {
             diagnostic.kind == DiagnosticKind::Syntax
                 || diagnostic.kind != DiagnosticKind::MissingKey && !broken.contains(&line(diagnostic.span))
@@ -221,6 +228,7 @@ impl CheckedConfig {
             diagnostics.extend(faults.into_iter().map(fault));
         }
         let named = files.into_named();
+        drop_repeated(&mut diagnostics);
         variables.hide_in(&mut diagnostics);
         let diagnostics = Diagnostics::new(sources, diagnostics);
         let works = diagnostics.errors().next().is_none();
@@ -288,10 +296,11 @@ impl CheckedConfig {
         self.named.as_ref()
     }
 
-    /// The whole configuration as one TOML document: files joined, variables replaced, every default written out. It has every secret of the
+    /// The whole configuration as one TOML document: files joined, variables replaced, blocks in their places and named in comments, every
+    /// default written out. It has every secret of the
     /// text: see [`ConfigParts::dump`](crate::ConfigParts::dump) for one to be shown.
     pub fn print(&self) -> String {
-        crate::print::print(&self.document)
+        crate::print::print(&self.document, self.tree.as_ref(), &self.blocks)
     }
 }
 
@@ -361,6 +370,12 @@ impl Config {
         let document = SpannedTable::unwritten(document, whole);
         CheckedConfig::finish(document, sources, rules, diagnostics, &Variables::default()).into_result()
     }
+}
+
+/// What is wrong with a block is so wherever it is used, and said once.
+fn drop_repeated(diagnostics: &mut Vec<Diagnostic>) {
+    let mut said = HashSet::new();
+    diagnostics.retain(|diagnostic| said.insert((diagnostic.span, diagnostic.message.clone())));
 }
 
 /// The arguments of a command as one line of text, so that diagnostics have a span.

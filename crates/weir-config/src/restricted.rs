@@ -164,6 +164,7 @@ mod tests {
             ValueKind::Either(kinds) => kinds.iter().all(is_plain),
             ValueKind::List(item) | ValueKind::Map(item) => is_plain(item),
             ValueKind::Section(section) => section.keys.iter().all(|key| is_plain(&(key.kind)())),
+            ValueKind::AnyTable => false,
         }
     }
 
@@ -193,7 +194,7 @@ mod tests {
     /// The text of a table with one key, whose value has the right type where that is a text.
     fn text_with(section: &SectionSchema, key: &str, kind: &ValueKind) -> String {
         let value = match kind {
-            ValueKind::Section(_) | ValueKind::Map(_) => "{}",
+            ValueKind::Section(_) | ValueKind::Map(_) | ValueKind::AnyTable => "{}",
             ValueKind::List(_) => "[]",
             ValueKind::Boolean => "true",
             ValueKind::Integer(_) => "1",

@@ -25,7 +25,7 @@ pub(crate) use reader::TreeReader;
 pub(crate) use schema::{
     Bounds, ChoiceWord, KeySchema, Presence, SectionSchema, TextFormat, ValueKind, print_bound,
 };
-pub(crate) use section::{ConfigSection, default_value, presence_type, presence_value, section};
+pub(crate) use section::{ConfigSection, default_value, key_name, presence_type, presence_value, section};
 pub(crate) use spanned::{Spanned, SpannedTable};
 pub(crate) use values::{quoted, text_values};
 pub(crate) use vocabulary::Vocabulary;

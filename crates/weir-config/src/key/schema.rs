@@ -95,6 +95,8 @@ pub(crate) enum ValueKind {
     Map(Box<ValueKind>),
     /// A table with known keys.
     Section(&'static SectionSchema),
+    /// A table whose keys are those of other tables.
+    AnyTable,
 }
 
 /// A form of string.
@@ -161,7 +163,7 @@ impl ValueKind {
                 None => "nothing".to_owned(),
             },
             ValueKind::List(item) => format!("a list, each item {}", item.describe()),
-            ValueKind::Map(_) => "a table".to_owned(),
+            ValueKind::Map(_) | ValueKind::AnyTable => "a table".to_owned(),
             ValueKind::Section(section) => match section.keys.first() {
                 Some(key) => format!("a table such as `{{ {} = ... }}`", key.name),
                 None => "a table".to_owned(),
@@ -177,7 +179,7 @@ impl ValueKind {
             (ValueKind::Boolean | ValueKind::Integer(_), Tree::Text(text)) => text.is_substituted(),
             (ValueKind::Boolean, Tree::Bool(_)) | (ValueKind::Integer(_), Tree::Integer(_)) => true,
             (ValueKind::List(_), Tree::List(_)) => true,
-            (ValueKind::Map(_) | ValueKind::Section(_), Tree::Table(_)) => true,
+            (ValueKind::Map(_) | ValueKind::Section(_) | ValueKind::AnyTable, Tree::Table(_)) => true,
             _ => false,
         }
     }

@@ -40,6 +40,17 @@ pub(crate) fn default_value<T: ConfigValue>(text: &str, bounds: Bounds) -> T {
         .expect("the default of every key is valid: a test reads them all")
 }
 
+/// The name of a key by that of its field: keywords of Rust have a prefix there.
+pub(crate) const fn key_name(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', name @ ..] => match std::str::from_utf8(name) {
+            Ok(name) => name,
+            Err(_) => field,
+        },
+        _ => field,
+    }
+}
+
 /// The type of a field: plain with a default, an `Option` otherwise.
 macro_rules! presence_type {
     (optional $type:ty) => { Option<$type> };
@@ -134,7 +145,7 @@ macro_rules! section {
                 about: concat!($($about, "\n"),+),
                 keys: &[$(
                     $crate::key::KeySchema {
-                        name: stringify!($key),
+                        name: $crate::key::key_name(stringify!($key)),
                         about: concat!($($doc, "\n"),+),
                         kind: || <$type as $crate::key::ConfigValue>::kind($crate::key::section!(@bounds $($bounds)?)),
                         presence: $crate::key::presence_value!(@about $presence),
@@ -145,7 +156,7 @@ macro_rules! section {
 
             fn entries(&self) -> Vec<(&'static str, String)> {
                 let entries = [$(
-                    (stringify!($key), $crate::key::presence_value!(@entry $presence self.$key)),
+                    ($crate::key::key_name(stringify!($key)), $crate::key::presence_value!(@entry $presence self.$key)),
                 )+];
                 entries.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
             }
@@ -165,7 +176,7 @@ macro_rules! section {
                 Some(Self {$(
                     $key: $crate::key::presence_value!(
                         @present $presence $type,
-                        reader.value::<$type>(table, stringify!($key), $crate::key::section!(@bounds $($bounds)?)),
+                        reader.value::<$type>(table, $crate::key::key_name(stringify!($key)), $crate::key::section!(@bounds $($bounds)?)),
                         $crate::key::section!(@bounds $($bounds)?)
                     ),
                 )+})
@@ -183,7 +194,7 @@ macro_rules! section {
             ) {
                 $(
                     $crate::key::presence_value!(
-                        @check $presence self.$key, stringify!($key), $crate::key::section!(@bounds $($bounds)?), found
+                        @check $presence self.$key, $crate::key::key_name(stringify!($key)), $crate::key::section!(@bounds $($bounds)?), found
                     );
                 )+
             }
@@ -192,7 +203,7 @@ macro_rules! section {
                 let under = if path.is_empty() { String::new() } else { format!("{path}.") };
                 $(
                     $crate::key::presence_value!(
-                        @lines $presence self.$key, &format!("{under}{}", stringify!($key)), lines
+                        @lines $presence self.$key, &format!("{under}{}", $crate::key::key_name(stringify!($key))), lines
                     );
                 )+
             }

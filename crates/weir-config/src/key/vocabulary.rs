@@ -130,7 +130,11 @@ fn visit_kind(kind: &ValueKind, found: &mut Vec<&'static SectionSchema>) {
         ValueKind::Section(section) => visit(section, found),
         ValueKind::List(item) | ValueKind::Map(item) => visit_kind(item, found),
         ValueKind::Either(kinds) => kinds.iter().for_each(|kind| visit_kind(kind, found)),
-        ValueKind::Boolean | ValueKind::Integer(_) | ValueKind::Text(..) | ValueKind::Choice(_) => {}
+        ValueKind::Boolean
+        | ValueKind::Integer(_)
+        | ValueKind::Text(..)
+        | ValueKind::Choice(_)
+        | ValueKind::AnyTable => {}
     }
 }
 

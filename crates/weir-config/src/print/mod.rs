@@ -3,6 +3,7 @@
 //! Every key is printed with its value, defaults included; the output is equivalent to the input. What is shown to others than the reader of the
 //! file is printed without its secrets.
 
+mod origins;
 mod redact;
 mod variables;
 
@@ -11,16 +12,24 @@ use std::borrow::Cow;
 use crate::config::ConfigDump;
 use crate::key::ConfigValue;
 use crate::masked_text::masked_line;
+use crate::source::{BlockKeys, TreeNode};
 use crate::text::{Document, ListenerText};
 
+use origins::LineOrigins;
 pub use redact::shown_conditions;
 pub(crate) use redact::{LEFT_OUT, without_secrets};
 pub(crate) use variables::Variables;
 
-pub(crate) fn print(document: &Document) -> String {
+/// The document as text. What came from a block of the `tree` that it was read from says so.
+pub(crate) fn print(document: &Document, tree: Option<&TreeNode>, blocks: &BlockKeys) -> String {
+    let mut origins = LineOrigins::new(tree, blocks);
     let mut text = String::new();
     print_lines(document, &mut |line| {
         text.push_str(line);
+        if let Some(block) = origins.block_of(line) {
+            text.push_str("  # block ");
+            text.push_str(block);
+        }
         text.push('\n');
     });
     text

@@ -152,6 +152,7 @@ fn value(kind: &ValueKind) -> String {
         ValueKind::List(item) => format!("list of {}", value(item)),
         ValueKind::Map(item) => format!("{} by name", value(item)),
         ValueKind::Section(section) => format!("[table](#{})", anchor(&title(section))),
+        ValueKind::AnyTable => "table".to_owned(),
     }
 }
 

@@ -109,6 +109,7 @@ fn kind_schema(kind: &ValueKind, definitions: &mut Map<String, Value>) -> Value 
             json!({ "type": "object", "additionalProperties": kind_schema(item, definitions) })
         }
         ValueKind::Section(section) => reference(&definition_name(section)),
+        ValueKind::AnyTable => json!({ "type": "object" }),
     }
 }
 

@@ -5,9 +5,11 @@
 mod fragment;
 mod include;
 mod document;
+mod blocks;
 mod environment;
 mod tree;
 
+pub(crate) use blocks::{BlockKeys, use_blocks};
 pub(crate) use document::parse_document;
 pub(crate) use fragment::join_fragment;
 pub(crate) use include::{Loading, load};

@@ -7,7 +7,11 @@ use super::{
     UpstreamText,
 };
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
-use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};
+use crate::key::{
+    Bounds, ConfigSection as _, ConfigValue, Map, OneOrMany, SpannedTable, TreeReader, ValueKind, Vocabulary,
+    section,
+};
+use crate::source::TreeNode;
 
 section! {
     /// All keys are in one of these tables. At least one listener is required.
@@ -40,6 +44,10 @@ section! {
         limit: Map<SpannedTable<LimitText>> = {}, like "nginx `limit_req_zone`, `limit_conn_zone`; HAProxy `stick-table`, Envoy `local_ratelimit`, Traefik `rateLimit`";
         /// Where several nodes share limits, by name.
         store: Map<SpannedTable<StoreText>> = {}, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
+        /// Keys under a name: a listener, a route, an upstream, a server, `health` or `files` takes them with `use = ["NAME"]`. A key that is
+        /// set there counts; tables are merged key by key, and the routes of a block come to those of the listener. Blocks may use blocks, three
+        /// deep. Two blocks that set the same key are an error. Only what says `use` has them: nothing is inherited.
+        block: Map<BlockText> = {}, like "nginx `include` (of a part), HAProxy `defaults NAME`, Traefik `middlewares`";
         /// Stores of responses, by name.
         cache: Map<SpannedTable<CacheText>> = {}, like "nginx `proxy_cache_path`, HAProxy `cache`, Varnish `-s`";
         /// Stores whose keys hold routes and upstreams, by name.
@@ -48,6 +56,24 @@ section! {
         listener: Map<SpannedTable<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.
         upstream: Map<SpannedTable<UpstreamText>> = {}, like "nginx `upstream`, HAProxy `backend`, Envoy cluster, Traefik service";
+    }
+}
+
+/// Keys under a name. They are put where they are used before anything is read, so this is only a place in the reference.
+#[derive(Debug, Clone)]
+pub(crate) struct BlockText;
+
+impl ConfigValue for BlockText {
+    fn kind(_: Bounds) -> ValueKind {
+        ValueKind::AnyTable
+    }
+
+    fn read(_: &TreeNode, _: Bounds, _: &mut TreeReader<'_>) -> Option<Self> {
+        Some(Self)
+    }
+
+    fn write(&self) -> String {
+        "{}".to_owned()
     }
 }
 

@@ -16,6 +16,8 @@ section! {
     /// Where clients connect, what they may send, and the routes of their requests.
     #[derive(Debug, Clone)]
     pub(crate) struct ListenerText at "listener.NAME" {
+        /// Blocks whose keys hold here where they are not set beside it.
+        r#use: OneOrMany<Box<str>> = optional, like "nginx `include` (of a part), HAProxy `defaults NAME`, `from`";
         /// The addresses on which it accepts connections: one or a list. An address may be more specific than another one, as
         /// `127.0.0.1:80` is than `:80`: then it gets the connections to it, and the other one the rest.
         address: OneOrMany<Spanned<ListenAddress>> = required, like "nginx `listen`, HAProxy `bind`";

@@ -127,3 +127,21 @@ fn a_file_that_does_not_fit_the_fragments_in_use_is_refused() {
     std::fs::write(&path, FILE).unwrap();
     assert_eq!(upstreams(&setting.file.read().expect("the file is sound").0), ["app", "shop"]);
 }
+
+#[test]
+fn a_fragment_uses_no_block_of_the_file() {
+    let mut setting = Setting::new();
+    std::fs::write(
+        setting.folder.path().join("weir.toml"),
+        format!("{FILE}[block.quiet]\naccess_log = false\n[[listener.web.route]]\npath = \"/q\"\nupstream = \"app\"\nuse = \"quiet\"\n"),
+    )
+    .expect("it is writable");
+    let (config, _) = setting.file.read().expect("the file is sound");
+    setting.file.follow(config);
+    let using = SHOP.replace("path = ", "use = \"quiet\"\npath = ");
+    let (upstreams, report) = setting.offer(&[("a", &using)]);
+    assert_eq!(upstreams, ["app"]);
+    assert!(report.problems["a"][0].contains("a fragment cannot use a block of the file"), "{report:?}");
+    let (upstreams, report) = setting.offer(&[("a", SHOP)]);
+    assert_eq!((upstreams.len(), report.problems.len()), (2, 0), "{report:?}");
+}

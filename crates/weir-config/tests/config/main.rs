@@ -2,6 +2,7 @@
 
 mod admin;
 mod arguments;
+mod blocks;
 mod certificate_directory;
 mod certificates;
 mod client_certificates;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{FileEncoding, SymlinkRule};
-use crate::key::{Map, NonEmpty, Spanned, TextFormat, section, text_values};
+use crate::key::{Map, NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
 use crate::value::{HeaderTemplate, HeaderValue, Template, Token, ValueError};
 
 section! {
@@ -12,6 +12,8 @@ section! {
     /// `files`, requests for which there is no file go to that upstream.
     #[derive(Debug, Clone)]
     pub(crate) struct FilesText at "listener.NAME.route.files" {
+        /// Blocks whose keys hold here where they are not set beside it.
+        r#use: OneOrMany<Box<str>> = optional, like "nginx `include` (of a part), HAProxy `defaults NAME`, `from`";
         /// The folder, relative to the file of the config. Nothing outside of it is ever sent.
         root: Spanned<Box<str>> = required, like "nginx `root`, Caddy `root`, Apache httpd `DocumentRoot`";
         /// Names of the file that is sent for a folder, the first that exists.

@@ -31,6 +31,8 @@ section! {
     /// holds counts.
     #[derive(Debug, Clone)]
     pub(crate) struct RouteText at "listener.NAME.route" {
+        /// Blocks whose keys hold here where they are not set beside it.
+        r#use: OneOrMany<Box<str>> = optional, like "nginx `include` (of a part), HAProxy `defaults NAME`, `from`";
         /// The name in logs and metrics. Without it, host and path.
         name: Spanned<Box<str>> = optional;
         /// One of these hosts.

@@ -20,6 +20,8 @@ section! {
     /// a row mark it up. Without this table, servers are not probed and all count as up. `{}` checks that servers accept connections.
     #[derive(Debug, Clone)]
     pub(crate) struct HealthText at "upstream.NAME.health" {
+        /// Blocks whose keys hold here where they are not set beside it.
+        r#use: OneOrMany<Box<str>> = optional, like "nginx `include` (of a part), HAProxy `defaults NAME`, `from`";
         /// The kind of probe. Without it, `http` if `path` is set, else `tls` if probes use TLS, else `tcp`.
         kind: ProbeKind = optional, like "nginx `health_check`, HAProxy `option httpchk`, `check`";
         /// Whether probes use TLS. Without it, as the traffic does, with the same verification. Where TLS traffic passes through, `true`

@@ -22,6 +22,8 @@ section! {
     /// A named set of servers with one balancer.
     #[derive(Debug, Clone)]
     pub(crate) struct UpstreamText at "upstream.NAME" {
+        /// Blocks whose keys hold here where they are not set beside it.
+        r#use: OneOrMany<Box<str>> = optional, like "nginx `include` (of a part), HAProxy `defaults NAME`, `from`";
         /// The servers: addresses, or tables for those with settings of their own. Required, unless `discovery` names a source of servers; beside
         /// one, all of them must be backups.
         servers: NonEmpty<Spanned<ServerText>> = optional, like "nginx `server` (in `upstream`), HAProxy `server`";
@@ -92,6 +94,8 @@ section! {
     /// A server with settings of its own.
     #[derive(Debug, Clone)]
     pub(crate) struct ServerTable at "upstream.NAME.servers" {
+        /// Blocks whose keys hold here where they are not set beside it.
+        r#use: OneOrMany<Box<str>> = optional, like "nginx `include` (of a part), HAProxy `defaults NAME`, `from`";
         /// The address.
         address: Spanned<ServerAddress> = required;
         /// The name in logs and metrics, and the position in consistent hashing. Without it, the address.
