@@ -35,6 +35,7 @@ use crate::servers::modes::ServerModes;
 use crate::start_error::StartError;
 use crate::system::threads;
 use crate::telemetry::logs::access_log::AccessLogs;
+use crate::telemetry::refusals;
 use crate::workers::commands::CommandSender;
 use weir_proxy::net::cpus;
 use weir_proxy::net::listening::BoundAddress;
@@ -266,6 +267,9 @@ impl Proxy {
             current,
             Arc::clone(&self.names_changed),
         ));
+        let current = Arc::clone(&self.current);
+        let refusals = move || refusals::report(Arc::clone(&current));
+        runtime.spawn(weir_tasks::keep("the lines about what is refused", refusals));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control_tasks = Some(runtime.handle().clone());

@@ -7,7 +7,8 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::program::{command, wait_for_exit};
-use crate::harness::{Client, Metrics, Origin, Weir, eventually, temporary_folder};
+use crate::harness::scripts::gated;
+use crate::harness::{Client, Gate, Metrics, Origin, Weir, eventually, temporary_folder};
 
 /// A listener whose clients get a line in the log each, and one like others.
 fn config(origin: &Origin) -> String {
@@ -83,4 +84,40 @@ fn a_line_that_is_repeated_is_summed_up() {
         log.lines().filter(|line| line.contains("a PROXY protocol header was refused")).collect();
     assert_eq!(lines.len(), 11, "{log}");
     assert!(lines[10].ends_with("(and 40 more like it in 10 s)"), "{log}");
+}
+
+/// Without a metric at hand, an operator reads the log.
+#[test]
+fn what_is_refused_is_told_once_with_cause_and_number() {
+    let gate = Gate::new();
+    let origin = gated(&gate, "/", "fine");
+    let weir = Weir::with_one_slot(
+        &origin,
+        "",
+        "queue.length_max = 0\n[listener.web2]\naddress = \"127.0.0.1:0\"\nupstream = \"app\"\nconnections_per_client_max = 1",
+    );
+    let mut served = Client::connect(weir.web());
+    served.send("GET /served HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_for_requests(1);
+    for _ in 0..3 {
+        assert_eq!(Client::get(weir.web(), "/").reason(), Some("all-servers-full"));
+    }
+    let web2 = weir.address("web2");
+    let _first = Client::connect(web2);
+    eventually("it is accepted", || {
+        weir.metrics().sum("weir_listener_connections_total", &["listener=\"web2\""]) == 1.0
+    });
+    let _refused = Client::connect(web2).take_to_end();
+    let full = weir.line(&["upstream=", "app", "reason=", "all-servers-full"]);
+    assert!(
+        full.contains("Every server of the upstream is at its limit")
+            && full.contains("upstream.NAME.queue.length_max"),
+        "{full}"
+    );
+    let limit = weir.line(&["listener=", "web2", "reason=", "client-connection-limit", "refused=1"]);
+    assert!(limit.contains("connections_per_client_max"), "{limit}");
+    gate.open();
+    assert_eq!(served.response().status, 200);
+    let lines = weir.stderr().lines().filter(|line| line.contains("all-servers-full")).count();
+    assert_eq!(lines, 1, "{}", weir.stderr());
 }
