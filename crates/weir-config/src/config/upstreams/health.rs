@@ -102,7 +102,7 @@ impl Dialogue {
             Self::Redis => "a `PING` to Redis",
             Self::Postgresql { .. } => "a greeting of PostgreSQL",
             Self::Mysql { .. } => "a login to MySQL",
-            Self::Smtp => "a greeting of SMTP",
+            Self::Smtp => "an `EHLO` of SMTP",
         }
     }
 }

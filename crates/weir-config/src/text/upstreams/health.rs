@@ -106,7 +106,7 @@ choice! {
         Postgresql = "postgresql",
         /// a login as `user` without a password, then `COM_QUIT`; MySQL and MariaDB
         Mysql = "mysql",
-        /// the greeting `220`, then `QUIT`
+        /// the greeting `220`, `EHLO localhost`, answered by `250`, then `QUIT`
         Smtp = "smtp",
     }
 }

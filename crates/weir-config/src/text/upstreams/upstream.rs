@@ -192,8 +192,8 @@ text_values! {
         article: "a hash key",
         examples: &["client-address", "client-address/24,56", "header:x-user", "cookie:session", "query:id", "path"],
         pattern: r"^(client-address(/[0-9]+(,[0-9]+)?)?|path|header:.+|cookie:.+|query:.+)$",
-        about: "`client-address`, `path`, or `header:NAME`, `cookie:NAME`, `query:NAME`. A request without the header, cookie or parameter \
-                goes to the server with the least load. `client-address/24,56` uses the first 24 bits of an IPv4 address and the first 56 of \
+        about: "`client-address`, `path`, or `header:NAME`, `cookie:NAME`, `query:NAME`. A request without the header, cookie or parameter, \
+                or with an empty one, goes to the server with the least load. `client-address/24,56` uses the first 24 bits of an IPv4 address and the first 56 of \
                 an IPv6 address; without prefix lengths at 32 and 64, since an IPv6 client can choose the rest.",
     };
 }

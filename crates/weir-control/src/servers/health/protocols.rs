@@ -29,6 +29,9 @@ const POSTGRESQL_VERSION: [u8; 4] = [0, 3, 0, 0];
 /// `Terminate` of PostgreSQL.
 const TERMINATE: &[u8] = b"X\x00\x00\x00\x04";
 
+/// The name is what a client without one says.
+const EHLO: &[u8] = b"EHLO localhost\r\n";
+
 /// `COM_QUIT` of MySQL.
 const COM_QUIT: &[u8] = b"\x01\x00\x00\x00\x01";
 
@@ -79,17 +82,31 @@ fn redis(received: &[u8]) -> Judgement {
     }
 }
 
-/// RFC 5321 section 4.2: a greeting of several lines has a hyphen behind the code of all but the last.
+/// The greeting is answered with EHLO, and the answer to that with QUIT: a server that is only asked for its greeting logs a client that left
+/// (RFC 5321 sections 3.1 to 3.3).
 fn smtp(received: &[u8]) -> Judgement {
-    let mut pause_ = received;
-    while let Some(end) = memmem::find(pause_, b"\r\n") {
-        match &pause_[..end] {
-            line if line.starts_with(b"220-") => pause_ = &pause_[end + 2..],
-            line if line.starts_with(b"220") => return passed(b"QUIT\r\n"),
-            _ => return Judgement::Wrong,
+    match reply_of_smtp(received) {
+        None => Judgement::Incomplete,
+        Some((b"220", consumed)) => Judgement::Reply { consumed, bytes: EHLO.to_vec() },
+        Some((b"250", _)) => passed(b"QUIT\r\n"),
+        Some(_) => Judgement::Wrong,
+    }
+}
+
+/// The code of a reply and its length: one of several lines has a hyphen behind the code of all but the last (section 4.2.1).
+fn reply_of_smtp(received: &[u8]) -> Option<(&[u8], usize)> {
+    let code = received.get(..3).unwrap_or(received);
+    let mut consumed = 0;
+    loop {
+        let line = &received[consumed..];
+        let end = memmem::find(line, b"\r\n")?;
+        consumed += end + 2;
+        match line[..end].split_at_checked(3) {
+            Some((same, [b'-', ..])) if same == code => {}
+            Some((same, [] | [b' ', ..])) if same == code => return Some((code, consumed)),
+            _ => return Some((b"", consumed)),
         }
     }
-    Judgement::Incomplete
 }
 
 fn postgresql_startup(user: &str) -> Vec<u8> {
@@ -178,12 +195,19 @@ mod tests {
         ] {
             assert_eq!(judge(&Dialogue::Redis, received), expected, "{}", received.escape_ascii());
         }
+        let ehlo = |consumed| Judgement::Reply { consumed, bytes: EHLO.to_vec() };
         for (received, expected) in [
-            (&b"220 mail"[..], Judgement::Incomplete),
+            (&b""[..], Judgement::Incomplete),
+            (b"220 mail", Judgement::Incomplete),
             (b"220-mail\r\n", Judgement::Incomplete),
-            (b"220-mail\r\n220 ESMTP\r\n", quit()),
-            (b"220\r\n", quit()),
+            (b"220-mail\r\n220 ESMTP\r\n", ehlo(21)),
+            (b"220\r\n", ehlo(5)),
+            (b"250-mail\r\n250-SIZE 100\r\n", Judgement::Incomplete),
+            (b"250-mail\r\n250 SIZE 100\r\n", quit()),
             (b"554 no\r\n", Judgement::Wrong),
+            (b"502 no EHLO\r\n", Judgement::Wrong),
+            (b"22\r\n", Judgement::Wrong),
+            (b"2200\r\n", Judgement::Wrong),
             (b"220-mail\r\n421 busy\r\n", Judgement::Wrong),
         ] {
             assert_eq!(judge(&Dialogue::Smtp, received), expected, "{}", received.escape_ascii());

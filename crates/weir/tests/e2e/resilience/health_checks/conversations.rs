@@ -35,7 +35,8 @@ fn assert_passes(origin: &Origin, health: &str) {
 #[test]
 fn presets_pass_and_end_as_the_protocol_has_it() {
     assert_passes(&scripted(b"", &[(6, b"+PONG\r\n")], b"QUIT\r\n"), "preset = \"redis\"");
-    assert_passes(&scripted(b"220-mail\r\n220 ready\r\n", &[], b"QUIT\r\n"), "preset = \"smtp\"");
+    const GREETED: &[(usize, &[u8])] = &[(16, b"250-mail\r\n250 SIZE 100\r\n")];
+    assert_passes(&scripted(b"220-mail\r\n220 ready\r\n", GREETED, b"QUIT\r\n"), "preset = \"smtp\"");
     assert_passes(&scripted(b"", &[(8, b"N")], b""), "preset = \"postgresql\"");
     const TRUSTED: &[(usize, &[u8])] = &[(48, b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0ba\0b\0xyz")];
     let login = scripted(b"", TRUSTED, b"X\0\0\0\x04");
