@@ -58,5 +58,15 @@ pub(crate) fn find(bytes: &[u8], question: impl Fn(u64) -> u64) -> usize {
 /// The word of fewer than eight bytes, zeros above.
 #[inline]
 pub(crate) fn word_of_few(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+    debug_assert!(bytes.len() < WORD_BYTES);
+    let at = |place: usize| u64::from(bytes[place]) << (8 * place);
+    // Without a loop: where two halves or three bytes overlap, they are the same.
+    match (bytes.first_chunk(), bytes.last_chunk(), bytes.len()) {
+        (Some(first), Some(last), len) => {
+            let last = u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4));
+            u64::from(u32::from_le_bytes(*first)) | last
+        }
+        (_, _, 0) => 0,
+        (_, _, len) => at(0) | at(len / 2) | at(len - 1),
+    }
 }

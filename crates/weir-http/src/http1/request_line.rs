@@ -101,6 +101,9 @@ pub(crate) fn read_method(bytes: &[u8], start: usize) -> Result<Option<(Method, 
     if rest.starts_with(b"GET ") {
         return Ok(Some((Method::Get, 3)));
     }
+    if rest.starts_with(b"POST ") {
+        return Ok(Some((Method::Post, 4)));
+    }
     let window = rest.get(..=METHOD_BYTES_MAX).unwrap_or(rest);
     let len = token_run(window);
     match window.get(len) {

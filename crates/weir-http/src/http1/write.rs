@@ -23,6 +23,15 @@ pub fn request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8], version: Ve
 #[inline]
 pub fn status_line(out: &mut Vec<u8>, version: Version, status: u16, reason: &[u8]) {
     debug_assert!(reason.iter().all(|&byte| is_value_byte(byte)));
+    // What nearly every response begins with.
+    if status == 200 && version == Version::Http11 && reason == b"OK" {
+        return out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+    }
+    other_status_line(out, version, status, reason);
+}
+
+#[inline(never)]
+fn other_status_line(out: &mut Vec<u8>, version: Version, status: u16, reason: &[u8]) {
     out.extend_from_slice(version.as_bytes());
     match status {
         100..=999 => out.extend_from_slice(&[
@@ -117,6 +126,10 @@ mod tests {
             written(|out| status_line(out, Version::Http10, 404, b"Not Found")),
             "HTTP/1.0 404 Not Found\r\n"
         );
+        for (version, reason) in [(Version::Http11, "OK"), (Version::Http11, "ok"), (Version::Http10, "OK")] {
+            let expected = format!("{} 200 {reason}\r\n", version.as_str());
+            assert_eq!(written(|out| status_line(out, version, 200, reason.as_bytes())), expected);
+        }
         assert_eq!(written(|out| status_line(out, Version::Http11, 299, b"")), "HTTP/1.1 299 \r\n");
         assert_eq!(written(|out| status_line(out, Version::Http11, 99, b"x")), "HTTP/1.1 99 x\r\n");
         assert_eq!(written(|out| field(out, b"X", b"y z")), "X: y z\r\n");

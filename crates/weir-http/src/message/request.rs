@@ -244,10 +244,14 @@ impl RequestHead {
 
     /// How many more proxies a TRACE or OPTIONS request may pass (RFC 9110 section 7.6.2): at 0 it is answered here.
     /// `None` with any other method, and without a valid Max-Forwards.
+    #[inline]
     pub fn max_forwards(&self, text: &[u8]) -> Option<u64> {
-        if !matches!(self.method, Method::Trace | Method::Options) {
-            return None;
-        }
+        let is_limited = matches!(self.method, Method::Trace | Method::Options);
+        if is_limited { self.read_max_forwards(text) } else { None }
+    }
+
+    #[cold]
+    fn read_max_forwards(&self, text: &[u8]) -> Option<u64> {
         let digits = self.fields.first(FieldName::MaxForwards)?.value.of(text);
         let valid = digits.iter().all(u8::is_ascii_digit);
         if valid { str::from_utf8(digits).ok()?.parse().ok() } else { None }

@@ -59,15 +59,18 @@ impl<'a, S, U> Context<'a, S, U> {
 }
 
 /// The address of the client: that of the peer, or the last untrusted one in `X-Forwarded-For` of trusted proxies.
+#[inline]
 pub(in crate::exchange) fn find_client_address(
     client: &Client,
     exchange: &Exchange,
     listener: &ListenerPlan,
 ) -> IpAddr {
     let peer = client.peer.ip_or_local();
-    if !listener.trusts(client.peer) {
-        return peer;
-    }
+    if listener.trusts(client.peer) { find_forwarded_address(peer, exchange, listener) } else { peer }
+}
+
+#[inline(never)]
+fn find_forwarded_address(peer: IpAddr, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
     let text = &exchange.request_text[..];
     let fields = exchange.request.fields().all(FieldName::XForwardedFor);
     let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(text)));

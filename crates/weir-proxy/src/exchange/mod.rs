@@ -93,7 +93,7 @@ fn carry(
         let (location, mut response) = loop {
             pause::before_retry(context, &mut history).await?;
             // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
-            let slot = queue::admit(context, plans, &mut history).await?;
+            let slot = queue::admit(context, plans, &mut history)?.slot().await?;
             let location = slot.location();
             let plans = plans.on(&location.0, location.1);
             // Connect, Send, Response: one attempt on that server.

@@ -100,7 +100,7 @@ async fn carry(context: &mut Context<'_, impl TcpClient, impl Servers>) -> Resul
     let (location, (server, slot)) = loop {
         pause::before_retry(context, &mut history).await?;
         // Queue: a slot on a server, now or as soon as one is free.
-        let slot = queue::admit(context, plans, &mut history).await?;
+        let slot = queue::admit(context, plans, &mut history)?.slot().await?;
         let location = slot.location();
         let plans = plans.on(&location.0, location.1);
         // Connect: one attempt on that server.

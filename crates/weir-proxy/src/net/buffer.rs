@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use super::pipe::PipeEnds;
@@ -73,7 +73,7 @@ impl BufferStock {
             self.alive.set(self.alive.get() + 1);
             vec![0; self.size].into_boxed_slice()
         });
-        Buffer { bytes, start: 0, end: 0, stock: Rc::downgrade(self) }
+        Buffer { bytes, start: 0, end: 0, stock: Some(Rc::clone(self)) }
     }
 
     /// A buffer for a peer that sends more than an ordinary one holds: a large one, while there are few of them.
@@ -180,13 +180,14 @@ pub(crate) struct Buffer {
     // Half as long as a `usize`, since every connection and idle server connection has two of them.
     start: u32,
     end: u32,
-    stock: Weak<BufferStock>,
+    /// Where the memory is from, if it is from a stock.
+    stock: Option<Rc<BufferStock>>,
 }
 
 impl Buffer {
     /// A buffer as long as these bytes, which belongs to no stock.
     pub(crate) fn holding(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.into(), start: 0, end: bytes.len() as u32, stock: Weak::new() }
+        Self { bytes: bytes.into(), start: 0, end: bytes.len() as u32, stock: None }
     }
 
     /// The bytes that were received and not yet consumed.
@@ -249,7 +250,7 @@ impl Buffer {
 
     /// Whether its memory is not that of a stock.
     pub(crate) fn is_aside(&self) -> bool {
-        self.stock.strong_count() == 0
+        self.stock.is_none()
     }
 
     /// Drops the first `len` unconsumed bytes.
@@ -261,7 +262,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(stock) = self.stock.upgrade() {
+        if let Some(stock) = &self.stock {
             stock.put_back(std::mem::take(&mut self.bytes));
         }
     }

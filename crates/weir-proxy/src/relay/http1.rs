@@ -354,6 +354,23 @@ impl Outgoing {
         self.written == self.staged.len() && self.direct == 0 && self.tail.is_empty()
     }
 
+    /// What comes behind the bytes that wait.
+    #[inline]
+    fn behind(&self) -> Behind {
+        if self.ended && self.closes { Behind::Close } else { Behind::Unknown }
+    }
+
+    /// Counts `len` bytes as written, where nothing but copied ones waits.
+    #[inline]
+    fn advance_staged(&mut self, len: usize) {
+        self.sent += len as u64;
+        self.written += len;
+        if self.written == self.staged.len() {
+            self.staged.clear();
+            self.written = 0;
+        }
+    }
+
     /// Counts `len` bytes as written; returns how many of them were direct data.
     fn advance(&mut self, len: usize) -> usize {
         self.sent += len as u64;
@@ -450,8 +467,17 @@ impl Sink for Writer<'_> {
         if outgoing.allowance.is_violated() {
             return Poll::Ready(Err(RelayError::Framing));
         }
-        let slices = [&outgoing.staged[outgoing.written..], &data[..outgoing.direct], &outgoing.tail[..]];
-        let behind = if outgoing.ended && outgoing.closes { Behind::Close } else { Behind::Unknown };
+        let (staged, behind) = (&outgoing.staged[outgoing.written..], outgoing.behind());
+        // A head, or one with a short body: nearly every write.
+        if outgoing.direct == 0
+            && outgoing.tail.is_empty()
+            && let Some(socket) = self.connection.outlet()
+        {
+            let written = ready!(socket.poll_write(cx, staged, behind)).map_err(RelayError::Write)?;
+            outgoing.advance_staged(written);
+            return Poll::Ready(Ok(0));
+        }
+        let slices = [staged, &data[..outgoing.direct], &outgoing.tail[..]];
         let len = ready!(self.connection.poll_write(cx, slices, behind)).map_err(RelayError::Write)?;
         Poll::Ready(Ok(outgoing.advance(len)))
     }

@@ -90,6 +90,21 @@ impl Relay {
         self.is_altered = true;
     }
 
+    /// Forgets the body, for that of another message.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        // Most have none of what would have to be dropped.
+        if self.is_altered || self.pipe.is_borrowed() {
+            return self.replace();
+        }
+        (self.waiting, self.moved, self.ended, self.done) = (WaitingFor::Source, 0, false, false);
+    }
+
+    #[cold]
+    fn replace(&mut self) {
+        *self = Self::new();
+    }
+
     /// Begins with another body, at the same pace.
     pub(crate) fn restart(&mut self) {
         let pace = self.pace.take();

@@ -365,13 +365,12 @@ impl WorkerConfig {
     /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
     pub(crate) fn return_to_pool(
         &self,
-        (plan, upstream): (&UpstreamPlan, usize),
-        server: usize,
+        (plan, local): (&UpstreamPlan, &LocalServer),
+        (upstream, server): (usize, usize),
         connection: Box<ServerConnection>,
         now: Instant,
         announced: Option<Duration>,
     ) {
-        let local = self.server(upstream, server);
         if plan.is_outdated(server, connection.opened_at) || local.is_closed.get() {
             return;
         }

@@ -105,7 +105,7 @@ impl Http1Servers {
     /// Counts the handshake of a new connection.
     pub(crate) fn count_handshake(opened: &Connection, to: Destination<'_>) {
         if let Some(tls) = &opened.tls {
-            let shard = &to.local().shard;
+            let shard = &to.local.shard;
             shard.tls_handshakes.increment();
             shard.tls_resumptions.add(u64::from(tls.is_resumed()));
         }
@@ -118,7 +118,7 @@ impl Http1Servers {
         to: Destination<'_>,
         now: Instant,
     ) -> Http1ServerStream {
-        self.stream(ServerConnection::new(opened, now, Arc::clone(&to.local().shard)))
+        self.stream(ServerConnection::new(opened, now, Arc::clone(&to.local.shard)))
     }
 
     fn recycle(&mut self, mut state: Box<Http1ServerStreamState>) {
@@ -143,7 +143,7 @@ impl Servers for Http1Servers {
         now: Instant,
         careful: bool,
     ) -> Option<Http1ServerStream> {
-        let (plan, local) = (to.plan, to.local());
+        let (plan, local) = (to.plan, to.local);
         let own = pinned.take(local, now, careful);
         let own = own.filter(|own| !plan.is_outdated(to.server, own.opened_at));
         let kept = match own {
@@ -157,7 +157,7 @@ impl Servers for Http1Servers {
 
     fn forget_kept(&mut self, to: Destination<'_>, pinned: &mut PinnedConnections) {
         to.plan.shared_pool[to.server].iter().for_each(|shared| shared.clear());
-        pinned.clear(to.local());
+        pinned.clear(to.local);
     }
 
     fn open(
@@ -204,13 +204,13 @@ impl Servers for Http1Servers {
         }
         let (plan, is_private) = (to.plan, server.is_private);
         if plan.config.proxy_protocol.is_none() && !is_private {
-            to.config.return_to_pool((to.plan, to.upstream), to.server, server, now, announced);
+            to.config.return_to_pool((to.plan, to.local), (to.upstream, to.server), server, now, announced);
         } else if !is_private && permit_queue::is_awaited() {
             // Its descriptor is awaited.
         } else if plan.shared_pool[to.server].is_none() || is_private {
             // A server with a limit may serve no other client while a client that is silent holds a connection to it; but without
             // this one, the client could not authenticate at all.
-            pinned.keep(server, to.local(), now, &plan.pool_limits, announced);
+            pinned.keep(server, to.local, now, &plan.pool_limits, announced);
         }
     }
 
@@ -240,7 +240,9 @@ impl ServerStream for Http1ServerStream {
         let request = &mut self.state.request;
         let mut out = FieldLines(std::mem::take(&mut request.staged));
         write::request_line(&mut out.0, head.method, head.target, Version::Http11);
-        out.field(b"Host", head.host);
+        out.lines(b"Host: ");
+        out.lines(head.host);
+        out.lines(b"\r\n");
         fields.write(&mut out);
         let mut coding = TransferCoding::None;
         match head.body {
@@ -344,7 +346,8 @@ impl ServerStream for Http1ServerStream {
         }
         self.state.keeps_alive =
             keeps_alive(response.version(), response.connection()) && framing != Framing::UntilClose;
-        let seconds = keep_alive_timeout(response.fields(), self.head());
+        let says_how_long = response.fields().contains(FieldName::KeepAlive);
+        let seconds = if says_how_long { keep_alive_timeout(response.fields(), self.head()) } else { None };
         self.state.announced = seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
         framing
     }

@@ -39,6 +39,12 @@ impl PinnedConnection {
 }
 
 impl PinnedConnections {
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_none()
+    }
+
     /// Takes the connection to this server if it is still good. One to another server is closed, unless it is private.
     pub(crate) fn take(
         &mut self,

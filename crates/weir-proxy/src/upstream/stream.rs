@@ -35,13 +35,8 @@ pub(crate) struct Destination<'a> {
     /// That upstream, found once for all that ask.
     pub(crate) plan: &'a UpstreamPlan,
     pub(crate) server: usize,
-}
-
-impl<'a> Destination<'a> {
     /// The worker's side of the server.
-    pub(crate) fn local(self) -> &'a Rc<LocalServer> {
-        self.config.server(self.upstream, self.server)
-    }
+    pub(crate) local: &'a Rc<LocalServer>,
 }
 
 /// The source of streams to servers.

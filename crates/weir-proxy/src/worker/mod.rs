@@ -9,14 +9,14 @@ mod free_memory;
 mod room;
 mod accept;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::{Cause, Failure, Phase, WorkerShard};
@@ -142,58 +142,18 @@ enum WorkerEnd {
 /// Runs a worker until it is stopped, or crashes. All that it had is dropped then.
 fn run_once(resources: &Rc<WorkerResources>) -> std::io::Result<WorkerEnd> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime =
-        runtime.enable_io().max_blocking_threads(DISK_THREADS_MAX).thread_name("weir-disk").build()?;
-    let tasks = tokio::task::LocalSet::new();
+    let runtime = runtime.enable_io().max_blocking_threads(DISK_THREADS_MAX).thread_name("weir-disk");
+    // Not a `LocalSet` on a runtime: each event would pass two schedulers, for some 500 instructions of an exchange more.
+    let runtime = runtime.build_local(LocalOptions::default())?;
     let crash = Rc::new(CrashState::default());
-    let served = tasks.block_on(&runtime, as_task(serve(Rc::clone(resources), Rc::clone(&crash))));
+    let served = runtime.block_on(runtime.spawn_local(serve(Rc::clone(resources), Rc::clone(&crash))));
     let outcome = served.unwrap_or(Ok(WorkerEnd::Crashed));
     if matches!(outcome, Ok(WorkerEnd::Crashed)) {
         crash.set();
     }
-    {
-        let _inside = runtime.enter();
-        drop(tasks);
-    }
-    // A disk that does not answer must not keep the process from ending.
+    // Drops all tasks. A disk that does not answer must not keep the process from ending.
     runtime.shutdown_background();
     outcome
-}
-
-/// Runs `future` as a task of its own. What the event loop is started with is polled in each of its turns, a task only when it has news.
-/// `None` when it has panicked.
-async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> Option<T> {
-    let outcome = Rc::new(TaskOutput { output: Cell::new(None), waiting: OnceCell::new() });
-    let guard = TaskGuard(Rc::clone(&outcome));
-    tokio::task::spawn_local(async move {
-        let output = future.await;
-        guard.0.output.set(Some(output));
-    });
-    std::future::poll_fn(|cx| {
-        if Rc::strong_count(&outcome) > 1 {
-            outcome.waiting.get_or_init(|| cx.waker().clone());
-            return Poll::Pending;
-        }
-        Poll::Ready(outcome.output.take())
-    })
-    .await
-}
-
-/// The output of a task, and the waker that waits for it.
-struct TaskOutput<T> {
-    output: Cell<Option<T>>,
-    waiting: OnceCell<Waker>,
-}
-
-/// The task's side of its outcome, until it is over.
-struct TaskGuard<T>(Rc<TaskOutput<T>>);
-
-impl<T> Drop for TaskGuard<T> {
-    fn drop(&mut self) {
-        if let Some(waker) = self.0.waiting.get() {
-            waker.wake_by_ref();
-        }
-    }
 }
 
 /// A worker and the sockets on which it accepts.

@@ -61,7 +61,11 @@ pub(super) fn choose_least<C: Cost>(
     allowed: impl Fn(&BalancerPeer) -> bool,
     cost_of: impl Fn(&BalancerPeer, u32) -> C,
 ) -> BalancerChoice {
-    let Some(any) = peers.first() else { return BalancerChoice::NoneEligible };
+    let any = match peers {
+        [] => return BalancerChoice::NoneEligible,
+        [only] => return choose_only(only, allowed),
+        [first, ..] => first,
+    };
     let mut may_mend = true;
     loop {
         let clock = rotation.clock();
@@ -99,4 +103,13 @@ pub(super) fn choose_least<C: Cost>(
             return BalancerChoice::Server(peer.id);
         }
     }
+}
+
+/// The same where there is one server: nothing to compare, and no turns.
+#[inline]
+fn choose_only(peer: &BalancerPeer, allowed: impl Fn(&BalancerPeer) -> bool) -> BalancerChoice {
+    if peer.state.share() == 0 || !allowed(peer) {
+        return BalancerChoice::NoneEligible;
+    }
+    if peer.state.try_acquire() { BalancerChoice::Server(peer.id) } else { BalancerChoice::AllFull }
 }

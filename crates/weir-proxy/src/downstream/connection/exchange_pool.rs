@@ -134,29 +134,20 @@ pub(crate) struct PooledExchange<U: ExchangeUser> {
 }
 
 /// Where a user waits for its exchange to begin, or to be taken back.
-pub(crate) struct ExchangeSlot<U: ExchangeUser>(Cell<Option<SlotState<U>>>);
-
-enum SlotState<U: ExchangeUser> {
-    Waiting(Box<U>),
-    Done(Box<U>, U::Outcome),
+pub(crate) struct ExchangeSlot<U: ExchangeUser> {
+    waiting: Cell<Option<Box<U>>>,
+    done: Cell<Option<(Box<U>, U::Outcome)>>,
 }
 
 impl<U: ExchangeUser> ExchangeSlot<U> {
     /// The next one that waits for its exchange.
     pub(super) async fn next(&self) -> Box<U> {
-        poll_fn(|_| match self.0.take() {
-            Some(SlotState::Waiting(user)) => Poll::Ready(user),
-            other => {
-                self.0.set(other);
-                Poll::Pending
-            }
-        })
-        .await
+        poll_fn(|_| self.waiting.take().map_or(Poll::Pending, Poll::Ready)).await
     }
 
     /// Its exchange is over.
     pub(super) fn end(&self, user: Box<U>, outcome: U::Outcome) {
-        self.0.set(Some(SlotState::Done(user, outcome)));
+        self.done.set(Some((user, outcome)));
     }
 }
 
@@ -167,27 +158,21 @@ impl<U: ExchangeUser> PooledExchange<U> {
     }
 
     fn new() -> Self {
-        let slot = Rc::new(ExchangeSlot(Cell::new(None)));
+        let slot = Rc::new(ExchangeSlot { waiting: Cell::new(None), done: Cell::new(None) });
         let work = Box::pin(U::run_all(Rc::clone(&slot)));
         Self { slot, work }
     }
 
     /// Takes in a user whose request is there, or arriving.
     pub(crate) fn begin(&mut self, user: Box<U>) {
-        self.slot.0.set(Some(SlotState::Waiting(user)));
+        self.slot.waiting.set(Some(user));
     }
 
     /// Runs the exchange; gives the user back with how it ended.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Box<U>, U::Outcome)> {
         match self.work.as_mut().poll(cx) {
             Poll::Ready(never) => match never {},
-            Poll::Pending => match self.slot.0.take() {
-                Some(SlotState::Done(user, outcome)) => Poll::Ready((user, outcome)),
-                other => {
-                    self.slot.0.set(other);
-                    Poll::Pending
-                }
-            },
+            Poll::Pending => self.slot.done.take().map_or(Poll::Pending, Poll::Ready),
         }
     }
 }

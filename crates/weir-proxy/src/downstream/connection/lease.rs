@@ -82,7 +82,8 @@ impl<U: ExchangeUser> Lease<U> {
     pub(super) fn run(&mut self, user: Box<U>) -> impl Future<Output = (Box<U>, U::Outcome)> {
         self.exchange.as_mut().expect("present until it is dropped").begin(user);
         self.is_running = true;
-        std::future::poll_fn(|cx| {
+        // Moved, so that it has one pointer to the lease and not one to each of its fields.
+        std::future::poll_fn(move |cx| {
             let exchange = self.exchange.as_mut().expect("present until it is dropped");
             let done = if self.is_watched {
                 let (worker, is_parked, held) = (&self.pool.worker, &mut self.is_parked, &mut self.held);

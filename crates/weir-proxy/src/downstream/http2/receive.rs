@@ -87,7 +87,9 @@ impl ConnectionSide for ToClients {
         if refused.is_some() {
             request.reset();
             text.clear();
-        } else if let Some(field) = request.fields().get_by_name(text, "priority") {
+        } else if request.fields().has_unknown_names()
+            && let Some(field) = request.fields().get_by_name(text, "priority")
+        {
             priority = Priority::parse(field.value.of(text));
         }
         let side = RequestInbox { head: Some(head), head_bytes: block.len(), refused };

@@ -128,12 +128,12 @@ impl Exchange {
             text.clear();
             text.shrink_to(MEMORY_KEPT_MAX);
         }
-        self.request_relay = Relay::new();
+        self.request_relay.reset();
         self.replay_buffer.reset(MEMORY_KEPT_MAX);
         self.body_was_asked_for = false;
         self.interim = 0;
         self.response.reset();
-        self.response_relay = Relay::new();
+        self.response_relay.reset();
         self.body_coding = BodyCoding::AsItIs;
         self.answered = false;
         self.affinity = RequestAffinity::default();

@@ -24,6 +24,8 @@ pub(in crate::exchange) struct ForwardedLinesKey {
 /// Lines of one key.
 #[derive(Debug, Default)]
 pub(in crate::exchange) struct ForwardedLines {
+    /// Whether the request at hand goes with them as they are.
+    pub(in crate::exchange) apply: bool,
     key: Option<ForwardedLinesKey>,
     text: Vec<u8>,
     /// Where the host of the request belongs.
@@ -45,6 +47,7 @@ impl ForwardedLines {
             self.text.shrink_to(self.text.len() + SPARE_BYTES);
             self.key = Some(key);
         }
+        self.apply = true;
     }
 
     /// The lines up to the host of the request, and those behind it.

@@ -73,11 +73,10 @@ impl<'a> Plans<'a> {
     }
 
     /// How long to wait for each party.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait_limits(self, listener: &ListenerPlan) -> WaitLimits {
-        let mut limits = listener.wait_limits(self.upstream);
-        limits.response = self.route.config.timeouts.response.or(limits.response);
-        limits
+        let limits = listener.wait_limits(self.upstream);
+        WaitLimits { response: self.route.config.timeouts.response.or(limits.response), ..limits }
     }
 
     /// What the worker counts of the upstream.
@@ -90,6 +89,7 @@ impl<'a> Plans<'a> {
     #[inline]
     pub(crate) fn to(self, server: ServerId) -> Destination<'a> {
         let Self { config, upstream: plan, upstream_index: upstream, .. } = self;
-        Destination { config, upstream, plan, server: server.index() }
+        let server = server.index();
+        Destination { config, upstream, plan, server, local: self.server(server) }
     }
 }

@@ -6,7 +6,6 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::ProgressLimit;
 use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::{self, Instant};
@@ -21,9 +20,7 @@ const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// The time that each party has left.
 #[derive(Debug)]
 pub(crate) struct Waits {
-    response: Option<Duration>,
-    /// In each direction.
-    limits: [Option<ProgressLimit>; 4],
+    limits: WaitLimits,
     /// Of those that were waited for; on the heap, since most exchanges wait for a head only, and many wait at once.
     paces: Option<Box<[Option<Pace>; 4]>>,
     awaited: Option<(Activity, u64)>,
@@ -33,14 +30,13 @@ pub(crate) struct Waits {
 
 impl Waits {
     pub(crate) const fn new() -> Self {
-        Self { response: None, limits: [None; 4], paces: None, awaited: None, attempt_began: None }
+        Self { limits: WaitLimits::NONE, paces: None, awaited: None, attempt_began: None }
     }
 
     /// Full credit for every party.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, limits: &WaitLimits) {
-        self.response = limits.response;
-        self.limits = [limits.request_body, limits.send, limits.relay, limits.client_send];
+        self.limits = *limits;
         if let Some(paces) = &mut self.paces {
             **paces = [None; 4];
         }
@@ -70,7 +66,7 @@ impl Waits {
                 pace.rest(now, moved_before);
             }
             let ends = match awaited {
-                Activity::ResponseHead => self.response.map(|limit| now + limit),
+                Activity::ResponseHead => self.limits.response.map(|limit| now + limit),
                 Activity::Disk => Some(now + DISK_WAIT_MAX),
                 _ => self.pace(awaited).map(|pace| pace.wait(now, moved)),
             };
@@ -101,14 +97,14 @@ impl Waits {
     }
 
     fn pace(&mut self, awaited: Activity) -> Option<&mut Pace> {
-        let index = match awaited {
-            Activity::RequestBody => 0,
-            Activity::ServerTakes => 1,
-            Activity::ResponseBody => 2,
-            Activity::ClientTakes => 3,
+        let (index, limit) = match awaited {
+            Activity::RequestBody => (0, self.limits.request_body),
+            Activity::ServerTakes => (1, self.limits.send),
+            Activity::ResponseBody => (2, self.limits.relay),
+            Activity::ClientTakes => (3, self.limits.client_send),
             _ => return None,
         };
-        let limit = self.limits[index]?;
+        let limit = limit?;
         let paces = self.paces.get_or_insert_default();
         Some(paces[index].get_or_insert_with(|| Pace::new(limit)))
     }

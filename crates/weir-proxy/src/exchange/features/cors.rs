@@ -23,7 +23,7 @@ pub(in crate::exchange) fn is_preflight(exchange: &Exchange) -> bool {
 }
 
 /// Whether a browser asks what another request may do, on a route that answers that.
-#[inline]
+#[inline(always)]
 pub(in crate::exchange) fn is_preflight_on(route: &RoutePlan, exchange: &Exchange) -> bool {
     route.config.cors.is_some() && is_preflight(exchange)
 }

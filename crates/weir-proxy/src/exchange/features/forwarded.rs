@@ -61,7 +61,7 @@ pub(in crate::exchange) fn make_late_request_id<S, U>(context: &mut Context<'_, 
 fn make_request_id<S, U>(context: &mut Context<'_, S, U>) {
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
-        *half = digits::hexadecimal_16(context.client.worker.random());
+        *half = digits::hexadecimal_random(context.client.worker.random());
     }
     context.exchange.record.request_id.extend_from_slice(&id);
 }
@@ -74,25 +74,35 @@ pub(in crate::exchange) fn write<S, U>(
     changes: &HeaderChanges,
 ) {
     acting::note(Stage::Server, Feature::Forwarded);
-    if changes.is_empty()
-        && uses_lines(context)
-        && let Some(lines) = &context.exchange.forwarded_lines
+    if let Some(lines) = context.exchange.forwarded_lines.as_deref().filter(|lines| lines.apply)
         && let Some(out) = out.as_lines()
     {
         let (before_host, behind_host) = lines.parts();
         out.extend_from_slice(before_host);
         out.extend_from_slice(context.exchange.request.authority().of(&context.exchange.request_text));
         out.extend_from_slice(behind_host);
-    } else {
-        write_by_field(out, context, changes);
+        if context.listener.config.request_id.header.is_some() {
+            out.extend_from_slice(&context.exchange.record.request_id);
+            out.extend_from_slice(b"\r\n");
+        }
+        return;
     }
+    write_by_field(out, context, changes);
     write_request_id(out, context.exchange, context.listener, changes);
 }
 
 /// Makes the lines that [`write`] adds as they are, where the last ones are not those of this request.
 #[inline]
-pub(in crate::exchange) fn prepare<S, U>(context: &mut Context<'_, S, U>, generation: u64) {
-    if !uses_lines(context) {
+pub(in crate::exchange) fn prepare<S, U>(
+    context: &mut Context<'_, S, U>,
+    generation: u64,
+    changes: &HeaderChanges,
+) {
+    let apply = changes.is_empty() && uses_lines(context);
+    if let Some(lines) = &mut context.exchange.forwarded_lines {
+        lines.apply = apply;
+    }
+    if !apply {
         return;
     }
     let version = context.exchange.request.version();
@@ -120,7 +130,8 @@ fn uses_lines<S, U>(context: &Context<'_, S, U>) -> bool {
     are_usual && !adds_to_via && request.version() != Version::Http2 && !request.authority().is_empty()
 }
 
-/// Writes the lines around the host of a request, and returns where that belongs: the fields of [`write_by_field`] in their order.
+/// Writes the lines around the host of a request, and returns where that belongs: the fields of [`write_by_field`] in their order, and the name of that
+/// with the id of the request, which comes behind them.
 #[cold]
 fn write_lines(text: &mut Vec<u8>, client: &Client, listener: &ListenerPlan, version: Version) -> usize {
     text.extend_from_slice(b"X-Forwarded-For: ");
@@ -139,6 +150,10 @@ fn write_lines(text: &mut Vec<u8>, client: &Client, listener: &ListenerPlan, ver
         text.extend_from_slice(b"Via: ");
         write_via(text, listener, version);
         text.extend_from_slice(b"\r\n");
+    }
+    if let Some(header) = &listener.config.request_id.header {
+        text.extend_from_slice(header.as_bytes());
+        text.extend_from_slice(b": ");
     }
     host_at
 }

@@ -33,8 +33,11 @@ pub(in crate::exchange) fn instead<T: ServerStream, S, U>(
             }
             RetryCause::GrpcStatus(status as u8)
         }
-        _ if policy.on_status.contains(&status) && method != Method::Connect => RetryCause::Status(status),
-        _ => return false,
+        // No success can be among them.
+        _ if status < 400 || method == Method::Connect || !policy.on_status.contains(&status) => {
+            return false;
+        }
+        _ => RetryCause::Status(status),
     };
     acting::note(Stage::ResponseHead, Feature::Retries);
     let server = responding.slot.server;

@@ -175,11 +175,26 @@ pub(crate) fn route_of_connection(
 }
 
 /// Where a request of this route goes: another plan than that of the route counts from here on only for targets of splits with settings of their own.
+#[inline(always)]
 pub(in crate::exchange) fn target<'a, S, U>(
     context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
 ) -> MatchedRoute<'a> {
     let (upstream, target) = match &route.config.action {
+        RouteAction::Upstream(index) => (Some(index.0), route),
+        _ => other_target(context, route),
+    };
+    context.exchange.record.upstream = upstream;
+    MatchedRoute { route, target, upstream }
+}
+
+/// The same for a route that does not go to one upstream.
+#[inline(never)]
+fn other_target<'a, S, U>(
+    context: &mut Context<'a, S, U>,
+    route: &'a RoutePlan,
+) -> (Option<usize>, &'a RoutePlan) {
+    match &route.config.action {
         RouteAction::Upstream(index) => (Some(index.0), route),
         RouteAction::Split(parts) => match &route.split {
             Some(split) => draw(context, route, (parts, split)),
@@ -187,9 +202,7 @@ pub(in crate::exchange) fn target<'a, S, U>(
         },
         RouteAction::Files(files) => (files.otherwise.map(|upstream| upstream.0), route),
         RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, route),
-    };
-    context.exchange.record.upstream = upstream;
-    MatchedRoute { route, target, upstream }
+    }
 }
 
 /// Draws the target of a split.
@@ -220,12 +233,17 @@ fn limit_body(stream: &mut impl ClientStream, route: &RoutePlan) -> Result<(), E
 }
 
 /// Makes the target that the server gets, when it is not the one that came.
+#[inline(always)]
 fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) {
     let keeps_path =
         exchange.request.is_path_normal() || listener.config.paths.forward == PathForm::AsReceived;
-    if keeps_path && route.rewrite.is_none() && !is_path_apart(exchange) {
-        return;
+    if !keeps_path || route.rewrite.is_some() || is_path_apart(exchange) {
+        write_target(exchange, listener, route);
     }
+}
+
+#[inline(never)]
+fn write_target(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) {
     if matches!(exchange.request.target_form(), TargetForm::Authority | TargetForm::Asterisk) {
         return;
     }

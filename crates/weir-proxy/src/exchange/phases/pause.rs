@@ -1,6 +1,7 @@
 //! An exchange that waits for nothing but time, before it goes on.
 
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
@@ -12,20 +13,25 @@ use crate::exchange::exchange_state::outcome::AttemptHistory;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
 
-/// Waits before an attempt that follows another, if that is wanted.
-///
-/// # Errors
-/// When the client leaves meanwhile, or the time of the exchange is over.
+/// A wait, if there is to be one. On the heap, since it is rare and would make every exchange larger.
+pub(in crate::exchange) struct Pause<W>(Option<Pin<Box<W>>>);
+
+impl<W: Future<Output = Result<(), Ended>>> Future for Pause<W> {
+    type Output = Result<(), Ended>;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().map_or(Poll::Ready(Ok(())), |wait| wait.as_mut().poll(cx))
+    }
+}
+
+/// Waits before an attempt that follows another, if that is wanted. It fails when the client leaves meanwhile, or the time of the exchange is over.
 #[inline(always)]
-pub(in crate::exchange) async fn before_retry<U>(
+pub(in crate::exchange) fn before_retry<U>(
     context: &mut Context<'_, impl ClientEnd, U>,
     history: &mut AttemptHistory,
-) -> Result<(), Ended> {
-    match history.pause.take() {
-        // On the heap, since it is rare and would make every exchange larger.
-        Some(time) => Box::pin(hold(context, time)).await,
-        None => Ok(()),
-    }
+) -> Pause<impl Future<Output = Result<(), Ended>>> {
+    Pause(history.pause.take().map(|time| Box::pin(hold(context, time))))
 }
 
 /// Waits for so long.

@@ -3,6 +3,7 @@
 //! An exchange that finds every server full waits in the queue of the upstream, shared by all workers, and gets the first
 //! free slot that it may use. Must not connect.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{self, Poll};
 
@@ -37,37 +38,59 @@ fn newer(client: &Client, plans: Plans<'_>) -> Option<(Rc<WorkerConfig>, usize)>
     Some((Rc::clone(&present), index))
 }
 
-/// Takes a slot for this exchange on a server that it has not failed on yet, or the one that its last attempt has left.
+/// A slot, or the wait for one.
+pub(in crate::exchange) enum SlotGrant<W> {
+    Now(Slot),
+    Later(Pin<Box<W>>),
+}
+
+impl<W: Future<Output = Result<Slot, Ended>>> SlotGrant<W> {
+    /// Waits if there is no slot yet.
+    ///
+    /// # Errors
+    /// The failure of the last attempt, when the queue is full or the wait takes too long.
+    #[inline(always)]
+    pub(in crate::exchange) async fn slot(self) -> Result<Slot, Ended> {
+        match self {
+            Self::Now(slot) => Ok(slot),
+            Self::Later(wait) => wait.await,
+        }
+    }
+}
+
+/// Takes a slot for this exchange on a server that it has not failed on yet, or the one that its last attempt has left. The wait for one is on the
+/// heap, since it is rare and would make every exchange larger.
 ///
 /// # Errors
-/// The failure of the last attempt, when no server may take it, the queue is full, or the wait takes too long.
-pub(in crate::exchange) async fn admit<U>(
-    context: &mut Context<'_, impl ClientEnd, U>,
-    plans: Plans<'_>,
-    history: &mut AttemptHistory,
-) -> Result<Slot, Ended> {
+/// The failure of the last attempt, when no server may take it.
+#[inline(always)]
+pub(in crate::exchange) fn admit<'a, U>(
+    context: &'a mut Context<'_, impl ClientEnd, U>,
+    plans: Plans<'a>,
+    history: &'a mut AttemptHistory,
+) -> Result<SlotGrant<impl Future<Output = Result<Slot, Ended>>>, Ended> {
     if let Some(slot) = history.slot.take() {
-        return Ok(slot);
+        return Ok(SlotGrant::Now(slot));
     }
+    let history = &*history;
     let newest = newer(context.client, plans);
     if let Some((config, upstream)) = &newest {
         context.exchange.record.move_on(config, *upstream);
     }
-    let plans = newest.as_ref().map_or(plans, |(config, upstream)| plans.on(config, *upstream));
-    let Plans { config, upstream: plan, upstream_index: upstream, .. } = plans;
+    let Plans { config, upstream: plan, upstream_index: upstream, .. } = on_newest(&newest, plans);
     let balancer = plan.balancer();
     let hash = balancer.hash_key().and_then(|key| key.hash(&context.routable()));
     let slot = |server| Slot { config: Rc::clone(config), upstream, server };
     let now_ms = if balancer.measures_latency() { plan.millis(context.client.now) } else { 0 };
     let pick = Pick { hash, excluded: &history.excluded, random: context.client.worker.random(), now_ms };
-    let (bound, when_full) = match private_server(context.client, plans) {
+    let (bound, when_full) = match private_server(context.client, on_newest(&newest, plans)) {
         None => (context.exchange.affinity.server, plan.when_full),
         // On any other server, the client would have to authenticate again, or the handshake would fail.
         private => (private, WhenFull::Queue),
     };
     let request = AdmissionRequest { pick, bound, when_full };
     let own = match plan.admission.try_admit(&request) {
-        AdmissionDecision::Server(server) => return Ok(slot(server)),
+        AdmissionDecision::Server(server) => return Ok(SlotGrant::Now(slot(server))),
         AdmissionDecision::NoneEligible => {
             context.exchange.attempt_trace.no_server(balancer.states(), context.client.now);
             return Err(history.or_last(Failure::weir(Phase::Queue, Cause::NoServer).into()));
@@ -77,9 +100,16 @@ pub(in crate::exchange) async fn admit<U>(
         }
         AdmissionDecision::Wait(own) => own,
     };
-    // On the heap, since it is rare and would make every exchange larger.
-    let admitted = Box::pin(wait_for_slot(context, plans, pick, own)).await;
-    admitted.map_err(|ended| history.or_last(ended))
+    Ok(SlotGrant::Later(Box::pin(async move {
+        let admitted = wait_for_slot(context, on_newest(&newest, plans), pick, own).await;
+        admitted.map_err(|ended| history.or_last(ended))
+    })))
+}
+
+/// The plans by the config that the exchange has moved on to, if it has.
+#[inline(always)]
+fn on_newest<'a>(newest: &'a Option<(Rc<WorkerConfig>, usize)>, plans: Plans<'a>) -> Plans<'a> {
+    newest.as_ref().map_or(plans, |(config, upstream)| plans.on(config, *upstream))
 }
 
 /// Waits for a slot, since no server has one.
@@ -118,8 +148,13 @@ async fn wait_for_slot<U>(
 }
 
 /// The server that has authenticated the client, or is about to, on a connection that is kept for it.
-#[inline]
+#[inline(always)]
 fn private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
+    if client.pinned.is_empty() { None } else { find_private_server(client, plans) }
+}
+
+#[inline(never)]
+fn find_private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
     let servers = plans.config.used_servers(plans.upstream_index);
     let index = client.pinned.private_server(&servers, client.now)?;
     u32::try_from(index).ok().map(ServerId)

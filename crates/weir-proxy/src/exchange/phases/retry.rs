@@ -1,8 +1,8 @@
 //! Retries: gathers the facts of a failed attempt for the decision in weir-traffic, and applies it.
 
 use weir_config::{Feature, Stage};
-use weir_observe::{Cause, Failure};
-use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
+use weir_observe::{Cause, Failure, ServerShard};
+use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryCause, RetryDecision};
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
@@ -61,29 +61,9 @@ pub(in crate::exchange) fn again<S, U>(
     context.client.now = now;
     // What the attempt took is time of the phase that it failed in: left for later, it would count as the next wait or connection.
     context.exchange.record.spend(failed.failure.phase, now);
-    let facts = FailedAttempt {
-        cause,
-        sent_any: failed.sent_any,
-        received_any: failed.received_any,
-        answered_any: context.exchange.answered,
-        reused_connection: failed.reused,
-        repeatable: plan.may_repeat(context.exchange),
-        body_replayable: context.exchange.replay_buffer.is_whole(),
-        other_server: history.leaves_other(plan, failed.server),
-        untried_server: history.leaves_untried(plan, failed.server),
-        was_unread: failed.unread,
-        was_refused: failed.failure.cause == Cause::Refused,
-        attempts: context.exchange.record.attempts - history.refused - history.unreached,
-        refused: history.refused,
-        unreached: history.unreached,
-        stale_connections: history.stale_connections,
-        unprocessed: history.unprocessed,
-        // A wait in the queue before the first attempt is none of its time.
-        elapsed: now.saturating_duration_since(context.exchange.attempt_trace.first().began),
-    };
+    let facts = facts_of(context.exchange, plans, history, &failed, cause);
     let millis = plan.millis(now);
-    let policy = plans.retry();
-    match policy.judge(&facts, || plan.retry_budget.try_take(millis)) {
+    match plans.retry().judge(&facts, || plan.retry_budget.try_take(millis)) {
         RetryDecision::GiveUp(reason) => {
             plans.upstream_shard().retries_refused[reason as usize].increment();
             context.exchange.attempt_trace.decided(Decision::GiveUp(reason), now);
@@ -92,41 +72,85 @@ pub(in crate::exchange) fn again<S, U>(
         }
         RetryDecision::Retry { server, counts_as_attempt } => {
             if counts_as_attempt {
-                if policy.passes_over(&facts) {
-                    let passed =
-                        if facts.was_refused { &mut history.refused } else { &mut history.unreached };
-                    *passed += 1;
-                } else {
-                    history.pause = Some(policy.pause(facts.attempts)).filter(|pause| !pause.is_zero());
-                }
+                count_attempt(plans, history, &facts);
                 plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();
             } else {
                 context.exchange.record.attempts -= 1;
-                if cause.is_unprocessed() {
-                    history.unprocessed += 1;
-                    shard.unprocessed.increment();
-                } else {
-                    history.stale_connections += 1;
-                    shard.stale_reuses.increment();
-                }
+                count_unprocessed(shard, history, cause);
             }
-            match server {
-                NextServer::SameFresh => {}
-                NextServer::OtherFirst => history.excluded.avoid(failed.server),
-                NextServer::OtherOnly => history.excluded.insert(failed.server),
-            }
-            history.fresh = server == NextServer::SameFresh;
-            context
-                .exchange
-                .attempt_trace
-                .decided(if history.fresh { Decision::Fresh } else { Decision::Again }, now);
-            history.last = Some(failed.failure);
-            context.exchange.rewind();
-            history.slot = failed.slot.filter(|_| history.fresh);
+            go_on(context.exchange, history, failed, server);
             Ok(())
         }
     }
+}
+
+/// What the decision about another attempt depends on.
+fn facts_of(
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    history: &AttemptHistory,
+    failed: &AttemptFailure,
+    cause: RetryCause,
+) -> FailedAttempt {
+    let plan = plans.upstream;
+    FailedAttempt {
+        cause,
+        sent_any: failed.sent_any,
+        received_any: failed.received_any,
+        answered_any: exchange.answered,
+        reused_connection: failed.reused,
+        repeatable: plan.may_repeat(exchange),
+        body_replayable: exchange.replay_buffer.is_whole(),
+        other_server: history.leaves_other(plan, failed.server),
+        untried_server: history.leaves_untried(plan, failed.server),
+        was_unread: failed.unread,
+        was_refused: failed.failure.cause == Cause::Refused,
+        attempts: exchange.record.attempts - history.refused - history.unreached,
+        refused: history.refused,
+        unreached: history.unreached,
+        stale_connections: history.stale_connections,
+        unprocessed: history.unprocessed,
+        // A wait in the queue before the first attempt is none of its time.
+        elapsed: exchange.record.accounted.saturating_duration_since(exchange.attempt_trace.first().began),
+    }
+}
+
+/// Counts an attempt that was one: a server that was passed over has no pause behind it.
+fn count_attempt(plans: Plans<'_>, history: &mut AttemptHistory, facts: &FailedAttempt) {
+    let policy = plans.retry();
+    if policy.passes_over(facts) {
+        let passed = if facts.was_refused { &mut history.refused } else { &mut history.unreached };
+        *passed += 1;
+    } else {
+        history.pause = Some(policy.pause(facts.attempts)).filter(|pause| !pause.is_zero());
+    }
+}
+
+/// Counts an attempt of which the server has seen nothing.
+fn count_unprocessed(shard: &ServerShard, history: &mut AttemptHistory, cause: RetryCause) {
+    if cause.is_unprocessed() {
+        history.unprocessed += 1;
+        shard.unprocessed.increment();
+    } else {
+        history.stale_connections += 1;
+        shard.stale_reuses.increment();
+    }
+}
+
+/// Takes the exchange back to where an attempt begins, on `next`.
+fn go_on(exchange: &mut Exchange, history: &mut AttemptHistory, failed: AttemptFailure, next: NextServer) {
+    match next {
+        NextServer::SameFresh => {}
+        NextServer::OtherFirst => history.excluded.avoid(failed.server),
+        NextServer::OtherOnly => history.excluded.insert(failed.server),
+    }
+    history.fresh = next == NextServer::SameFresh;
+    let decision = if history.fresh { Decision::Fresh } else { Decision::Again };
+    exchange.attempt_trace.decided(decision, exchange.record.accounted);
+    history.last = Some(failed.failure);
+    exchange.rewind();
+    history.slot = failed.slot.filter(|_| history.fresh);
 }
 
 impl UpstreamPlan {

@@ -172,7 +172,7 @@ impl MemoryServers {
         MemoryServerStream {
             world,
             all: Rc::clone(&self.world),
-            shard: Arc::clone(&to.local().shard),
+            shard: Arc::clone(&to.local.shard),
             opened_at: clock::now(),
             carried,
             request: Sending::default(),

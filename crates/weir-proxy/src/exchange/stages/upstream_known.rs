@@ -25,7 +25,9 @@ pub(in crate::exchange) fn begin<'a, U>(
     if exchange.grpc.is_some() {
         grpc::begin(exchange, listener, plans.upstream);
     }
-    affinity::begin(exchange, plans.upstream, client.now);
+    if plans.upstream.affinity.is_some() {
+        affinity::begin(exchange, plans.upstream, client.now);
+    }
     retry::begin(context, plans);
     let takes_body = buffering::request::is_wanted(context.exchange, plans.route);
     takes_body.then(|| Box::pin(buffering::request::take_request(context, plans)))

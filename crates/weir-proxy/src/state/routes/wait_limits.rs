@@ -13,3 +13,9 @@ pub(crate) struct WaitLimits {
     pub(crate) relay: Option<ProgressLimit>,
     pub(crate) client_send: Option<ProgressLimit>,
 }
+
+impl WaitLimits {
+    /// No limits.
+    pub(crate) const NONE: Self =
+        Self { request_body: None, send: None, response: None, relay: None, client_send: None };
+}

@@ -99,7 +99,11 @@ impl ServerConnection {
         // A server closes at its announced time: a second earlier is safe.
         let announced = announced.map(|time| now + time.saturating_sub(Duration::from_secs(1)));
         let idle = limits.idle_max.map(|idle| now + idle);
-        let end = [aged, announced, idle].into_iter().flatten().min();
+        let earlier = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let end = earlier(earlier(aged, announced), idle);
         let fit = limits.kept_max > 0
             && self.requests < limits.requests_max
             && !self.connection.has_input()

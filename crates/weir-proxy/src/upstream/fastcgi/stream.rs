@@ -130,7 +130,7 @@ impl Servers for FastcgiServers {
         now: Instant,
         careful: bool,
     ) -> Option<FastcgiServerStream> {
-        let kept = WorkerConfig::take_pooled(to.plan, to.local(), to.server, now, careful)?;
+        let kept = WorkerConfig::take_pooled(to.plan, to.local, to.server, now, careful)?;
         Some(self.stream(kept, to))
     }
 
@@ -160,7 +160,7 @@ impl Servers for FastcgiServers {
     }
 
     fn begin(&mut self, opened: Connection, to: Destination<'_>, now: Instant) -> FastcgiServerStream {
-        let shard = &to.local().shard;
+        let shard = &to.local.shard;
         if let Some(tls) = &opened.tls {
             shard.tls_handshakes.increment();
             shard.tls_resumptions.add(u64::from(tls.is_resumed()));
@@ -181,7 +181,7 @@ impl Servers for FastcgiServers {
         let is_over = state.keeps_connection && state.input.is_over(&stream.server.connection);
         let server = self.recycle(stream);
         if is_over && was_sent {
-            to.config.return_to_pool((to.plan, to.upstream), to.server, server, now, None);
+            to.config.return_to_pool((to.plan, to.local), (to.upstream, to.server), server, now, None);
         }
     }
 

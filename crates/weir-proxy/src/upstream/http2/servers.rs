@@ -32,14 +32,14 @@ impl Http2Servers {
     /// A stream on a connection that is open already.
     #[inline]
     pub(crate) fn take(self, to: Destination<'_>) -> Option<Http2ServerStream> {
-        let local = to.local();
+        let local = to.local;
         let link = pool(local).link_with_room(to)?;
         Some(Http2ServerStream::begin(&link, &local.shard))
     }
 
     /// Whether requests go over HTTP/1: the server has chosen that the last time that it could choose, or has required it lately.
     pub(crate) fn uses_http1(self, to: Destination<'_>, now: Instant) -> bool {
-        pool(to.local()).uses_http1(now)
+        pool(to.local).uses_http1(now)
     }
 
     /// Waits for a stream, or for the outcome of a connection that is opened.
@@ -48,7 +48,7 @@ impl Http2Servers {
         to: Destination<'_>,
         worker: &Rc<Worker>,
     ) -> impl Future<Output = Result<Http2Opened, Failure>> + use<> {
-        let pool = Rc::clone(pool(to.local()));
+        let pool = Rc::clone(pool(to.local));
         let opener = Opener::new(to, worker);
         async move {
             Ok(match pool.wait(opener).await? {
@@ -61,12 +61,12 @@ impl Http2Servers {
 
     /// The stream that was promised.
     pub(crate) fn begin(self, ticket: &StreamTicket, to: Destination<'_>) -> Http2ServerStream {
-        Http2ServerStream::begin(&ticket.link, &to.local().shard)
+        Http2ServerStream::begin(&ticket.link, &to.local.shard)
     }
 
     /// Why a stream has not come in time.
     pub(crate) fn lateness(self, to: Destination<'_>) -> Failure {
-        let is_full = pool(to.local()).is_full();
+        let is_full = pool(to.local).is_full();
         let (party, cause) =
             if is_full { (Party::Weir, Cause::NoFreeStream) } else { (Party::Server, Cause::TimedOut) };
         Failure { phase: Phase::Connect, party, cause }

@@ -114,13 +114,15 @@ fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: F
             cache,
         } = fill;
         let (config, upstream) = slot.location();
+        let server_index = slot.server.index();
         let to = Destination {
             config: &config,
             upstream,
             plan: &config.snapshot.upstreams[upstream],
-            server: slot.server.index(),
+            server: server_index,
+            local: config.server(upstream, server_index),
         };
-        let shard = &to.local().shard;
+        let shard = &to.local.shard;
         shard.bytes_in.add(relay.moved);
         match outcome {
             Ok(()) => {

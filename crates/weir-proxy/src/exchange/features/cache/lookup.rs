@@ -70,7 +70,7 @@ pub(in crate::exchange) async fn pass(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
     matched: MatchedRoute<'_>,
 ) -> EarlyEnd {
-    let MatchedRoute { route, target: route_to_server, .. } = matched;
+    let route = matched.route;
     let Some((plan, config)) = route.cache.as_deref().zip(route.config.cache.as_deref()) else {
         return Ok(None);
     };
@@ -98,6 +98,20 @@ pub(in crate::exchange) async fn pass(
         true => RequestDirectives::new(context.exchange.request_for_cache()),
         false => RequestDirectives::default(),
     };
+    look_up(context, matched, (plan, config), (key, directives)).await
+}
+
+/// Answers with what is stored, waits for what another request fetches, or has the request go to a server.
+///
+/// # Errors
+/// When the client leaves meanwhile, or does not take the answer.
+async fn look_up(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    matched: MatchedRoute<'_>,
+    (plan, config): (&RouteCachePlan, &RouteCache),
+    (key, directives): (RequestKey, RequestDirectives),
+) -> EarlyEnd {
+    let MatchedRoute { route, target: route_to_server, .. } = matched;
     let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
     loop {
         let so_far = (waited, is_loaded, loaded.take());

@@ -1,11 +1,11 @@
 //! Phase Response of an exchange whose request has gone past the cache: what of the response is stored, and what a stored one is good for.
 
-use weir_cache::HeadView;
 use weir_cache::rules::{
-    FreshenPlan, Freshened, NotStored, StorePlan, StoredRequest, invalidated_targets, invalidates,
+    FreshenPlan, Freshened, Lifetime, NotStored, StorePlan, StoredRequest, invalidated_targets, invalidates,
     is_same_version, normalize_authority, plan_freshening, plan_storing,
 };
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse, key_text};
+use weir_cache::{HeadView, StoredHead};
 use weir_config::{Feature, RouteCache, Stage};
 use weir_http::{FieldName, Method, write_normal_path};
 use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
@@ -233,30 +233,7 @@ async fn store<U: Servers>(
             return Ok(AttemptResponse::Passes(responding));
         }
     };
-    respond::account(context, plans, &responding);
-    let head = HeadView { fields: context.exchange.response.fields(), text: responding.server.head() };
-    let fetched_head = store_plan.fetched_head(head).map(|fetched| (fetched, store_plan.lifetime));
-    if head.fields.contains(FieldName::SetCookie) {
-        // Its client gets it.
-        affinity::learn(
-            context.exchange,
-            plans.upstream,
-            responding.slot.server,
-            head.text,
-            context.client.now,
-        );
-    }
-    let new_head = store_plan.stored_head(head);
-    let length =
-        responding.server.begin_body(&context.exchange.response, Method::Get, plans.upstream.chunked_limits);
-    let new = NewResponse {
-        status,
-        head: new_head,
-        lifetime: store_plan.lifetime,
-        vary: store_plan.vary,
-        len: length.length(),
-    };
-    responding.server.take_head();
+    let (new, other_head) = take_head(context, plans, &mut responding, store_plan);
     let begun = match fill::begin(context.client, &mut responding).await {
         Ok(begun) => begun,
         Err(error) => {
@@ -287,11 +264,39 @@ async fn store<U: Servers>(
     };
     answer.forwarded = context.exchange.cache_use.as_ref().map(|used| (used.forwarded, None));
     answer.is_new = storing.refused.is_none();
-    answer.other_head = fetched_head;
+    answer.other_head = other_head;
     let fill = Fill::new((responding, begun), (stored, storing.writer), &plan.plan.state);
     fill::run(context, plans, fill).await;
     send::stored(context, answer).await?;
     Ok(AttemptResponse::Done(End::Done))
+}
+
+/// Takes the head of a response that is to be stored: what is stored of it, and what the client gets that has fetched it, if that is not the same.
+fn take_head<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
+    plans: Plans<'_>,
+    responding: &mut RespondingServer<T>,
+    store_plan: StorePlan,
+) -> (NewResponse, Option<(StoredHead, Lifetime)>) {
+    respond::account(context, plans, responding);
+    let (exchange, now) = (&mut *context.exchange, context.client.now);
+    let head = HeadView { fields: exchange.response.fields(), text: responding.server.head() };
+    let fetched_head = store_plan.fetched_head(head).map(|fetched| (fetched, store_plan.lifetime));
+    let stored_head = store_plan.stored_head(head);
+    if head.fields.contains(FieldName::SetCookie) {
+        // Its client gets it.
+        affinity::learn(exchange, plans.upstream, responding.slot.server, head.text, now);
+    }
+    let length = responding.server.begin_body(&exchange.response, Method::Get, plans.upstream.chunked_limits);
+    responding.server.take_head();
+    let new = NewResponse {
+        status: exchange.response.status(),
+        head: stored_head,
+        lifetime: store_plan.lifetime,
+        vary: store_plan.vary,
+        len: length.length(),
+    };
+    (new, fetched_head)
 }
 
 /// The attempt whose server has broken off its response.

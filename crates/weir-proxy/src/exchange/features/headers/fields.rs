@@ -5,8 +5,8 @@
 
 use weir_config::{Feature, ForwardHost, HeaderChanges, Stage};
 use weir_http::{
-    Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing, Method, TargetForm,
-    Version,
+    DATE_BYTES, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing, Method,
+    TargetForm, Version,
 };
 
 use weir_traffic::ServerId;
@@ -289,12 +289,21 @@ pub(crate) fn write_response(
     }
     let is_final = exchange.response.status() >= 200 && !exchange.switches_protocols();
     if is_final && !exchange.response.fields().contains(FieldName::Date) && leave(changes, b"Date") {
-        out.field(b"Date", &client.worker.date(client.now));
+        write_date(out, &client.worker.date(client.now));
     }
     write_id(out, exchange, listener, changes);
     if plans.route.acts_on_response_fields() || plans.upstream.affinity.is_some() {
         write_response_features(out, exchange, plans, server, text);
     }
+}
+
+/// Adds `Date`. Where fields are lines, each part has a length that the compiler knows, so that none takes a call.
+#[inline]
+fn write_date(out: &mut impl FieldWriter, date: &[u8; DATE_BYTES]) {
+    let Some(lines) = out.as_lines() else { return out.field(b"Date", date) };
+    lines.extend_from_slice(b"Date: ");
+    lines.extend_from_slice(date);
+    lines.extend_from_slice(b"\r\n");
 }
 
 /// Adds what the features of the route and the upstream have for the response.

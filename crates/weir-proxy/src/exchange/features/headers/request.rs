@@ -58,7 +58,7 @@ fn write_request<U>(
     if has_values(&plans.route.config.request_headers) {
         render_headers(context, plans, id);
     }
-    forwarded::prepare(context, plans.config.snapshot.generation);
+    forwarded::prepare(context, plans.config.snapshot.generation, &plans.route.config.request_headers);
     let exchange = &*context.exchange;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let upgrade = choose::upgrade_wanted(request, text, plans.route);

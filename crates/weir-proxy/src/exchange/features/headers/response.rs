@@ -31,10 +31,12 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
         responding.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
     // An answer that is whole already, to part of the request: nothing waits for what is left of that.
     let is_early = !context.exchange.request_relay.is_done() && responding.server.is_body_here();
-    if private::has_challenge(&context.exchange.response, responding.server.head()) {
+    if private::may_challenge(&context.exchange.response)
+        && private::has_challenge(&context.exchange.response, responding.server.head())
+    {
         responding.server.set_private();
     }
-    let head = responding.server.head();
+    let mut head = responding.server.head();
     let length = match context.exchange.grpc {
         None => length,
         Some(_) => grpc::web::begin_response_body(context.exchange, head, length),
@@ -47,12 +49,14 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
         context.exchange.response_text.extend_from_slice(head);
     }
     let server = responding.slot.server;
-    affinity::learn(context.exchange, plans.upstream, server, head, now);
-    affinity::count(context.exchange, plans, server);
+    if plans.upstream.affinity.is_some() {
+        affinity::learn(context.exchange, plans.upstream, server, head, now);
+        affinity::count(context.exchange, plans, server);
+    }
     if !plans.route.config.response_headers.is_empty() {
         prepare_changes(context, plans, responding);
+        head = responding.server.head();
     }
-    let head = responding.server.head();
     let response = FinalHead {
         status: Status::received(&context.exchange.response, head),
         content: Content::Body(length, announced_length(context.exchange, length)),

@@ -96,7 +96,7 @@ async fn carry<E: ClientEnd>(
     let mut history = AttemptHistory::new();
     let (location, mut response) = loop {
         pause::before_retry(context, &mut history).await?;
-        let slot = queue::admit(context, plans, &mut history).await?;
+        let slot = queue::admit(context, plans, &mut history)?.slot().await?;
         let location = slot.location();
         let plans = plans.on(&location.0, location.1);
         match attempt::run::<AllFeatures, _, _>(context, &plans, slot, &history).await {

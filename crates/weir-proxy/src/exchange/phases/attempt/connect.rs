@@ -43,7 +43,7 @@ pub(in crate::exchange) fn take_kept<U: Servers, S>(
         return None;
     }
     let kept = context.servers.take_kept(to, &mut context.client.pinned, context.client.now, careful)?;
-    to.local().shard.reuses.increment();
+    to.local.shard.reuses.increment();
     Some(kept)
 }
 
@@ -91,7 +91,7 @@ pub(in crate::exchange) async fn connect<C: ClientEnd, U: Servers>(
     context.exchange.record.spend(Phase::Connect, now);
     context.client.now = now;
     // One that is shared is counted when it is opened, not by those that wait for it.
-    let counted = (!plans.upstream.shares_connections()).then_some(&to.local().shard);
+    let counted = (!plans.upstream.shares_connections()).then_some(&to.local.shard);
     if let Some(shard) = counted {
         shard.connects.increment();
     }
@@ -120,7 +120,7 @@ fn not_connected(
     if descriptors::is_local(failure) {
         client.worker.count_wanting(failure);
     } else if !plans.upstream.shares_connections() {
-        plans.to(server).local().shard.connect_errors.increment();
+        plans.to(server).local.shard.connect_errors.increment();
     }
     AttemptFailure {
         failure,

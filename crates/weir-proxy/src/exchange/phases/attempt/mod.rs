@@ -26,10 +26,10 @@ use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, Status};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
+use crate::relay::WaitingFor;
 use crate::relay::ends::{RelayError, Sink as _};
 use crate::relay::failure::of_request_body;
 use crate::relay::replay::Replay;
-use crate::relay::{Relay, WaitingFor};
 use crate::state::connections::activity::Activity;
 use crate::state::crashes::faults;
 use crate::state::crashes::faults::FaultPoint;
@@ -69,16 +69,8 @@ pub(in crate::exchange) fn run<F: AttemptFeatures, C: ClientStream, U: Servers>(
         }
         let mut server = match connect::take_kept(context, *plans, attempt.slot.server, history) {
             Some(kept) => kept,
-            None => {
-                let server = attempt.slot.server;
-                let connecting = connect::connect(context, *plans, server, Some(history));
-                // On the heap, since it would make every exchange larger.
-                let opened = Box::pin(connecting).await;
-                opened.inspect_err(|failed| {
-                    record_latency(*plans, index, began, Some(failed.failure));
-                    record_outcome(*plans, local, failed.server, classify_failure(failed), began);
-                })?
-            }
+            // On the heap, since it would make every exchange larger.
+            None => Box::pin(open(context, *plans, attempt.slot.server, history, local)).await?,
         };
         let (opened_at, carried) = server.history();
         attempt.reused = carried > 0;
@@ -99,13 +91,7 @@ pub(in crate::exchange) fn run<F: AttemptFeatures, C: ClientStream, U: Servers>(
         match outcome {
             Ok(()) => {
                 local.shard.requests.increment();
-                let outcome = match context.exchange.grpc {
-                    None => Some(
-                        plans.upstream.outlier_detector.classify_status(context.exchange.response.status()),
-                    ),
-                    Some(_) => F::outcome_of_call(context.exchange, *plans, &server),
-                };
-                if let Some(outcome) = outcome {
+                if let Some(outcome) = response_outcome::<F>(context.exchange, *plans, &server) {
                     record_outcome(*plans, local, attempt.slot.server, outcome, began);
                 }
                 let Attempt { slot, sent_any, send_failed, .. } = attempt;
@@ -123,6 +109,35 @@ pub(in crate::exchange) fn run<F: AttemptFeatures, C: ClientStream, U: Servers>(
                 Err(failed)
             }
         }
+    }
+}
+
+/// A stream on a new connection; a failure counts as the outcome of the attempt.
+async fn open<C: ClientStream, U: Servers>(
+    context: &mut Context<'_, C, U>,
+    plans: Plans<'_>,
+    server: ServerId,
+    history: &AttemptHistory,
+    local: &LocalServer,
+) -> Result<U::Stream, AttemptFailure> {
+    let began = context.client.now;
+    let opened = connect::connect(context, plans, server, Some(history)).await;
+    opened.inspect_err(|failed| {
+        record_latency(plans, server.index(), began, Some(failed.failure));
+        record_outcome(plans, local, failed.server, classify_failure(failed), began);
+    })
+}
+
+/// What a response says of its server, for outlier detection; `None` when that is told at the end of the call.
+#[inline(always)]
+fn response_outcome<F: AttemptFeatures>(
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: &impl ServerStream,
+) -> Option<AttemptOutcome> {
+    match exchange.grpc {
+        None => Some(plans.upstream.outlier_detector.classify_status(exchange.response.status())),
+        Some(_) => F::outcome_of_call(exchange, plans, server),
     }
 }
 
@@ -240,7 +255,7 @@ impl Attempt {
         if context.exchange.interim > 0 {
             flush_interim(cx, context.stream)?;
         }
-        if self.send_failed.is_none() {
+        if self.send_failed.is_none() && !context.exchange.request_relay.is_done() {
             poll_send(cx, context, server, &mut self.send_failed)?;
         }
         loop {
@@ -415,7 +430,7 @@ fn flush_interim<S: ClientStream>(cx: &mut task::Context<'_>, stream: &mut S) ->
 impl Exchange {
     /// Takes the request back to its beginning, for another attempt.
     pub(crate) fn rewind(&mut self) {
-        self.request_relay = Relay::new();
+        self.request_relay.reset();
         self.replay_buffer.rewind();
         self.response.reset();
     }

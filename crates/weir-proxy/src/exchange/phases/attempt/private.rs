@@ -22,14 +22,15 @@ fn find_credentials(exchange: &Exchange) -> bool {
     values.any(|field| authenticates_connection(field.value.of(text)))
 }
 
-/// Whether the response, of which `text` is the head, requests authentication of the connection, or continues it.
+/// Whether a response with this status can request authentication.
 #[inline]
-pub(in crate::exchange) fn has_challenge(response: &ResponseHead, text: &[u8]) -> bool {
-    matches!(response.status(), 401 | 407) && find_challenge(response, text)
+pub(in crate::exchange) fn may_challenge(response: &ResponseHead) -> bool {
+    matches!(response.status(), 401 | 407)
 }
 
+/// Whether a response that may do so, of which `text` is the head, requests authentication of the connection, or continues it.
 #[cold]
-fn find_challenge(response: &ResponseHead, text: &[u8]) -> bool {
+pub(in crate::exchange) fn has_challenge(response: &ResponseHead, text: &[u8]) -> bool {
     let fields = response.fields();
     let mut values = fields.all(FieldName::WwwAuthenticate).chain(fields.all(FieldName::ProxyAuthenticate));
     values.any(|field| authenticates_connection(field.value.of(text)))
