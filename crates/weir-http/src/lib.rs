@@ -35,7 +35,7 @@ pub use message::field_values::priority::Priority;
 pub use message::field_values::range::{ByteRange, RangeSelection, select_ranges};
 pub use message::field_values::retry_delay::retry_delay;
 pub use message::field_values::traceparent::Traceparent;
-pub use message::field_values::via::via_names;
+pub use message::field_values::via::via_repeats;
 pub use message::field_values::weight::weight_of;
 pub use message::field_writer::{FieldRun, FieldWriter};
 pub use message::fields::{Field, Fields};

@@ -426,7 +426,8 @@ section! {
         x_forwarded: bool = true, like "HAProxy `option forwardfor`";
         /// `Forwarded` (RFC 7239).
         rfc7239: bool = false, like "HAProxy `option forwarded`";
-        /// `Via`, which RFC 9110 section 7.6.3 requires and which detects loops. An nginx behind Weir does not compress responses to
+        /// `Via`, which RFC 9110 section 7.6.3 requires and which detects loops; the listener is named in a comment, so that one listener may proxy to
+        /// another. An nginx behind Weir does not compress responses to
         /// requests with it, unless its `gzip_proxied` permits that.
         via: bool = true, like "Apache httpd `ProxyVia`";
     }

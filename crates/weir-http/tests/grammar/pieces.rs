@@ -222,7 +222,7 @@ proptest! {
         for element in weir_http::forwarded(&bytes).flatten() {
             _ = (element.client.map(|value| value.unquoted().len()), element.host.and_then(|value| value.node()));
         }
-        _ = weir_http::via_names(&bytes, b"weir");
+        _ = weir_http::via_repeats(&bytes, b"weir", |_| true);
     }
 
     #[test]

@@ -100,7 +100,7 @@ causes! {
     UpgradeNotAllowed "upgrade-not-allowed" "No route allows the protocol that the client asks for.",
     ConnectNotAllowed "connect-not-allowed" "CONNECT without a route that allows it.",
     MethodNotAllowed "method-not-allowed" "Routes match the request, but none of them its method.",
-    LoopDetected "loop-detected" "The request has passed this Weir before.",
+    LoopDetected "loop-detected" "The request has come in at this listener before.",
     BodyTooLarge "body-too-large" "The body of the request is larger than the limit.",
     HeadOverflow "head-overflow" "The head no longer fits its buffer after fields were added.",
     BadRewrite "bad-rewrite" "A rewrite made a target or field that is not valid.",

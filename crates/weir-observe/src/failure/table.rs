@@ -165,8 +165,8 @@ rows! {
         "Set `listener.NAME.route.allow_connect` to let clients open tunnels.";
     "loop-detected": LoopDetected, Client, [Request Route], answer 508,
         "Loop detected.",
-        "The Via field of the request names this Weir: an upstream leads back to it.",
-        "Correct the address in `upstream.NAME.servers` that leads back to a listener of Weir.";
+        "The Via field of the request names this listener of this Weir: an upstream leads back to it.",
+        "Correct the address in `upstream.NAME.servers` that leads back to the listener. From one listener to another a request may go.";
     "body-too-large": BodyTooLarge, Client, [Request Route Send Response], answer 413,
         "The body of the request is too large.",
         "The body of the request is larger than the limit.",

@@ -3,21 +3,33 @@
 
 use crate::bytes::is_space;
 
-/// Whether one element of a `Via` value was written by the proxy called `token`, compared without regard to case.
+/// Whether an element of a `Via` value says that the message has come in by the same way before: it was written by the proxy called `token`,
+/// compared without regard to case, and not at another of its entrances, which `is_elsewhere` knows by the comment behind the name.
 ///
 /// A comment that is never closed runs to the end of the value.
-pub fn via_names(value: &[u8], token: &[u8]) -> bool {
+pub fn via_repeats(value: &[u8], token: &[u8], is_elsewhere: impl Fn(&[u8]) -> bool) -> bool {
     let mut rest = value;
     while !rest.is_empty() {
         let (element, comma) = split_element(rest);
         rest = comma.get(1..).unwrap_or_default();
-        let mut words = element.split(|&byte| is_space(byte)).filter(|word| !word.is_empty());
-        let (_protocol, received_by) = (words.next(), words.next());
-        if received_by.is_some_and(|name| name.eq_ignore_ascii_case(token)) {
+        let (_protocol, rest) = split_word(element);
+        let (received_by, rest) = split_word(rest);
+        if received_by.eq_ignore_ascii_case(token) && !comment_in(rest).is_some_and(&is_elsewhere) {
             return true;
         }
     }
     false
+}
+
+/// The first word, and what follows it.
+fn split_word(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = text.trim_ascii_start();
+    text.split_at(text.iter().position(|&byte| is_space(byte)).unwrap_or(text.len()))
+}
+
+/// The comment that this is, without its parentheses.
+fn comment_in(text: &[u8]) -> Option<&[u8]> {
+    text.trim_ascii().strip_prefix(b"(")?.strip_suffix(b")")
 }
 
 /// Splits before the first comma that is not inside a comment.
@@ -39,7 +51,7 @@ fn split_element(value: &[u8]) -> (&[u8], &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::via_names;
+    use super::via_repeats;
 
     #[test]
     fn our_own_token_is_recognised_where_it_counts() {
@@ -54,12 +66,21 @@ mod tests {
             ("1.1 a (1.1 weir-1)", false),
             ("1.1 a (, 1.1 weir-1", false),
             ("weir-1", false),
+            ("1.1 weir-1 (web)", true),
+            ("1.1 weir-1 (other)", false),
+            ("1.1 weir-1 (other), 1.1 weir-1\t( other)", true),
+            ("1.1 weir-1 (other), 1.0 weir-1 (web)", true),
+            ("1.1 weir-1 (other) more", true),
+            ("1.1 weir-1 other", true),
+            ("1.1 weir-1 (other", true),
+            ("1.1 weir-1(other)", false),
             ("1.1 (weir-1)", false),
             (",, ,1.1 weir-1", true),
             ("", false),
         ];
         for (value, expected) in rows {
-            assert_eq!(via_names(value.as_bytes(), b"weir-1"), *expected, "{value}");
+            let is_elsewhere = |comment: &[u8]| comment == b"other";
+            assert_eq!(via_repeats(value.as_bytes(), b"weir-1", is_elsewhere), *expected, "{value}");
         }
     }
 }

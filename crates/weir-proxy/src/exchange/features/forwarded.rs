@@ -183,6 +183,10 @@ fn write_via(out: &mut Vec<u8>, listener: &ListenerPlan, version: Version) {
         Version::Http2 => b"2.0 ",
     });
     out.extend_from_slice(listener.via_name.as_bytes());
+    // One process may have a request twice, at two listeners.
+    out.extend_from_slice(b" (");
+    out.extend_from_slice(listener.config.name.as_bytes());
+    out.push(b')');
 }
 
 /// Adds the request id alone.

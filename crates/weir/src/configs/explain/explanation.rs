@@ -6,7 +6,7 @@ use weir_config::{
     AffinitySettings, Config, FastcgiSettings, FixedResponse, Listener, PathForm, Redirect, Route,
     RouteAction, RouteSettings, SplitAction, SplitTarget, StaticFiles, Upstream, UpstreamIndex,
 };
-use weir_http::{Expectation, FieldName, Framing, Method, TargetForm, via_names};
+use weir_http::{Expectation, FieldName, Framing, Method, TargetForm, via_repeats};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::Eligibility;
 use weir_traffic::ServerId;
@@ -112,7 +112,7 @@ impl<'a> RequestExplanation<'a> {
             disposition: Disposition::Refused(Failure::weir(Phase::Route, Cause::NoRoute)),
             advice: None,
         };
-        if let Some(failure) = refused_at_request(config, request) {
+        if let Some(failure) = refused_at_request(config, listener, request) {
             explanation.disposition = Disposition::Refused(failure);
             return explanation;
         }
@@ -142,7 +142,7 @@ impl<'a> RequestExplanation<'a> {
 }
 
 /// Why a request is refused before routing.
-fn refused_at_request(config: &Config, request: &ExplainedRequest) -> Option<Failure> {
+fn refused_at_request(config: &Config, listener: &Listener, request: &ExplainedRequest) -> Option<Failure> {
     let refuse = |cause| Some(Failure::client(Phase::Request, cause));
     if let Some(rule) = request.broken {
         return refuse(Cause::Rule(rule));
@@ -152,7 +152,11 @@ fn refused_at_request(config: &Config, request: &ExplainedRequest) -> Option<Fai
     }
     let own_name = config.process.name.as_ref()?.as_bytes();
     let mut vias = request.head().fields().all(FieldName::Via);
-    if vias.any(|field| via_names(field.value.of(request.text()), own_name)) {
+    let is_elsewhere = |comment: &[u8]| {
+        let mut others = config.listeners.iter().map(|other| &other.name);
+        comment != listener.name.as_bytes() && others.any(|other| other.as_bytes() == comment)
+    };
+    if vias.any(|field| via_repeats(field.value.of(request.text()), own_name, is_elsewhere)) {
         return refuse(Cause::LoopDetected);
     }
     None

@@ -67,6 +67,33 @@ fn a_real_loop_ends() {
     assert_eq!(response.status, 508, "{response:?}");
 }
 
+/// Two listeners of one process, one before the other, over HTTP/1 and HTTP/2: a way of the config, not a loop. A way back is one.
+#[test]
+fn a_listener_proxies_to_another_of_the_same_process() {
+    let origin = Origin::serving("fine");
+    let (outer, inner) = (ReservedAddress::new(), ReservedAddress::new());
+    let weir = Weir::start(&format!(
+        "[listener.outer]\naddress = \"{}\"\nupstream = \"inner\"\n\
+         [listener.inner]\naddress = \"{}\"\nhttp2.prior_knowledge = \"allowed\"\n\
+         [[listener.inner.route]]\npath = \"/back\"\nupstream = \"outer\"\n\
+         [[listener.inner.route]]\nupstream = \"app\"\n\
+         [upstream.inner]\nservers = [\"{}\"]\nprotocol = \"h2c\"\n\
+         [upstream.outer]\nservers = [\"{}\"]\n\
+         [upstream.app]\nservers = [\"{}\"]\n",
+        outer.address(),
+        inner.address(),
+        inner.address(),
+        outer.address(),
+        origin.address()
+    ));
+    assert_eq!(Client::get(weir.address("outer"), "/").status, 200);
+    let vias = origin.last_request().fields().all("via").join(", ");
+    assert!(vias.ends_with("(inner)") && vias.contains("(outer), 2.0 "), "{vias}");
+    let response = Client::get(weir.address("outer"), "/back");
+    assert_eq!((response.status, response.reason()), (508, Some("loop-detected")));
+    assert_eq!(origin.targets(), ["/"]);
+}
+
 /// Row 48.
 #[test]
 fn rejects_proxy_headers_on_a_plain_listener() {
