@@ -189,7 +189,7 @@ mod tests {
             ("^/old/(.*)$", "/new/$1", "/old/a", Some("x=1"), Some("/new/a?x=1")),
             ("^/old/(.*)$", "/new/$1", "/other", None, None),
             ("^/(?<id>[0-9]+)$", "/show?id=$id", "/7", Some("x=1"), Some("/show?id=7&x=1")),
-            ("^/(?<id>[0-9]+)$", "/show?id=${id}&b=1?", "/7", Some("x=1"), Some("/show?id=7&b=1")),
+            ("^/(?<id>[0-9]+)$", "/show?id=${{id}}&b=1?", "/7", Some("x=1"), Some("/show?id=7&b=1")),
             ("^/x$", "/y?", "/x", Some("a"), Some("/y")),
             ("^", "https://{host}/z{query}", "/x", Some("a=b"), Some("https://a.test/z?a=b")),
             ("^(.*)$", "$1", "/x", None, Some("/x")),

@@ -64,12 +64,33 @@ fn parse_replacement(text: &str) -> Result<RewriteReplacement, ValueError> {
         let error = ValueError::new(format!("`{text}` is neither a path nor a URL"));
         return Err(error.help("a path begins with `/`"));
     }
-    let template: Template = text.parse()?;
+    let template: Template = with_groups_escaped(text).parse()?;
     if is_url(&template) && has_open_host(&template) {
         let error = ValueError::new("text from the client in the host could lead to any host");
         return Err(error.help("name the host, or write `{host}`, and `/` behind it"));
     }
     Ok(RewriteReplacement(template))
+}
+
+/// The text with groups in braces (`${1}`) as text of a template, in which braces are placeholders.
+fn with_groups_escaped(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("${") {
+        let (before, behind) = rest.split_at(at);
+        out.push_str(before);
+        match behind[2..].split_once('}') {
+            // Two dollars are a dollar, and braces that are doubled already are text.
+            Some((name, behind)) if !before.ends_with('$') && !name.starts_with('{') => {
+                out.push_str(&format!("${{{{{name}}}}}"));
+                rest = behind;
+            }
+            _ => {
+                out.push_str("${");
+                rest = &behind[2..];
+            }
+        }
+    }
+    out + rest
 }
 
 /// Whether a replacement leads to a URL.
@@ -165,6 +186,18 @@ mod tests {
         ] {
             assert!(parse_replacement(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn groups_in_braces_are_no_placeholders() {
+        for (text, printed) in [
+            ("/a/${1}b", "/a/${{1}}b"),
+            ("/a/${{1}}b", "/a/${{1}}b"),
+            ("/${name}/{host}/$2", "/${{name}}/{host}/$2"),
+        ] {
+            assert_eq!(parse_replacement(text).unwrap().0.to_string(), printed);
+        }
+        assert!(parse_replacement("/a/{1}").is_err());
     }
 
     #[test]
