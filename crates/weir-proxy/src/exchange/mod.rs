@@ -58,7 +58,6 @@ pub(crate) fn run(
             // On the heap, since it would make every exchange larger.
             Err(ended) => match Box::pin(go_on(&mut context, ended)).await {
                 tunnel @ End::Tunnel(_) => return tunnel,
-                End::Closed => return End::Closed,
                 end => end,
             },
         };
