@@ -88,6 +88,7 @@ named! {
         Limits "limits" "`limited_by`: limits on requests and bandwidth by key.",
         Mirror "mirror" "`mirror`: copies of requests for another upstream.",
         Retries "retries" "`retry`: other attempts in place of one that has failed.",
+        Rewrite "rewrite" "`rewrite`, `then`, `internal`: another path, or another route of the listener.",
         Telemetry "telemetry" "`access_log`, `traces`, the recorder: what is kept and exported of an exchange.",
     }
 }
@@ -130,6 +131,8 @@ pub const ORDER: &[Row] = {
         row(S::RequestHead, F::Grpc, &[Request], &[Call], "recognizes a call"),
         row(S::RequestHead, F::Forwarded, &[Connection, Request], &[ClientAddress, RequestId], "finds out the address of the client, takes over or makes the id"),
         row(S::RequestHead, F::AcmeChallenge, &[Request], &[], "answers a challenge"),
+        row(S::RequestHead, F::Rewrite, &[ClientAddress, Request], &[], "changes path and query by the list of the listener"),
+        row(S::Route, F::Rewrite, &[ClientAddress, Request, Route], &[], "changes path and query, leads to another route, redirects"),
         row(S::Route, F::Grpc, &[Call, Route], &[], "recognizes a call of gRPC-Web, limits the time of a call"),
         row(S::Route, F::Cors, &[Request, Route], &[], "recognizes a preflight, which no server gets"),
         row(S::Route, F::Headers, &[Route], &[], "drops trailers that the route takes out of requests"),

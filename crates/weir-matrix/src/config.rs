@@ -10,7 +10,7 @@ use data_encoding::{BASE64, BASE64URL_NOPAD};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use crate::array::{Case, Client, Event, Feature, Server};
-use crate::exchange::USERS;
+use crate::exchange::{REWRITTEN, USERS};
 
 /// The host of all requests, and the name in the certificate of the listener.
 pub(crate) const HOST: &str = "a.test";
@@ -84,6 +84,12 @@ pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
         Client::H2c => line("http2.prior_knowledge = \"allowed\""),
         Client::Proxy => line("proxy_protocol.from = [\"127.0.0.0/8\"]"),
         Client::Http1 | Client::Pipelined | Client::GrpcWeb => {}
+    }
+    if case.has(Feature::Rewrites) {
+        text.push_str(&format!(
+            "\n[[listener.web.route]]\npath = \"{REWRITTEN}\"\nrespond.status = 500\n\
+             rewrite = [{{ pattern = '^{REWRITTEN}(/.*)$', replacement = \"$1\", flag = \"last\" }}]\n"
+        ));
     }
     text.push_str(&route(case, "all"));
     if case.has(Feature::TwoRoutes) {

@@ -63,9 +63,20 @@ pub(crate) struct ScriptedExchange {
     pub(crate) is_limited: bool,
     /// Whether the calls are of gRPC-Web.
     pub(crate) is_grpc: bool,
+    /// Whether clients ask for another path, which is rewritten.
+    pub(crate) is_rewritten: bool,
 }
 
+/// What clients ask for where it is rewritten: in front of the path that servers get.
+pub(crate) const REWRITTEN: &str = "/via";
+
 impl ScriptedExchange {
+    /// What the client asks for.
+    pub(crate) fn sent_target(&self) -> String {
+        let front = if self.is_rewritten { REWRITTEN } else { "" };
+        format!("{front}{}", self.target)
+    }
+
     /// The bytes of the request's body, complete.
     pub(crate) fn request_body(&self) -> Vec<u8> {
         let body = pattern("request", self.id, length(self.request));
@@ -145,6 +156,7 @@ pub(crate) fn exchanges(case: &Case) -> Vec<ScriptedExchange> {
         // It uses up what the limit allows.
         is_limited: case.event == Event::LimitReached,
         is_grpc,
+        is_rewritten: case.has(Feature::Rewrites),
     };
     let is_post = case.method == Method::Post;
     let tried = ScriptedExchange {

@@ -5,16 +5,15 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::route::{RouteId, RouteTable};
-
 use super::admission::limit;
 use super::cache;
 use super::certificates::{client_certificates, tls};
 use super::routing::headers;
 use super::routing::headers::ListenerDefaults;
-use super::routing::{access_log, redirect, route};
+use super::routing::{access_log, rewrites, route, route_order};
 use crate::check::names::warn_unreachable;
 use crate::check::scope::CheckScope;
+use crate::check::templates::TemplatePlace;
 use crate::config::{
     AccessList, ConfigFault, Interner, LimitUse, Listener, ListenerFault, ListenerParts, ProxyProtocol,
     Route, ValueFault,
@@ -61,6 +60,7 @@ pub(super) fn check(
         response_headers: headers.response,
         error_pages: headers.error_pages,
         routes: routes.into_iter().map(Arc::new).collect(),
+        rewrites: rewrites::check(&text.value.rewrite, &TemplatePlace::OF_LISTENER, diagnostics),
         tls,
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
     });
@@ -102,27 +102,8 @@ fn routes(
     }
     check_route_names(text, &mut routes, diagnostics);
     cache::set_partitions(&listener.value, &mut routes, scope.upstreams, &mut interner);
-    // A route that could not be read in full may take other requests than it seems to.
-    let is_sound = |index: usize| text.value.route.get(index).is_none_or(|route| route.is_sound);
-    let sound = routes.iter().enumerate().filter(|(index, _)| is_sound(*index));
-    let rules = sound.map(|(index, route)| (Arc::clone(&route.matches), RouteId(index as u32)));
-    match RouteTable::new(rules.collect()) {
-        Ok(table) => redirect::check_loops(text, &routes, &table, diagnostics),
-        Err(ties) => {
-            for tie in ties {
-                let (first, second) = (tie.first.index(), tie.second.index());
-                let message = format!(
-                    "the routes `{}` and `{}` are equally specific and can take the same request",
-                    routes[first].name, routes[second].name
-                );
-                let help =
-                    "make one more specific, or give it a `priority`: the order in the file has no effect";
-                let diagnostic =
-                    Diagnostic::new(DiagnosticKind::Conflict, places[second], message).help(help);
-                diagnostics.push(diagnostic.label(places[first], "the other one"));
-            }
-        }
-    }
+    route_order::check(text, (&routes, &places), diagnostics);
+    rewrites::check_targets(text, &routes, diagnostics);
     routes
 }
 
@@ -179,6 +160,8 @@ fn report(faults: Vec<ConfigFault>, text: &SpannedTable<ListenerText>, diagnosti
             | ListenerFault::TicketsAndClientCertificates
             | ListenerFault::NoAddress
             | ListenerFault::AddressTwice(_)
+            | ListenerFault::NoSuchRoute(_)
+            | ListenerFault::ThenCircle(_)
             | ListenerFault::OnlyToUpstreams => continue,
         });
     }
@@ -245,6 +228,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "hsts",
         "compression",
         "error_pages",
+        "rewrite",
     ];
     let of_listener = of_listener.map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];

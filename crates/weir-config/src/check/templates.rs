@@ -28,6 +28,15 @@ impl<'a> TemplatePlace<'a> {
         Self { stage: Stage::Identity, proofs: Proofs::of_route(text), pattern }
     }
 
+    /// Where no route is known.
+    pub(super) const OF_LISTENER: TemplatePlace<'static> =
+        TemplatePlace { stage: Stage::RequestHead, proofs: Proofs::ANY, pattern: None };
+
+    /// On a route, before its client is authenticated.
+    pub(super) fn before_access(text: &'a SpannedTable<RouteText>) -> Self {
+        Self { stage: Stage::Route, ..Self::in_route(text) }
+    }
+
     /// What several routes share, before a server was chosen: what only some of them know is checked where all routes are.
     pub(super) const SHARED: TemplatePlace<'static> =
         TemplatePlace { stage: Stage::Identity, proofs: Proofs::ANY, pattern: None };
@@ -80,6 +89,7 @@ pub(super) fn check_value(
                 stage if stage >= Stage::ResponseHead => {
                     "it is known when there is a response: use it in `response_headers`"
                 }
+                stage if stage <= Stage::Identity => "it is known once the client is authenticated",
                 _ => "it is known when a server was chosen",
             };
             (message, help)

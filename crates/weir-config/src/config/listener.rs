@@ -1,6 +1,6 @@
 //! `[listener.NAME]`: sockets for clients, with limits and time limits.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use weir_traffic::route::{RouteId, RouteTable};
 use super::faults::ListenerFault;
 use super::{
     AccessList, AccessLog, Checked, CheckedParts, ErrorPage, FoundFaults, HeaderChanges, LimitUse,
-    ListenerTls, Route,
+    ListenerTls, RewriteRule, Route, RouteAction,
 };
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
@@ -56,6 +56,10 @@ pub struct ListenerParts {
     pub limited_by: Vec<LimitUse>,
     /// Whether a client that closes its half of the connection cancels a request whose response has not begun.
     pub abort_on_close: bool,
+    /// Which of several routes that match takes a request.
+    pub route_order: RouteOrder,
+    /// Rewrites of every request before its route is looked for. Default: none.
+    pub rewrites: Vec<RewriteRule>,
     /// TLS with the clients; `None` for plain connections.
     pub tls: Option<ListenerTls>,
     /// Time limits on the side of the client.
@@ -109,6 +113,7 @@ impl CheckedParts for ListenerParts {
                 faults.add_at(place, ListenerFault::OnlyToUpstreams);
             }
         }
+        self.check_targets(faults);
         faults.extend(whole_seconds_fault("tcp_keepalive", self.tcp_keepalive));
         faults.extend(whole_seconds_fault("defer_accept", self.defer_accept));
         let rate = self.connections_per_client_rate.and_then(|rate| rate.tokens().err());
@@ -136,13 +141,53 @@ impl ListenerParts {
         place(server_name) != place(host)
     }
 
-    /// The routes as a table that finds the one for a request; an id is the index in `routes`.
+    /// Names of routes that lead to others: each is there, and no `then` leads back to its own route.
+    fn check_targets(&self, faults: &mut FoundFaults) {
+        let named: HashMap<&str, &Arc<Route>> =
+            self.routes.iter().map(|route| (&*route.name, route)).collect();
+        let place = |route: &Route| format!("route `{}` of listener `{}`", route.name, self.name);
+        let of_pages = self.error_pages.iter().filter_map(ErrorPage::target_route);
+        for target in of_pages.filter(|target| !named.contains_key(&***target)) {
+            faults.extend([ListenerFault::NoSuchRoute(target.to_string())]);
+        }
+        for route in &self.routes {
+            for target in route.targets().filter(|target| !named.contains_key(&***target)) {
+                faults.add_at(place(route), ListenerFault::NoSuchRoute(target.to_string()));
+            }
+            let next = |at: &&Arc<Route>| match &at.action {
+                RouteAction::Then(name) => named.get(&**name).copied(),
+                _ => None,
+            };
+            let mut steps = std::iter::successors(Some(route), next).skip(1).take(self.routes.len());
+            if steps.any(|one| one.name == route.name) {
+                faults.add_at(place(route), ListenerFault::ThenCircle(route.name.to_string()));
+            }
+        }
+    }
+
+    /// Whether a route is looked up in another way than by what it matches alone, so that the plain lookup does not do.
+    pub fn looks_up_apart(&self) -> bool {
+        let is_apart = |route: &Arc<Route>| {
+            route.condition.is_some()
+                || route.internal
+                || !route.rewrites.is_empty()
+                || matches!(route.action, RouteAction::Then(_))
+        };
+        self.route_order == RouteOrder::File || !self.rewrites.is_empty() || self.routes.iter().any(is_apart)
+    }
+
+    /// The routes as a table that finds the one for a request; an id is the index in `routes`. Those that are reached by name alone are not in it.
     ///
     /// # Errors
     /// Two routes are tied. The check of a text has found that already; a config that was made in another way has had no such check.
     pub fn route_table(&self) -> Result<RouteTable, TiedRoutes> {
-        let rules = (0..).map(RouteId).zip(&self.routes).map(|(id, route)| (Arc::clone(&route.matches), id));
-        let table = RouteTable::new(rules.collect()).map_err(|ties| {
+        let routes = (0..).map(RouteId).zip(&self.routes).filter(|(_, route)| !route.is_only_named());
+        let rules = routes.map(|(id, route)| (Arc::clone(&route.matches), id));
+        let rules = rules.collect();
+        if self.route_order == RouteOrder::File {
+            return Ok(RouteTable::in_order(rules));
+        }
+        let table = RouteTable::new(rules).map_err(|ties| {
             let name = |id: Option<RouteId>| {
                 let route = id.and_then(|id| self.routes.get(id.index()));
                 route.map_or_else(|| "".into(), |route| route.name.clone())
@@ -190,6 +235,17 @@ choice! {
         Http = "http",
         /// Anything over TCP: each connection is routed once.
         Tcp = "tcp",
+    }
+}
+
+choice! {
+    /// Which of several routes that match takes a request.
+    pub enum RouteOrder {
+        /// The most specific one, wherever it is written.
+        #[default]
+        MostSpecific = "most-specific",
+        /// The first one in the file. A listener's own `upstream` comes last.
+        File = "file",
     }
 }
 

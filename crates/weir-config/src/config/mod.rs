@@ -61,7 +61,7 @@ pub use interning::Interner;
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol,
-    RequestId, TiedRoutes, TrustedProxies,
+    RequestId, RouteOrder, TiedRoutes, TrustedProxies,
 };
 pub use metrics::{HistogramBuckets, Metrics};
 pub use process::{
@@ -75,9 +75,12 @@ pub(crate) use routing::cache_partition::{own_partitions, partitions};
 pub use routing::compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use routing::cors::split_origin;
 pub use routing::cors::{Cors, CorsOrigin};
-pub use routing::error_page::{ErrorPage, PagePart, PageText, RemotePage};
+pub use routing::error_page::{ErrorPage, ErrorStep, PagePart, PageText, RemotePage};
 pub use routing::fastcgi::FastcgiSettings;
 pub use routing::mirror::{Mirror, MirrorPart};
+pub use routing::rewrite::{
+    FilesFallback, REROUTINGS_MAX, RewriteFlag, RewriteRule, RouteTarget, clean_target,
+};
 pub use routing::route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
     Route, RouteAccessLog, RouteAction, RouteParts, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,

@@ -30,7 +30,8 @@ impl Config {
                 RouteAction::Upstream(_)
                 | RouteAction::Redirect(_)
                 | RouteAction::Respond(_)
-                | RouteAction::Files(_) => &[],
+                | RouteAction::Files(_)
+                | RouteAction::Then(_) => &[],
             };
             let of_targets =
                 targets.iter().filter_map(|part| part.settings.as_ref()).flat_map(|own| &own.mirrors);

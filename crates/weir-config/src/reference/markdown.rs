@@ -14,7 +14,7 @@ const INTRODUCTION: &str = include_str!("introduction.md");
 const SAMPLE: &str = include_str!("sample.toml");
 
 /// Tables that can occur in several places: they are described among the kinds of value.
-const SHARED: [&str; 5] = ["progress", "rule", "headers", "hsts", "error_pages"];
+const SHARED: [&str; 6] = ["progress", "rule", "headers", "hsts", "error_pages", "rewrite"];
 
 /// Tables of which there can be several in one place.
 const LISTS: [&str; 5] = [

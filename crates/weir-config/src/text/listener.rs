@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::routing::error_page::ErrorPagesText;
-use super::{CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RouteText, TlsChoice};
+use super::{
+    CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RewriteText, RouteText, TlsChoice,
+};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits, ListenerParts,
-    ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
+    ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, RouteOrder, TrustedProxies,
 };
 use crate::key::{OneOrMany, Spanned, SpannedTable, section};
 use crate::value::{ListenAddress, RequestFrequency};
@@ -62,6 +64,10 @@ section! {
         abort_on_close: bool = true, like "nginx `proxy_ignore_client_abort`, HAProxy `option abortonclose`";
         /// TLS with the clients.
         tls: TlsChoice = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
+        /// Which of several routes that match takes a request.
+        route_order: RouteOrder = "most-specific", like "nginx `location`; HAProxy `use_backend`, Caddy `route`";
+        /// Rewrites of path and query of every request, before its route is looked for. `last` and `break` both end the list.
+        rewrite: Vec<SpannedTable<RewriteText>> = [], like "nginx `rewrite` (in `server`), HAProxy `http-request set-path`";
         /// Time limits on the client side.
         timeouts: SpannedTable<ListenerTimeouts> = {};
         /// Limits on requests.
@@ -117,6 +123,8 @@ impl ListenerText {
             lists: Vec::new(),
             limited_by: Vec::new(),
             abort_on_close: self.abort_on_close,
+            route_order: self.route_order,
+            rewrites: Vec::new(),
             tls: None,
             timeouts: self.timeouts.value,
             limits: self.limits.value,

@@ -64,6 +64,8 @@ values! {
     Target "target" Request "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
     Path "path" Request "Path of the request in its normal form.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
+    Args "args" Request "Query of the request without `?`; nothing when it has none.",
+    Port "port" Request "Port that the request names, or else the usual one of its scheme.",
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" RequestId "Id of the request.",
     TraceId "trace_id" Trace "Trace id (W3C Trace Context).",

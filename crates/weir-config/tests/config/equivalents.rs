@@ -46,7 +46,7 @@ fn keys_of_other_products_are_explained() {
         ("[listener.web]", "maxconn = 10", "`listener.NAME.connections_max`"),
         ("[listener.web]", "send_timeout = \"3s\"", "`listener.NAME.timeouts.send`"),
         ("[listener.web]", "ssl_certificate = \"a.pem\"", "`tls"),
-        ("[[listener.web.route]]", "rewrite = \"a b\"", "`listener.NAME.route.replace_regex`"),
+        ("[[listener.web.route]]", "replace_path = \"a b\"", "`listener.NAME.route.replace_regex`"),
         ("[[listener.web.route]]", "return = 404", "`listener.NAME.route.respond`"),
         ("[[listener.web.route]]", "proxy_read_timeout = \"3s\"", "`upstream.NAME.timeouts."),
         ("[[listener.web.route]]", "deny = \"all\"", "`source`"),

@@ -73,6 +73,7 @@ fn header(heading: &str) -> String {
         "headers" => "[[listener.web.route]]\n[listener.web.route.request_headers]".to_owned(),
         "hsts" => "[listener.web.hsts]".to_owned(),
         "error_pages" => "[[listener.web.error_pages]]".to_owned(),
+        "rewrite" => "[[listener.web.rewrite]]".to_owned(),
         table if table.starts_with("`[listener.NAME.route.") => {
             let rest = table.trim_start_matches("`[listener.NAME.route.").trim_end_matches("]`");
             format!("[[listener.web.route]]\n[listener.web.route.{rest}]")

@@ -190,7 +190,7 @@ impl<'a> UpstreamPlaces<'a> {
             RouteAction::Files(files) => {
                 files.otherwise = files.otherwise.map(|index| self.place(index));
             }
-            RouteAction::Redirect(_) | RouteAction::Respond(_) => {}
+            RouteAction::Redirect(_) | RouteAction::Respond(_) | RouteAction::Then(_) => {}
         }
         self.move_settings(&mut moved.settings);
         if moved == ***route {

@@ -133,6 +133,17 @@ impl Fields {
         self.present = 0;
     }
 
+    /// The fields, whose names must stay the same.
+    pub(super) fn list_mut(&mut self) -> &mut [Field] {
+        &mut self.list
+    }
+
+    /// Takes the field at a place out.
+    pub(super) fn remove(&mut self, at: usize) {
+        self.list.remove(at);
+        self.present = self.list.iter().fold(0, |present, field| present | field.known.bit());
+    }
+
     /// The last field. Its name must stay the same.
     #[inline]
     pub(crate) fn last_mut(&mut self) -> Option<&mut Field> {

@@ -3,6 +3,7 @@
 //! Takes slices, gives spans and values. Where a head begins and ends is decided by the protocol above.
 
 pub(crate) mod composed;
+pub(crate) mod retarget;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod framing;

@@ -101,6 +101,11 @@ impl RequestHead {
         Ok(())
     }
 
+    /// The path is in its normal form.
+    pub(super) fn forget_normal_path(&mut self) {
+        self.normal_path.clear();
+    }
+
     /// The body has this length, as was found by reading it: for a server that has to know.
     pub fn set_body_length(&mut self, len: u64) {
         (self.facts.content_length, self.facts.is_open) = (Some(len), false);
@@ -288,6 +293,16 @@ impl RequestFacts {
             _ if continues => Expectation::Continue,
             _ => Expectation::Unknown,
         };
+    }
+
+    /// Nothing is expected.
+    pub(super) fn forget_expectation(&mut self) {
+        self.expectation = Expectation::None;
+    }
+
+    /// The spans of values that mean something for the request as a whole.
+    pub(super) fn spans_mut(&mut self) -> impl Iterator<Item = &mut TextSpan> {
+        self.host.iter_mut().chain(&mut self.upgrade)
     }
 
     /// Notes one Upgrade field.

@@ -45,6 +45,15 @@ impl ResponseHead {
         self.connection = ConnectionOptions::default();
     }
 
+    /// Gives it another status, without a reason phrase: of a page that is sent in place of another response. The framing of its body must not change by that.
+    pub fn replace_status(&mut self, status: u16) {
+        debug_assert!(
+            !matches!(self.status, 100..=199 | 204 | 304) && !matches!(status, 100..=199 | 204 | 304)
+        );
+        self.status = status;
+        self.reason = TextSpan::default();
+    }
+
     /// The protocol version.
     #[inline]
     pub fn version(&self) -> Version {

@@ -129,6 +129,8 @@ factor! {
         ErrorPages = "error-pages",
         Affinity = "affinity",
         Retries = "retries",
+        /// Clients ask for other paths, which a route rewrites.
+        Rewrites = "rewrites",
         HeaderRules = "header-rules",
         Tls = "tls-servers",
         /// Servers that compress for every client that names gzip, also when it says that it does not take it.
@@ -154,6 +156,7 @@ const TRIED: &[(&str, &[Feature])] = &[
     ("limits", &[Feature::Limits]),
     ("mirror", &[Feature::Mirror]),
     ("retries", &[Feature::Retries]),
+    ("rewrite", &[Feature::Rewrites]),
 ];
 
 /// Those that are no feature to be switched on here, and why.

@@ -10,7 +10,7 @@ use super::allowed::{arrivals_max, client_cuts};
 use super::{Broken, OracleFinding};
 use crate::array::{Body, Case, Client, Event, Feature, Method};
 use crate::config::NAMED_CLIENT;
-use crate::exchange::{REMOVED, ScriptedExchange, TRAILER, TRIED, exchanges};
+use crate::exchange::{REMOVED, REWRITTEN, ScriptedExchange, TRAILER, TRIED, exchanges};
 use crate::peer::server::param_of_field;
 use crate::peer::{ConnectionTape, Label, Speaks};
 
@@ -109,6 +109,11 @@ fn of_http2(bytes: &[u8]) -> (Vec<Arrived>, Option<String>) {
     (arrived.collect(), reading.fault.map(|fault| fault.to_string()))
 }
 
+/// Programs of FastCGI see what the client has asked for, before rewrites.
+fn target_of_script(uri: &str) -> String {
+    uri.strip_prefix(REWRITTEN).unwrap_or(uri).to_owned()
+}
+
 fn of_fastcgi(bytes: &[u8]) -> (Vec<Arrived>, Option<String>) {
     let reading = fastcgi::requests(bytes);
     let arrived = reading.requests.into_iter().filter(|request| !request.params.is_empty()).map(|request| {
@@ -116,7 +121,7 @@ fn of_fastcgi(bytes: &[u8]) -> (Vec<Arrived>, Option<String>) {
         let field = |name: &&str| param_of_field(&request, name).map(|value| ((*name).to_owned(), value));
         Arrived {
             method: request.param("REQUEST_METHOD").unwrap_or_default().to_owned(),
-            target: request.param("REQUEST_URI").unwrap_or_default().to_owned(),
+            target: target_of_script(request.param("REQUEST_URI").unwrap_or_default()),
             fields: RecordedFields(names.iter().filter_map(field).collect()),
             body: request.body.clone(),
             trailers: None,

@@ -223,7 +223,8 @@ fn ask_http1(
     fields: &[(String, String)],
 ) -> Result<(), LinkEnd> {
     let body = exchange.request_body();
-    let mut head = format!("{} {} HTTP/1.1\r\nHost: {HOST}\r\n", exchange.method.text(), exchange.target);
+    let mut head =
+        format!("{} {} HTTP/1.1\r\nHost: {HOST}\r\n", exchange.method.text(), exchange.sent_target());
     for (name, value) in fields {
         head += &format!("{name}: {value}\r\n");
     }
@@ -290,12 +291,9 @@ fn ask_http2(
 ) -> Result<(), LinkEnd> {
     let body = exchange.request_body();
     let scheme = if case.client.has_tls() { "https" } else { "http" };
-    let pseudo = [
-        (":method", exchange.method.text()),
-        (":scheme", scheme),
-        (":authority", HOST),
-        (":path", exchange.target),
-    ];
+    let target = exchange.sent_target();
+    let pseudo =
+        [(":method", exchange.method.text()), (":scheme", scheme), (":authority", HOST), (":path", &target)];
     let mut list: Vec<(String, String)> =
         pseudo.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     list.extend_from_slice(fields);

@@ -56,8 +56,10 @@ fields! {
     ConnectionRequests "connection_requests" "Number of the request on its connection, from 1.",
     Method "method" "Method of the request.",
     Target "target" "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
-    Path "path" "Path of the request, as received.",
-    Query "query" "`?` and the query of the request.",
+    Path "path" "Path of the request, as received, or as a rewrite has made it.",
+    Query "query" "`?` and the query of the request, as received.",
+    Args "args" "Query of the request without `?`, as received.",
+    Port "port" "Port that the request names, or else the usual one of its scheme.",
     Scheme "scheme" "`http` or `https`, by the connection of the client.",
     Version "version" "Protocol version of the request.",
     RequestLine "request_line" "Method, target and version.",
@@ -270,6 +272,8 @@ impl LogField {
             LogField::Target => LogValue::bytes(record.target),
             LogField::Path => LogValue::bytes(record.path),
             LogField::Query => LogValue::bytes(query_of(record.target)),
+            LogField::Args => LogValue::bytes(query_of(record.target).strip_prefix(b"?").unwrap_or_default()),
+            LogField::Port => LogValue::number(Some(port_of(record.authority, record.scheme))),
             LogField::Scheme => LogValue::word(Some(record.scheme)),
             LogField::QueryParameter(name) => {
                 LogValue::bytes(record.fields.query_parameter(name).unwrap_or_default())
@@ -377,6 +381,13 @@ fn ratio<'a>(record: &ExchangeRecord<'_>, scratch: &'a mut ValueBuf) -> LogValue
 /// The query of a target, with its `?`.
 fn query_of(target: &[u8]) -> &[u8] {
     target.iter().position(|byte| *byte == b'?').map_or(b"", |at| &target[at..])
+}
+
+/// The port that an authority names, or else the usual one of the scheme.
+fn port_of(authority: &[u8], scheme: &str) -> u64 {
+    let named = authority.rsplit(|byte| *byte == b':').next().filter(|port| port.len() < authority.len());
+    let named = named.and_then(|port| std::str::from_utf8(port).ok()?.parse().ok());
+    named.unwrap_or(if scheme == "https" { 443 } else { 80 })
 }
 
 /// Milliseconds spent in some phases, or -1 when the exchange did not pass the last of them.

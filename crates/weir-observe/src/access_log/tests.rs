@@ -224,6 +224,7 @@ fn every_placeholder_has_its_value() {
         ("{peer_address} {peer_port}", "10.1.1.1 1024"),
         ("{connection_requests} {path} {query}", r"3 /search ?q=a%20b"),
         ("{scheme} {authority} {host}", "https www.example:8443 www.example"),
+        ("{args} {port}", "q=a%20b 8443"),
         ("{query.q} {query.none} {cookie.id} {cookie.none}", r"a%20b - 7\x20\x22of\x22\x209 -"),
         (
             "{host} {request_id} {trace_id} {route}",

@@ -103,6 +103,8 @@ causes! {
     LoopDetected "loop-detected" "The request has come in at this listener before.",
     BodyTooLarge "body-too-large" "The body of the request is larger than the limit.",
     HeadOverflow "head-overflow" "The head no longer fits its buffer after fields were added.",
+    TooManyReroutings "too-many-reroutings" "The request was routed anew as often as it may be, by rewrites and routes that lead to others.",
+    InternalRoute "internal-route" "The request asks for a route that only requests from inside of the listener take.",
     BadRewrite "bad-rewrite" "A rewrite made a target or field that is not valid.",
 
     // The response.

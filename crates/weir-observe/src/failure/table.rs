@@ -300,6 +300,13 @@ rows! {
     "bad-rewrite": BadRewrite, Weir, [Route Send], answer 500, INTERNAL,
         "A rewrite of the route produced a target or a field that is not valid in HTTP.",
         "Correct `listener.NAME.route.request_headers` or the path rewrite; `weir explain` shows the result for a URL.";
+    "too-many-reroutings": TooManyReroutings, Weir, [Route], answer 500, INTERNAL,
+        "The request was routed anew ten times, by `rewrite`, `then`, `try_files` or `error_pages`: they lead round in a circle.",
+        "Run `weir explain` with the URL, which shows each step. Write `flag = \"break\"` where the request is to stay on the route, or a pattern that no longer matches what it has made.";
+    "internal-route": InternalRoute, Client, [Route], answer 404,
+        "Not found.",
+        "The request asks for a route with `internal = true`, which only rewrites and other routes lead to.",
+        "None, unless clients should reach it: then leave `internal` out.";
     "request-head-overflow": HeadOverflow, Weir, [Route Send], answer 431,
         "The head of the request is too large.",
         "The head of the request does not fit the buffer with the fields that Weir adds.",

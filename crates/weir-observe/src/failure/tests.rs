@@ -90,6 +90,8 @@ fn known_failures_have_known_reasons_and_statuses() {
         (Failure::client(Request, Cause::Closed), "request-head-incomplete", None, 499),
         (Failure::client(Relay, Cause::Reset), "client-reset", None, 499),
         (Failure::weir(Route, Cause::NoRoute), "no-route", Some(404), 404),
+        (Failure::weir(Route, Cause::TooManyReroutings), "too-many-reroutings", Some(500), 500),
+        (Failure::client(Route, Cause::InternalRoute), "internal-route", Some(404), 404),
         (Failure::client(Route, Cause::CredentialsMissing), "credentials-missing", Some(401), 401),
         (Failure::client(Route, Cause::CredentialsMalformed), "credentials-malformed", Some(400), 400),
         (Failure::client(Route, Cause::CredentialsWrong), "credentials-wrong", Some(401), 401),

@@ -5,6 +5,7 @@
 
 pub(crate) mod tcp;
 mod stages;
+mod rerouting;
 pub(crate) mod features;
 pub(crate) mod phases;
 pub(crate) mod telemetry;
@@ -30,8 +31,8 @@ use exchange_state::stream::ClientStream;
 use phases::attempt_response::AttemptResponse;
 use phases::{finish, pause, queue, respond, retry};
 use stages::{
-    before_server, failed, request_head, response_body, response_fields, response_head, server_chosen,
-    upstream_known,
+    before_server, failed, request_head, response_body, response_fields, response_head, resume,
+    server_chosen, upstream_known,
 };
 
 /// Runs one exchange: from the request of the client to its response.
@@ -55,10 +56,37 @@ pub(crate) fn run(
             Ok(end) => end,
             Err(Ended::Closed) => return End::Closed,
             // On the heap, since it would make every exchange larger.
-            Err(Ended::Failed(failure)) => Box::pin(failed::answer(&mut context, failure)).await,
+            Err(ended) => match Box::pin(go_on(&mut context, ended)).await {
+                tunnel @ End::Tunnel(_) => return tunnel,
+                end => end,
+            },
         };
         finish::record(&mut context);
         end
+    }
+}
+
+/// What becomes of a request that has ended early: the page of its failure, or that it goes on elsewhere, once or more often.
+#[cold]
+async fn go_on(context: &mut Context<'_, impl ClientStream, impl Servers>, mut ended: Ended) -> End {
+    loop {
+        match ended {
+            Ended::Rerouted => {}
+            Ended::Closed => return End::Closed,
+            Ended::Failed(failure) => {
+                if let Some(end) = failed::answer(context, failure).await {
+                    return end;
+                }
+            }
+        }
+        ended = match resume::answer(context).await {
+            Ok(Some(end)) => return end,
+            Ok(None) => match Box::pin(carry(context)).await {
+                Ok(end) => return end,
+                Err(ended) => ended,
+            },
+            Err(ended) => ended,
+        };
     }
 }
 
@@ -68,15 +96,19 @@ fn carry(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
 ) -> impl Future<Output = Result<End, Ended>> {
     async move {
-        // Request: the head, whole and well-formed.
-        context.stream.receive(context.client, context.exchange, context.listener).await?;
-        if let Some(answer) = request_head::admit(context)?
-            && let Some(end) = answer.await?
-        {
-            return Ok(end);
-        }
-        // Route: the most specific rule that matches, and what it has before a server gets the request.
-        let matched = request_head::route(context)?;
+        let matched = if context.exchange.rare.is_none() {
+            // Request: the head, whole and well-formed.
+            context.stream.receive(context.client, context.exchange, context.listener).await?;
+            if let Some(answer) = request_head::admit(context)?
+                && let Some(end) = answer.await?
+            {
+                return Ok(end);
+            }
+            // Route: the most specific rule that matches, and what it has before a server gets the request.
+            request_head::route(context)?
+        } else {
+            resume::route(context)?
+        };
         if !matched.route.ahead.is_empty()
             && let Some(waiting) = before_server::pass(context, matched)?
             && let Some(end) = waiting.await?

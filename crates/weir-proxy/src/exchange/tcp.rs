@@ -56,7 +56,7 @@ pub(crate) async fn run(
     let context = &mut Context::new(client, stream, servers, exchange, &config);
     let end = match carry(context).await {
         Ok(end) => end,
-        Err(Ended::Closed) => End::Closed,
+        Err(Ended::Closed | Ended::Rerouted) => End::Closed,
         Err(Ended::Failed(failure)) => {
             context.exchange.record.failure = Some(failure);
             finish::record(context);

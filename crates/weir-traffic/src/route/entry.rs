@@ -26,6 +26,7 @@ pub(super) struct RouteEntry {
     /// Whether host, path and source say it all, which is so for most routes.
     is_plain: bool,
     has_condition: bool,
+    pub(super) before_regex: bool,
 }
 
 impl RouteRules {
@@ -48,6 +49,7 @@ impl RouteEntry {
                 && route.query.is_empty()
                 && route.condition.is_none(),
             has_condition: route.condition.is_some(),
+            before_regex: route.before_regex,
         }
     }
 

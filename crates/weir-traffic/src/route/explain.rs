@@ -18,6 +18,8 @@ pub enum RouteOutcome {
     Chosen,
     /// It matches, but a more specific route does too.
     LessSpecific,
+    /// It matches, but an earlier route of a table in the order of the routes does too.
+    Later,
     /// It is for other hosts.
     Host,
     /// It is for other paths.
@@ -46,6 +48,7 @@ impl RouteTable {
                 let outcome = match first_mismatch(rules, *route, request) {
                     Some(outcome) => outcome,
                     None if chosen == Some(*route) => RouteOutcome::Chosen,
+                    None if self.is_in_order() => RouteOutcome::Later,
                     None => RouteOutcome::LessSpecific,
                 };
                 Considered { route: *route, outcome }
@@ -53,7 +56,7 @@ impl RouteTable {
             .collect();
         considered.sort_by_key(|one| match one.outcome {
             RouteOutcome::Chosen => 0,
-            RouteOutcome::LessSpecific => 1,
+            RouteOutcome::LessSpecific | RouteOutcome::Later => 1,
             _ => 2,
         });
         considered

@@ -3,7 +3,7 @@
 //! The order, each step deciding only where all before it are equal:
 //!
 //! 1. host: exact name, then the longest wildcard, then any host;
-//! 2. path: exact, then regex, then the longest prefix, then any path;
+//! 2. path: exact, then the longest prefix if it goes before regexes (nginx's `^~`), then regex, then the longest prefix, then any path;
 //! 3. a rule on the method before none;
 //! 4. more rules on header fields;
 //! 5. more rules on query parameters;
@@ -16,6 +16,8 @@
 //! the config: order of writing decides between two different conditions, which cannot be compared, and nowhere else. A route of a less specific host does take a request that none
 //! of the more specific host's routes match. Only a request with several fields or parameters of one name can match two routes that no other
 //! request can: it takes the first.
+//!
+//! A table in the order of the routes ([`RouteTable::in_order`]) has none of this: the first that matches takes the request, as HAProxy has it.
 
 mod explain;
 mod table;
@@ -82,6 +84,8 @@ pub struct RouteMatch {
     pub condition: Option<Box<str>>,
     /// Decides between routes that are otherwise equally specific; the higher goes first.
     pub priority: i32,
+    /// Whether the prefix goes before regexes where it is the longest that matches.
+    pub before_regex: bool,
     /// Goes before all of these but host and path, where what was read has an order of its own: the higher goes first. Files have no key for it.
     pub precedence: i32,
 }
@@ -95,6 +99,9 @@ impl fmt::Display for RouteMatch {
         }
         if self.path != PathMatch::ANY {
             rules.push(format!("path {}", self.path));
+        }
+        if self.before_regex {
+            rules.push("before regular expressions".to_owned());
         }
         if !self.methods.is_empty() {
             let methods: Vec<_> = self.methods.iter().map(MethodMatch::as_str).collect();

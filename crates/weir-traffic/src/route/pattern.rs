@@ -113,7 +113,7 @@ impl RouteRegex {
     }
 
     /// The groups of the first match in `text`, if it was built with them. Allocates when there is one.
-    pub(crate) fn captures<'a>(&self, text: &'a [u8]) -> Option<Captures<'a>> {
+    pub fn captures<'a>(&self, text: &'a [u8]) -> Option<Captures<'a>> {
         if self.is_match(text) { self.0.regex.as_ref()?.captures(text) } else { None }
     }
 

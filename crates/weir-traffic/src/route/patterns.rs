@@ -23,6 +23,8 @@ pub(super) struct Patterns {
     list: Vec<Ranked>,
     /// Sorted by their literals.
     nodes: Vec<LiteralNode>,
+    /// Whether a prefix of the host goes before them.
+    pub(super) yield_to_prefixes: bool,
 }
 
 #[derive(Debug)]

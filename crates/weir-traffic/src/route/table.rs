@@ -27,6 +27,8 @@ pub struct RouteTable {
     /// The lengths of the keys of `below_hosts`, longest first.
     below_lens: Vec<usize>,
     any_host: HostPaths,
+    /// The entries in the order of their routes, where that decides; then nothing else has any.
+    in_order: Option<Box<[(HostPattern, RouteEntry)]>>,
 }
 
 /// The routes of one host, by path. Of ten thousand hosts most have a prefix and nothing else: what few have is behind a pointer.
@@ -62,6 +64,7 @@ impl RouteTable {
             below_hosts: TextMap::ignoring_case(),
             below_lens: Vec::new(),
             any_host: HostPaths::default(),
+            in_order: None,
         };
         for rules in 0..table.rules.0.len() {
             table.insert(rules);
@@ -83,6 +86,36 @@ impl RouteTable {
         if ties.is_empty() { Ok(table) } else { Err(ties) }
     }
 
+    /// The same in the order of `routes`, in which the first that matches takes a request: no two are tied.
+    pub fn in_order<M: Into<Arc<RouteMatch>>>(routes: Vec<(M, RouteId)>) -> RouteTable {
+        let routes = routes.into_iter().map(|(rules, route)| (rules.into(), route)).collect();
+        let mut table = RouteTable {
+            rules: RouteRules(routes),
+            exact_hosts: TextMap::ignoring_case(),
+            below_hosts: TextMap::ignoring_case(),
+            below_lens: Vec::new(),
+            any_host: HostPaths::default(),
+            in_order: None,
+        };
+        let mut entries = Vec::new();
+        for (rules, (route, name)) in table.rules.0.iter().enumerate() {
+            let any = [HostPattern::ANY];
+            for host in if route.hosts.is_empty() { &any } else { &route.hosts[..] } {
+                let sources = route.sources.iter().map(|net| Some(net.trunc()));
+                let sources = sources.chain(route.sources.is_empty().then_some(None));
+                let entry = |source| (host.clone(), RouteEntry::new(*name, rules, route, source));
+                entries.extend(sources.map(entry));
+            }
+        }
+        table.in_order = Some(entries.into());
+        table
+    }
+
+    /// Whether the order of the routes decides.
+    pub const fn is_in_order(&self) -> bool {
+        self.in_order.is_some()
+    }
+
     /// The same with indexes that make many regexes quicker to look up and take time to build: for a table that requests are looked up in.
     #[must_use]
     pub fn with_filters(mut self) -> RouteTable {
@@ -95,6 +128,30 @@ impl RouteTable {
     /// The route that `request` takes; `None` when no route matches.
     #[inline]
     pub fn lookup(&self, request: &impl RouteRequest) -> Option<RouteId> {
+        match &self.in_order {
+            None => self.lookup_most_specific(request),
+            Some(entries) => self.lookup_first(entries, request),
+        }
+    }
+
+    /// The first in the order of the routes.
+    fn lookup_first(
+        &self,
+        entries: &[(HostPattern, RouteEntry)],
+        request: &impl RouteRequest,
+    ) -> Option<RouteId> {
+        let path = request.path();
+        let matches = |(host, entry): &&(HostPattern, RouteEntry)| {
+            self.rules.of(entry).path.matches(path)
+                && host.matches(request.host())
+                && entry.matches(&self.rules, request)
+        };
+        entries.iter().find(matches).map(|(_, entry)| entry.route)
+    }
+
+    /// The same for a table that is not in the order of its routes, as most are.
+    #[inline]
+    pub fn lookup_most_specific(&self, request: &impl RouteRequest) -> Option<RouteId> {
         if !(self.exact_hosts.is_empty() && self.below_hosts.is_empty()) {
             let found = self.lookup_by_host(request);
             if found.is_some() {
@@ -176,6 +233,10 @@ impl HostPaths {
             }
             self.prefixes[at].parent = parent;
         }
+        if let Some(patterns) = &mut self.patterns {
+            let mut entries = self.prefixes.iter().flat_map(|prefix| &prefix.bucket.entries);
+            patterns.yield_to_prefixes = entries.any(|entry| entry.before_regex);
+        }
         for bucket in self.buckets_mut() {
             bucket.arrange(rules);
         }
@@ -203,23 +264,38 @@ impl HostPaths {
         {
             return Some(route);
         }
-        if let Some(patterns) = &self.patterns
-            && let Some(entry) = patterns.lookup(path, |entry| entry.matches(rules, request))
-        {
+        if let Some(patterns) = &self.patterns {
+            if patterns.yield_to_prefixes
+                && let Some(entry) = self.lookup_prefix(rules, request).filter(|entry| entry.before_regex)
+            {
+                return Some(entry.route);
+            }
+            if let Some(entry) = patterns.lookup(path, |entry| entry.matches(rules, request)) {
+                return Some(entry.route);
+            }
+        }
+        if let Some(entry) = self.lookup_prefix(rules, request) {
             return Some(entry.route);
         }
+        in_bucket(&self.any)
+    }
+
+    /// The entry of the longest prefix of which one matches.
+    #[inline(always)]
+    fn lookup_prefix(&self, rules: &RouteRules, request: &impl RouteRequest) -> Option<&RouteEntry> {
+        let path = request.path();
         // The last prefix that does not sort behind the path: every prefix of the path is this one or among
         // its parents.
         let mut next = self.prefixes.partition_point(|prefix| &*prefix.text <= path).checked_sub(1);
         while let Some(at) = next {
             let prefix = &self.prefixes[at];
             if path::has_prefix(path, &prefix.text)
-                && let Some(route) = in_bucket(&prefix.bucket)
+                && let Some(entry) = prefix.bucket.lookup(rules, request)
             {
-                return Some(route);
+                return Some(entry);
             }
             next = prefix.parent;
         }
-        in_bucket(&self.any)
+        None
     }
 }

@@ -435,6 +435,7 @@ fn route_match() -> impl Strategy<Value = RouteMatch> {
             sources: sources.iter().map(|text| text.parse().unwrap()).collect(),
             condition: None,
             priority,
+            before_regex: false,
             precedence: 0,
         },
     )
@@ -505,4 +506,65 @@ proptest! {
             prop_assert!(table(&[a, b]).is_ok());
         }
     }
+}
+
+#[test]
+fn a_longest_prefix_goes_before_regexes_where_it_says_so() {
+    let before = |host, path| RouteMatch { before_regex: true, ..prefix(host, path) };
+    let regex = |text| RouteMatch { path: PathMatch::regex(text).unwrap(), ..any() };
+    let table = table(&[
+        before("*", "/images"),
+        prefix("*", "/images/raw"),
+        regex(r"\.png$"),
+        RouteMatch { path: PathMatch::exact("/images/x.png").unwrap(), ..any() },
+        RouteMatch { methods: vec![MethodMatch::parse("POST").unwrap()], ..before("*", "/forms") },
+        prefix("*", "/"),
+    ])
+    .unwrap();
+    let found = |request: &TestRequest| table.lookup(request).map(|route| route.0);
+    for (path, expected) in [
+        ("/images/a.png", 0),
+        ("/images", 0),
+        // Of nginx: the longest prefix alone says whether regexes are asked.
+        ("/images/raw/a.png", 2),
+        ("/images/raw/a", 1),
+        ("/images/x.png", 3),
+        ("/a.png", 2),
+        ("/imagesx.png", 2),
+        ("/forms/a.png", 2),
+        ("/a", 5),
+    ] {
+        assert_eq!(found(&get("", path)), Some(expected), "{path}");
+    }
+    let post = TestRequest { method: "POST", ..get("", "/forms/a.png") };
+    assert_eq!(found(&post), Some(4));
+}
+
+#[test]
+fn in_the_order_of_the_routes_the_first_takes_a_request() {
+    let routes = [
+        RouteMatch { sources: vec!["192.0.2.0/24".parse().unwrap()], ..prefix("a.test", "/api") },
+        RouteMatch { methods: vec![MethodMatch::parse("POST").unwrap()], ..any() },
+        prefix("*.test", "/"),
+        RouteMatch { path: PathMatch::exact("/api/x").unwrap(), hosts: hosts(&["a.test"]), ..any() },
+        prefix("*", "/api"),
+        prefix("*", "/api"),
+    ];
+    let table = RouteTable::in_order(routes.iter().cloned().zip((0..).map(RouteId)).collect());
+    let found = |request: &TestRequest| table.lookup(request).map(|route| route.0);
+    for (host, path, expected) in [
+        ("a.test", "/api/x", Some(0)),
+        ("A.test.", "/api", Some(0)),
+        ("b.test", "/api", Some(2)),
+        ("c", "/api/y", Some(4)),
+        ("c", "/", None),
+    ] {
+        assert_eq!(found(&get(host, path)), expected, "{host}{path}");
+    }
+    let post = TestRequest { method: "POST", ..get("a.test", "/x") };
+    assert_eq!(found(&post), Some(1));
+    let outcomes: Vec<_> = table.explain(&get("a.test", "/api/x")).into_iter().collect();
+    assert_eq!(outcomes[0], Considered { route: RouteId(0), outcome: RouteOutcome::Chosen });
+    let later = outcomes.iter().filter(|one| one.outcome == RouteOutcome::Later);
+    assert_eq!(later.map(|one| one.route.0).collect::<Vec<_>>(), [2, 3, 4, 5]);
 }

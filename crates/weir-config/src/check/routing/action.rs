@@ -17,7 +17,7 @@ use crate::text::{RedirectText, RespondText, RouteText, SplitText};
 /// Keys of a target of a split that are about requests to its servers.
 const OF_REQUESTS: [&str; 4] = ["request_headers", "response_headers", "forward_host", "mirror"];
 
-const ACTIONS: [&str; 5] = ["upstream", "split", "redirect", "respond", "files"];
+const ACTIONS: [&str; 6] = ["upstream", "split", "redirect", "respond", "files", "then"];
 
 pub(in crate::check) fn check(
     text: &SpannedTable<RouteText>,
@@ -29,7 +29,7 @@ pub(in crate::check) fn check(
     match written[..] {
         [] if ACTIONS.into_iter().all(|key| text.is_missing(key)) => {
             let message = "the route has no action";
-            let help = "write one of `upstream`, `split`, `redirect`, `respond` and `files`";
+            let help = "write one of `upstream`, `split`, `redirect`, `respond`, `files` and `then`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
         }
         // What is no file goes to the upstream.
@@ -44,8 +44,7 @@ pub(in crate::check) fn check(
     let value = &text.value;
     let place = TemplatePlace::in_route(text);
     if let Some(served) = &value.files {
-        let upstream = value.upstream.as_ref();
-        let served = static_files::check(served, upstream, &place, files, upstreams, diagnostics);
+        let served = static_files::check((served, text), &place, files, upstreams, diagnostics);
         return RouteAction::Files(Box::new(served));
     }
     // All of them are checked, so that every error is found; the first counts.
@@ -56,7 +55,8 @@ pub(in crate::check) fn check(
         value.redirect.as_ref().map(|text| RouteAction::Redirect(redirect(text, &place, diagnostics)));
     let respond =
         value.respond.as_ref().map(|text| RouteAction::Respond(Box::new(respond(text, &place, diagnostics))));
-    upstream.or(split).or(redirect).or(respond).unwrap_or(RouteAction::Upstream(UpstreamIndex(0)))
+    let then = value.then.as_ref().map(|name| RouteAction::Then((&*name.value).into()));
+    upstream.or(split).or(redirect).or(respond).or(then).unwrap_or(RouteAction::Upstream(UpstreamIndex(0)))
 }
 
 fn split(

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use crate::check::files::Files;
 use crate::check::scope::CheckScope;
-use crate::config::{ErrorPage, PageText, RemotePage, ServerProtocol};
+use crate::config::{ErrorPage, ErrorStep, PageText, RemotePage, RouteTarget, ServerProtocol};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
+use crate::order::Stage;
 use crate::text::{ErrorPageText, ErrorPagesText};
+use crate::value::{Template, TemplateValue};
 
 /// Larger files are none for a failure.
 const PAGE_BYTES_MAX: u64 = 256 * 1024;
@@ -35,14 +37,68 @@ fn check_page(
         let at = text.key_at("status");
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
     }
-    if ["html", "json", "upstream"].iter().all(|key| text.is_missing(key)) {
+    if ["html", "json", "upstream", "then", "redirect"].iter().all(|key| text.is_missing(key)) {
         let message = "the page has no file";
-        let help = "write `html`, `json` or both, or the `upstream` that it is fetched from";
+        let help = "write `html`, `json` or both, the `upstream` that it is fetched from, or where the request goes on with `then`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
     }
     let remote = check_remote(text, around, diagnostics);
     let mut page = |file: &Option<Spanned<Box<str>>>| read_page(file.as_ref()?, around.files, diagnostics);
-    ErrorPage { status, html: page(html), json: page(json), of_servers: *of_servers, remote }
+    let (html, json) = (page(html), page(json));
+    let then = check_step(text, diagnostics);
+    ErrorPage { status, html, json, of_servers: *of_servers, remote, then, new_status: text.value.new_status }
+}
+
+/// What happens instead of a page, and with which status.
+fn check_step(text: &SpannedTable<ErrorPageText>, diagnostics: &mut Vec<Diagnostic>) -> Option<ErrorStep> {
+    let ErrorPageText { then, redirect, new_status, status_of_target, .. } = &text.value;
+    let mut conflict = |key: &str, message: String| {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message));
+    };
+    let kinds = ["then", "redirect", "upstream", "html", "json"];
+    if let Some(first) = kinds[..2].iter().find(|key| text.written(key).is_some())
+        && let Some(second) = kinds.iter().find(|key| *key != first && text.written(key).is_some())
+    {
+        conflict(second, format!("`{second}` has no effect beside `{first}`, which is no page"));
+    }
+    let is_redirect = |status: u16| matches!(status, 301 | 302 | 303 | 307 | 308);
+    match new_status {
+        Some(status) if redirect.is_some() != is_redirect(*status) || *status == 304 => {
+            let message = match redirect {
+                Some(_) => format!("{status} is not the status of a redirect"),
+                None => format!("{status} is the status of a redirect, and there is no `redirect`"),
+            };
+            conflict("new_status", message);
+        }
+        Some(_) if *status_of_target => {
+            conflict("status_of_target", "`new_status` and `status_of_target` exclude each other".to_owned());
+        }
+        _ => {}
+    }
+    if *status_of_target && then.is_none() {
+        conflict("status_of_target", "`status_of_target` has no effect without `then`".to_owned());
+    }
+    let step = match (then, redirect) {
+        (Some(target), _) => ErrorStep::Target { target: target.clone(), has_own_status: *status_of_target },
+        (None, Some(to)) => ErrorStep::Redirect(to.0.clone()),
+        (None, None) => return None,
+    };
+    let (key, template) = match &step {
+        ErrorStep::Target { target: RouteTarget::Path(path), .. } => ("then", Some(path)),
+        ErrorStep::Target { .. } => ("then", None),
+        ErrorStep::Redirect(to) => ("redirect", Some(to)),
+    };
+    let is_there = |value: &&TemplateValue| {
+        let is_of_request =
+            value.stage() <= Stage::Identity && !matches!(value, TemplateValue::MatchGroup(_));
+        is_of_request || **value == TemplateValue::Status
+    };
+    for value in template.into_iter().flat_map(Template::values).filter(|value| !is_there(value)) {
+        let message = format!("`{{{}}}` has no value here", value.name());
+        let help = "there are `{status}` and what is known of the request";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help));
+    }
+    Some(step)
 }
 
 /// Where the page is fetched from, if it is.

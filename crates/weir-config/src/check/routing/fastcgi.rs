@@ -96,7 +96,8 @@ fn settings(
         RouteAction::Upstream(_)
         | RouteAction::Split(_)
         | RouteAction::Redirect(_)
-        | RouteAction::Respond(_) => None,
+        | RouteAction::Respond(_)
+        | RouteAction::Then(_) => None,
     };
     let own = value.root.as_ref().map(|root| match served {
         // As the servers see it: it need not exist here.

@@ -1,7 +1,7 @@
 //! Groups of `path_regex` in what several routes share: keys of limits and lists, formats of access logs. There a group has a value for the
 //! routes that have it.
 
-use crate::config::{AccessLog, ErrorPage, PageText, RouteAction, RouteSettings};
+use crate::config::{AccessLog, ErrorPage, FilesFallback, PageText, RouteAction, RouteSettings};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
@@ -18,17 +18,25 @@ pub(in crate::check) fn are_shown(settings: &RouteSettings, action: &RouteAction
             in_body.any(is_group) || fixed.headers.iter().any(|(_, value)| value.values().any(is_group))
         }
         RouteAction::Redirect(redirect) => redirect.to.values().any(is_group),
-        RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
+        RouteAction::Files(files) => {
+            let target = match &files.fallback {
+                Some(FilesFallback::Target(target)) => Some(target),
+                Some(FilesFallback::Status(_)) | None => None,
+            };
+            files.try_files.iter().any(|path| path.values().any(is_group))
+                || target.is_some_and(|target| target.values().any(is_group))
+        }
         RouteAction::Split(parts) => parts
             .iter()
             .filter_map(|part| part.settings.as_ref())
             .any(|own| own.request_headers.values().chain(own.response_headers.values()).any(is_group)),
-        RouteAction::Upstream(_) => false,
+        RouteAction::Upstream(_) | RouteAction::Then(_) => false,
     };
     let mut params = fastcgi.iter().flat_map(|fastcgi| &fastcgi.params);
     let limits = settings.limited_by.iter().map(|one| &one.limit.key);
     let mut keys = limits.chain(settings.lists.iter().map(|list| &list.key));
     in_action
+        || settings.rewrites.iter().any(|rule| rule.replacement.values().any(is_group))
         || keys.any(|key| key.values().any(is_group))
         || cache.iter().any(|cache| cache.templates().flat_map(Template::values).any(is_group))
         || params.any(|(_, template)| template.values().any(is_group))

@@ -1,6 +1,8 @@
 //! Routes and what they do.
 
 pub(super) mod route;
+pub(super) mod route_order;
+pub(super) mod rewrites;
 pub(super) mod access;
 pub(super) mod action;
 pub(super) mod redirect;

@@ -6,100 +6,60 @@ use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerDefaults;
-use super::{access, access_log, action, error_pages, fastcgi, headers, match_groups, mirror};
+use super::{access, access_log, action, error_pages, fastcgi, headers, match_groups, mirror, rewrites};
 use crate::check::names::check_name;
 use crate::check::scope::CheckScope;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
-    AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, RequestBuffering,
-    Route, RouteAction, RouteFault, RouteParts, RouteSettings, late_values, upgrade_fault,
+    AccessList, Cors, CorsOrigin, EncodedSlashAction, FastcgiSettings, Interner, LimitUse, ListenerProtocol,
+    RequestBuffering, Route, RouteAction, RouteFault, RouteParts, RouteSettings, late_values, upgrade_fault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RedirectText, RegexReplacement, RouteText, ValueRule};
 use crate::value::{TemplateValue, Token};
 
+/// What a route is checked with.
+struct RouteCheck<'a> {
+    text: &'a SpannedTable<RouteText>,
+    listener: &'a ListenerText,
+    around: &'a ListenerDefaults,
+    /// The lists and limits of the listener.
+    rules: (&'a [Arc<AccessList>], &'a [LimitUse]),
+    scope: &'a CheckScope<'a>,
+    place: TemplatePlace<'a>,
+}
+
 pub(in crate::check) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
     around: &ListenerDefaults,
-    (lists, limited_by): (&[Arc<AccessList>], &[LimitUse]),
+    rules: (&[Arc<AccessList>], &[LimitUse]),
     scope: &CheckScope<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Route {
     let value = &text.value;
+    let route = RouteCheck { text, listener, around, rules, scope, place: TemplatePlace::in_route(text) };
     if let Some(name) = &value.name {
         check_name(name, "route", diagnostics);
     }
     let mut action = action::check(text, scope.files, scope.upstreams, diagnostics);
-    report_of_other_protocol(text, listener.protocol, diagnostics);
-    if !listener.protocol.routes_requests() {
-        action::report_targets_of_tcp(value, diagnostics);
-    }
-    report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
-    match &action {
-        RouteAction::Redirect(_) => report_without_server(text, "redirect", diagnostics),
-        RouteAction::Respond(_) => report_without_server(text, "respond", diagnostics),
-        RouteAction::Files(files) if files.otherwise.is_none() => {
-            report_without_server(text, "files", diagnostics);
-        }
-        RouteAction::Files(_) | RouteAction::Upstream(_) | RouteAction::Split(_) => {}
-    }
+    route.report_without_effect(&action, diagnostics);
     let fastcgi = fastcgi::check(text, &action, scope.files, scope.upstreams, diagnostics);
     if let (RouteAction::Files(served), Some(fastcgi), Some(written)) = (&mut action, &fastcgi, &value.files)
         && written.changed("index").is_none()
     {
         served.index.insert(0, fastcgi.index.clone());
     }
-    // A server of FastCGI has to be told the length of the body.
-    let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
-    let place = TemplatePlace::in_route(text);
     let mut rewrite = rewrite(text, diagnostics);
     if let RouteAction::Redirect(redirect) = &mut action {
         redirect.rewrite = rewrite.take();
         super::redirect::report(text, redirect, diagnostics);
     }
-    let settings = RouteSettings {
-        rewrite,
-        lists: scope.lists.named(lists, &value.lists, diagnostics),
-        limited_by: scope.limits.of_route(limited_by, &value.limited_by, &action, diagnostics),
-        request_headers: around.request.followed_by(&headers::check_request(
-            &value.request_headers,
-            &place,
-            diagnostics,
-        )),
-        response_headers: around.response.followed_by(&headers::check_response_of_route(
-            text,
-            &place,
-            around.has_tls,
-            diagnostics,
-        )),
-        cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
-        access: access::check(value, scope, diagnostics).map(Box::new),
-        cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, &place, diagnostics)),
-        compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
-        error_pages: [
-            error_pages::check(value.error_pages.as_ref(), scope, diagnostics),
-            around.error_pages.clone(),
-        ]
-        .concat(),
-        forward_host: value.forward_host.clone(),
-        mirrors: mirror::check_all(value.mirror.as_ref(), scope, diagnostics),
-        buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
-        buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
-        queue_priority: value.queue_priority,
-        tls_passthrough: value.tls_passthrough,
-        allow_connect: value.allow_connect,
-        grpc_web: value.grpc_web,
-        upgrades: upgrades(&value.upgrades, diagnostics),
-        fastcgi,
-        access_log: access_log::of_route(&value.access_log, scope.files, diagnostics),
-        timeouts: value.timeouts.value.clone(),
-        retry: None,
-        body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
-    };
-    action::split_settings(value, (&place, scope), (&mut action, &settings), interner, diagnostics);
+    let limited_by = scope.limits.of_route(rules.1, &value.limited_by, &action, diagnostics);
+    let settings = RouteSettings { rewrite, limited_by, ..route.settings(fastcgi, diagnostics) };
+    action::split_settings(value, (&route.place, scope), (&mut action, &settings), interner, diagnostics);
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
     let matches = matches(text, shows_groups, diagnostics).into();
@@ -107,6 +67,71 @@ pub(in crate::check) fn check(
     report_early_condition(text, diagnostics);
     let settings = interner.intern(settings);
     Route::assume(RouteParts { name: route_name(value).into(), matches, condition, action, settings })
+}
+
+impl RouteCheck<'_> {
+    /// Reports keys that mean nothing here, by the protocol of the listener or by what the route does.
+    fn report_without_effect(&self, action: &RouteAction, diagnostics: &mut Vec<Diagnostic>) {
+        let (text, protocol) = (self.text, self.listener.protocol);
+        report_of_other_protocol(text, protocol, diagnostics);
+        if !protocol.routes_requests() {
+            action::report_targets_of_tcp(&text.value, diagnostics);
+        }
+        report_unreachable_path(text, self.listener.paths.encoded_slash, diagnostics);
+        rewrites::report(text, action, diagnostics);
+        match action {
+            RouteAction::Redirect(_) => report_without_server(text, "redirect", diagnostics),
+            RouteAction::Respond(_) => report_without_server(text, "respond", diagnostics),
+            RouteAction::Files(files) if files.otherwise.is_none() => {
+                report_without_server(text, "files", diagnostics);
+            }
+            RouteAction::Files(_)
+            | RouteAction::Upstream(_)
+            | RouteAction::Split(_)
+            | RouteAction::Then(_) => {}
+        }
+    }
+
+    /// The settings that neither what the route does decides, nor what it matches.
+    fn settings(
+        &self,
+        fastcgi: Option<Box<FastcgiSettings>>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> RouteSettings {
+        let Self { text, listener, around, scope, place, .. } = self;
+        let value = &text.value;
+        // A server of FastCGI has to be told the length of the body.
+        let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
+        let request_headers = headers::check_request(&value.request_headers, place, diagnostics);
+        let response_headers = headers::check_response_of_route(text, place, around.has_tls, diagnostics);
+        let own_pages = error_pages::check(value.error_pages.as_ref(), scope, diagnostics);
+        RouteSettings {
+            internal: value.internal,
+            rewrites: rewrites::check(&value.rewrite, &TemplatePlace::before_access(text), diagnostics),
+            lists: scope.lists.named(self.rules.0, &value.lists, diagnostics),
+            request_headers: around.request.followed_by(&request_headers),
+            response_headers: around.response.followed_by(&response_headers),
+            cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
+            access: access::check(value, scope, diagnostics).map(Box::new),
+            cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, place, diagnostics)),
+            compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
+            error_pages: [own_pages, around.error_pages.clone()].concat(),
+            forward_host: value.forward_host.clone(),
+            mirrors: mirror::check_all(value.mirror.as_ref(), scope, diagnostics),
+            buffer_requests: value.buffer_requests.as_ref().map(|one| one.value.clone()).or(buffers),
+            buffer_responses: value.buffer_responses.as_ref().map(|one| one.value.clone()),
+            queue_priority: value.queue_priority,
+            tls_passthrough: value.tls_passthrough,
+            allow_connect: value.allow_connect,
+            grpc_web: value.grpc_web,
+            upgrades: upgrades(&value.upgrades, diagnostics),
+            fastcgi,
+            access_log: access_log::of_route(&value.access_log, scope.files, diagnostics),
+            timeouts: value.timeouts.value.clone(),
+            body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
+            ..RouteSettings::default()
+        }
+    }
 }
 
 fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {
@@ -159,6 +184,7 @@ fn matches(
         sources: value.source.iter().flat_map(|sources| sources.0.iter().copied()).collect(),
         condition: value.when.as_ref().map(|condition| condition.value.text().into()),
         priority: i32::try_from(value.priority).unwrap_or(i32::MAX),
+        before_regex: value.before_regex,
         precedence: 0,
     }
 }
@@ -355,7 +381,11 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 34] = [
+    const OF_HTTP: [&str; 38] = [
+        "before_regex",
+        "internal",
+        "rewrite",
+        "then",
         "host",
         "path",
         "path_exact",

@@ -20,6 +20,10 @@ pub(crate) enum ListenerFault {
     Rate(RateError),
     /// Connections of TCP have no response of Weir's own.
     OnlyToUpstreams,
+    /// A route leads to one of this name.
+    NoSuchRoute(String),
+    /// `then` leads back to the route of this name.
+    ThenCircle(String),
     NoProxyPeer,
     NoTlsVersion,
     /// Of this version of TLS.
@@ -39,6 +43,8 @@ impl fmt::Display for ListenerFault {
             Self::OnlyToUpstreams => {
                 f.write_str("connections of a listener for TCP can only go to an upstream")
             }
+            Self::NoSuchRoute(name) => write!(f, "the listener has no route with the name `{name}`"),
+            Self::ThenCircle(name) => write!(f, "`then` leads back to the route `{name}`"),
             Self::NoProxyPeer => f.write_str("`from` is empty: no connection would begin with a header"),
             Self::NoTlsVersion => f.write_str("`versions` is an empty list"),
             Self::NoSuite(version) => {

@@ -16,8 +16,18 @@ pub(crate) fn own_partitions(
     upstream: impl Fn(usize) -> String,
 ) -> Vec<PartitionName> {
     let names = |wanted: &[TemplateValue]| cache.key.values().any(|value| wanted.contains(value));
-    let RouteMatch { hosts, path, methods, headers, query, sources, condition, priority: _, precedence: _ } =
-        &*route.matches;
+    let RouteMatch {
+        hosts,
+        path,
+        methods,
+        headers,
+        query,
+        sources,
+        condition,
+        before_regex: _,
+        priority: _,
+        precedence: _,
+    } = &*route.matches;
     let rules = RouteMatch {
         hosts: match names(&[TemplateValue::Host, TemplateValue::Authority]) {
             true => Vec::new(),
@@ -33,6 +43,7 @@ pub(crate) fn own_partitions(
         sources: sources.clone(),
         condition: condition.clone(),
         priority: 0,
+        before_regex: false,
         precedence: 0,
     };
     let (rules, key) = (rules.to_string(), cache.key.to_string());

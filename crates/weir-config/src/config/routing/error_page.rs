@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{ForwardHost, UpstreamIndex};
+use crate::config::{ForwardHost, RouteTarget, UpstreamIndex};
 use crate::value::{Size, StatusRange, Template, TemplateValue};
 
 /// Pages for some statuses.
@@ -19,6 +19,24 @@ pub struct ErrorPage {
     pub of_servers: bool,
     /// Where the page is fetched from.
     pub remote: Option<RemotePage>,
+    /// What happens instead of a page.
+    pub then: Option<ErrorStep>,
+    /// The status that the client gets in place of that of the failure.
+    pub new_status: Option<u16>,
+}
+
+/// What happens instead of an error page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErrorStep {
+    /// The request goes on, and the client gets the status of the failure, or that of the target.
+    Target {
+        /// Where.
+        target: RouteTarget,
+        /// Whether the client gets the status of the route that answers.
+        has_own_status: bool,
+    },
+    /// The client is redirected.
+    Redirect(Template),
 }
 
 /// A page that is fetched from a server.
@@ -43,7 +61,27 @@ impl ErrorPage {
     /// The values of the exchange in its texts, and in the path that it is fetched from.
     pub(crate) fn values(&self) -> impl Iterator<Item = &TemplateValue> {
         let texts = self.html.iter().chain(&self.json).flat_map(PageText::values);
-        texts.chain(self.remote.iter().flat_map(|remote| remote.path.values()))
+        let step = self.then.iter().flat_map(|step| match step {
+            ErrorStep::Target { target: RouteTarget::Path(path), .. } | ErrorStep::Redirect(path) => {
+                Some(path)
+            }
+            ErrorStep::Target { .. } => None,
+        });
+        let of_step = step.flat_map(Template::values);
+        texts.chain(self.remote.iter().flat_map(|remote| remote.path.values())).chain(of_step)
+    }
+
+    /// The route that a request with such a failure goes on with, if it is named.
+    pub fn target_route(&self) -> Option<&std::sync::Arc<str>> {
+        match &self.then {
+            Some(ErrorStep::Target { target, .. }) => target.route(),
+            Some(ErrorStep::Redirect(_)) | None => None,
+        }
+    }
+
+    /// Whether a request with such a failure goes on inside of the listener.
+    pub fn goes_on(&self) -> bool {
+        matches!(self.then, Some(ErrorStep::Target { .. }))
     }
 
     /// Whether it is for this status.

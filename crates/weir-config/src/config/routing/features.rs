@@ -37,6 +37,7 @@ impl Route {
             (Feature::Grpc, self.grpc_web),
             (Feature::Cors, self.cors.is_some()),
             (Feature::Retries, self.retry.is_some()),
+            (Feature::Rewrite, !self.rewrites.is_empty() || matches!(self.action, RouteAction::Then(_))),
             (Feature::Buffering, true),
             (Feature::ErrorPages, self.error_pages.iter().any(|page| page.of_servers)),
             (Feature::Compression, self.compression.is_some()),

@@ -12,3 +12,4 @@ pub(super) mod error_page;
 pub(super) mod cors;
 pub(super) mod compression;
 pub(super) mod cache;
+pub(super) mod rewrite;

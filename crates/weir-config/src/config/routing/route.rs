@@ -13,7 +13,8 @@ use weir_traffic::route::{HostPattern, RouteMatch};
 use crate::config::RouteFault;
 use crate::config::{
     Access, AccessList, AccessLog, Checked, CheckedParts, Compression, Cors, ErrorPage, FastcgiSettings,
-    ForwardHost, FoundFaults, KeyLimit, Mirror, PageText, RouteCache, StaticFiles, UpstreamIndex,
+    FilesFallback, ForwardHost, FoundFaults, KeyLimit, Mirror, PageText, RewriteRule, RouteCache,
+    StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::order::Stage;
@@ -63,6 +64,10 @@ impl LimitUse {
 pub struct RouteSettings {
     /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
     pub rewrite: Option<Rewrite>,
+    /// Whether only requests from inside of the listener take it. Default: no.
+    pub internal: bool,
+    /// Rewrites of path and query before all else. Default: none.
+    pub rewrites: Vec<RewriteRule>,
     /// The lists that its requests are looked up in: those of its listener, then its own. Default: none.
     pub lists: Vec<Arc<AccessList>>,
     /// The limits that its requests are under: those of its listener, its own, and those of its upstreams. Default: none.
@@ -151,6 +156,24 @@ impl RouteParts {
         Self { name: name.into(), matches, condition: None, action, settings: Arc::default() }
     }
 
+    /// Whether it is reached by its name alone: an internal one that says nothing of what it matches.
+    pub fn is_only_named(&self) -> bool {
+        self.internal && *self.matches == RouteMatch::default()
+    }
+
+    /// The names of the routes of its listener that its requests may go on with.
+    pub fn targets(&self) -> impl Iterator<Item = &Arc<str>> {
+        let then = match &self.action {
+            RouteAction::Then(name) => Some(name),
+            RouteAction::Files(files) => match &files.fallback {
+                Some(FilesFallback::Target(target)) => target.route(),
+                Some(FilesFallback::Status(_)) | None => None,
+            },
+            _ => None,
+        };
+        then.into_iter().chain(self.error_pages.iter().filter_map(ErrorPage::target_route))
+    }
+
     /// The hosts for which the listener shows a certificate: none where TLS passes through to servers, which show theirs.
     pub fn certified_hosts(&self) -> &[HostPattern] {
         if self.tls_passthrough { &[] } else { &self.matches.hosts }
@@ -215,6 +238,8 @@ impl Default for RouteSettings {
     fn default() -> Self {
         Self {
             rewrite: None,
+            internal: false,
+            rewrites: Vec::new(),
             lists: Vec::new(),
             limited_by: Vec::new(),
             request_headers: HeaderChanges::default(),
@@ -278,6 +303,8 @@ pub enum RouteAction {
     Respond(Box<FixedResponse>),
     /// The response is a file.
     Files(Box<StaticFiles>),
+    /// The request takes the route of this name.
+    Then(Arc<str>),
 }
 
 /// `redirect`: the response sends the client to another URL.
@@ -543,7 +570,7 @@ impl RouteAction {
             }
             Self::Redirect(redirect) => faults.extend(redirect.faults()),
             Self::Respond(response) => faults.extend(response.fault()),
-            Self::Upstream(_) | Self::Files(_) => {}
+            Self::Upstream(_) | Self::Files(_) | Self::Then(_) => {}
         }
     }
 
@@ -552,7 +579,7 @@ impl RouteAction {
         match self {
             Self::Upstream(_) => true,
             Self::Split(targets) => targets.iter().all(|target| target.upstream().is_some()),
-            Self::Redirect(_) | Self::Respond(_) | Self::Files(_) => false,
+            Self::Redirect(_) | Self::Respond(_) | Self::Files(_) | Self::Then(_) => false,
         }
     }
 
@@ -562,7 +589,7 @@ impl RouteAction {
             RouteAction::Upstream(upstream) => (Some(*upstream), &[][..]),
             RouteAction::Split(parts) => (None, &parts[..]),
             RouteAction::Files(files) => (files.otherwise, &[][..]),
-            RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, &[][..]),
+            RouteAction::Redirect(_) | RouteAction::Respond(_) | RouteAction::Then(_) => (None, &[][..]),
         };
         one.into_iter().chain(parts.iter().filter_map(SplitTarget::upstream))
     }

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::UpstreamIndex;
+use weir_traffic::rewrite::Rewrite;
+
+use crate::config::{FilesFallback, UpstreamIndex};
 use crate::key::choice;
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Template};
 
@@ -13,6 +15,8 @@ use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Template};
 pub struct StaticFiles {
     /// The folder.
     pub root: PathBuf,
+    /// What makes the path below the folder of that of a request: `None`: that of the route makes both the same.
+    pub alias: Option<Rewrite>,
     /// Names of the file that stands for its folder, the first that exists.
     pub index: Vec<Box<str>>,
     /// The files that are tried, as paths below the folder; the first that exists is the response.
@@ -37,6 +41,8 @@ pub struct StaticFiles {
     pub valid: Duration,
     /// The upstream of requests for which there is no file.
     pub otherwise: Option<UpstreamIndex>,
+    /// What follows for them without an upstream; `None`: 404.
+    pub fallback: Option<FilesFallback>,
 }
 
 impl StaticFiles {
@@ -56,6 +62,8 @@ impl StaticFiles {
             headers: Vec::new(),
             valid: Duration::from_secs(1),
             otherwise: None,
+            alias: None,
+            fallback: None,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::ForwardHost;
+use super::redirect_target::RedirectTarget;
+use crate::config::{ForwardHost, RouteTarget};
 use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
 use crate::order::Stage;
 use crate::value::{Size, StatusRange, Template, TemplatePart, TemplateValue, ValueError};
@@ -21,6 +22,16 @@ section! {
         json: Spanned<Box<str>> = optional;
         /// Whether responses of servers with such a status are replaced, too.
         of_servers: bool = false, like "nginx `proxy_intercept_errors`";
+        /// Where the request goes on instead of a page: a path with placeholders, whose route then answers (as GET, without its body), or the `name` of a route of
+        /// the listener. The status stays that of the failure, unless `new_status` or `status_of_target` says otherwise; a redirect of that route passes as it
+        /// is. At most once for each request.
+        then: RouteTarget = optional, like "nginx `error_page`, Caddy `handle_errors`";
+        /// Where the client is redirected instead of a page, with `new_status`, which is 302 without the key.
+        redirect: RedirectTarget = optional, like "nginx `error_page`";
+        /// The status that the client gets.
+        new_status: u16 = optional, in 200..=599, like "nginx `error_page ... =200`";
+        /// With `then`, whether the client gets the status of the route that answers.
+        status_of_target: bool = false, like "nginx `error_page ... =`";
         /// The upstream that the page is fetched from, for clients of every preference but calls of gRPC. When it cannot be fetched,
         /// `html` or `json` is sent, or what would be sent without this entry.
         upstream: Spanned<Box<str>> = optional, like "Traefik `errors.service`, nginx `error_page`";

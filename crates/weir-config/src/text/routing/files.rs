@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{FileEncoding, SymlinkRule};
+use crate::config::{FileEncoding, FilesFallback, SymlinkRule};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
 use crate::value::{HeaderTemplate, HeaderValue, Template, Token, ValueError};
 
@@ -14,13 +14,19 @@ section! {
     pub(crate) struct FilesText at "listener.NAME.route.files" {
         /// Blocks whose keys hold here where they are not set beside it.
         r#use: OneOrMany<Box<str>> = optional, like "nginx `include` (of a part), HAProxy `defaults NAME`, `from`";
-        /// The folder, relative to the file of the config. Nothing outside of it is ever sent.
-        root: Spanned<Box<str>> = required, like "nginx `root`, Caddy `root`, Apache httpd `DocumentRoot`";
+        /// The folder, relative to the file of the config. Nothing outside of it is ever sent. One of `root` and `alias` is needed.
+        root: Spanned<Box<str>> = optional, like "nginx `root`, Caddy `root`, Apache httpd `DocumentRoot`";
+        /// The folder that the `path` of the route stands for: with `path = "/img"` and `alias = "pictures"`, `/img/a.png` is `pictures/a.png`. Nothing outside of
+        /// it is ever sent, `/imgx` is not below `/img`, and an `upstream` beside gets the whole path. With `path_exact`, the one file that is sent.
+        alias: Spanned<Box<str>> = optional, like "nginx `alias`, Apache httpd `Alias`";
         /// Names of the file that is sent for a folder, the first that exists.
         index: Vec<Spanned<Box<str>>> = ["index.html"], like "nginx `index`, Apache httpd `DirectoryIndex`";
         /// The files that are tried in this order, as paths below `root`, with placeholders; `{path}` is the path of the request.
         /// `["{path}", "/index.html"]` suits an application that makes its pages in the browser.
         try_files: NonEmpty<Spanned<TriedPath>> = optional, like "nginx `try_files`, Caddy `try_files`";
+        /// What follows when none of the files exists: a status as `"=404"`; a path with placeholders, whose route then gets the request, such as
+        /// `"/index.php{query}"`; or the `name` of a route of the listener. Without it, the `upstream`, else 404.
+        fallback: FilesFallback = optional, like "nginx `try_files` (its last parameter)";
         /// Whether a folder without index file is answered with a list of what is in it.
         listing: bool = false, like "nginx `autoindex`, Caddy `file_server browse`";
         /// Encodings that are looked for beside each file (`app.js.br`, `.zst`, `.gz`), for clients that accept them; the preferred one
@@ -64,7 +70,7 @@ fn parse_tried_path(text: &str) -> Result<TriedPath, ValueError> {
     }
     if text.starts_with('=') {
         let error = ValueError::new(format!("`{text}` is not a path"));
-        return Err(error.help("without a file the answer is 404, or that of `upstream`"));
+        return Err(error.help("what follows when there is no file is said by `fallback`"));
     }
     if !text.starts_with('/') && !text.starts_with("{path}") {
         let error = ValueError::new(format!("`{text}` begins with neither `/` nor `{{path}}`"));

@@ -1,6 +1,7 @@
 //! Routes and what they do.
 
 pub(super) mod route;
+pub(super) mod rewrite;
 pub(super) mod hsts;
 pub(super) mod cors;
 pub(super) mod mirror;
@@ -10,4 +11,5 @@ pub(super) mod cache;
 pub(super) mod files;
 pub(super) mod fastcgi;
 pub(super) mod error_page;
+pub(super) mod redirect_target;
 pub(super) mod matching;

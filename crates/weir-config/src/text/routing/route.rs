@@ -13,19 +13,22 @@ use super::files::FilesText;
 use super::hsts::HstsText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use super::mirror::MirrorText;
+use super::redirect_target::RedirectTarget;
+use super::rewrite::RewriteText;
 use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffering, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::text::admission::basic::BasicText;
 use crate::text::admission::forward_auth::ForwardAuthText;
 use crate::text::admission::jwt::JwtText;
 use crate::value::{
-    HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
-    WhenCondition, ascii_help,
+    HeaderName, HeaderTemplate, HeaderValue, Size, Token, ValueError, WhenCondition, ascii_help,
 };
 
 section! {
-    /// A rule: the requests that it matches, and its action. A request takes the most specific matching route, regardless of the order:
-    /// host (exact, then the longest wildcard, then any), path (exact, then regular expression, then the longest prefix, then any), a rule
+    /// A rule: the requests that it matches, and its action. A request takes the most specific matching route, regardless of the order (but see
+    /// `route_order` of the listener):
+    /// host (exact, then the longest wildcard, then any), path (exact, then regular expression, then the longest prefix, then any; a longest prefix with
+    /// `before_regex` goes before regular expressions), a rule
     /// on the method, more rules on headers, more on the query, the longest network of `source`, a condition (`when`), the higher `priority`. Two
     /// routes that are equal in all of this and can match the same request are an error, unless their conditions differ: then the first that
     /// holds counts.
@@ -43,6 +46,8 @@ section! {
         path_exact: ExactPath = optional, like "nginx `location =`, HAProxy `path`";
         /// Every path that contains a match.
         path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
+        /// Whether `path` goes before every `path_regex` of its host, where it is the longest prefix that matches.
+        before_regex: bool = false, like "nginx `location ^~`";
         /// One of these methods.
         method: OneOrMany<MethodMatch> = optional, like "HAProxy `method`";
         /// All of these headers: a table of names and rules. Of a header in several lines, one that matches is enough.
@@ -63,6 +68,16 @@ section! {
         /// Decides between routes that are otherwise equally specific; the higher value wins.
         priority: u32 = 0, in 0..=1_000_000;
 
+        /// Whether only requests that come from inside of the listener take this route: by `rewrite`, `then`, `try_files` or `error_pages`. A client that asks for
+        /// it is answered 404. Without anything that it matches by, it is reached by its `name` alone.
+        internal: bool = false, like "nginx `internal`, `location @name`";
+        /// Rewrites of path and query before anything else on the route. Unless one says `break` or redirects, a request that any has changed takes the
+        /// route that its new path has.
+        rewrite: Vec<SpannedTable<RewriteText>> = [], like "nginx `rewrite`, Apache httpd `RewriteRule`";
+
+        /// Action: the request takes the route of this `name`, as if it had matched that. All but what this route matches by, and its `rewrite`, is
+        /// that of the other one.
+        then: Spanned<Box<str>> = optional, like "nginx `try_files /dev/null @name`, HAProxy `use_backend`, Caddy `invoke`";
         /// Action: the request goes to a server of this upstream.
         upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `use_backend`";
         /// Action: the request goes to one of these upstreams, chosen at random by weight.
@@ -214,19 +229,7 @@ section! {
     }
 }
 
-/// The target of a redirect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RedirectTarget(pub(crate) Template);
-
 text_values! {
-    RedirectTarget, parse_target, |value: &RedirectTarget| value.0.to_string(), TextFormat {
-        name: "redirect target",
-        article: "a URL",
-        examples: &["https://{host}{path}{query}", "{scheme}://example.com/", "/new{path}"],
-        pattern: r"^((https?|\{scheme\})://.+|(/|\{path\}).*)$",
-        about: "A URL or a path, with [placeholders](#placeholders); `{{` and `}}` are braces. What is not allowed in a URL is percent-encoded \
-                in values.",
-    };
     ForwardHost, parse_forward_host, print_forward_host, TextFormat {
         name: "forwarded host",
         article: "`\"keep\"`, `\"server\"` or a host",
@@ -235,82 +238,6 @@ text_values! {
         about: "`keep` is the host that the client sent, `server` the address of the server as the config has it, anything else is sent as it \
                 stands.",
     };
-}
-
-fn parse_target(text: &str) -> Result<RedirectTarget, ValueError> {
-    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| !c.is_ascii_graphic()) {
-        let error = ValueError::new(format!("{wrong:?} is not allowed in a URL"));
-        return Err(error.help("write it percent-encoded").range(at..at + wrong.len_utf8()));
-    }
-    let template: Template = text.parse()?;
-    check_target(text, template.parts())?;
-    Ok(RedirectTarget(template))
-}
-
-/// Text of the client at the front of a `Location` could lead to any host. The path of the request cannot: in its normal form it begins with one slash.
-fn check_target(text: &str, parts: &[TemplatePart]) -> Result<(), ValueError> {
-    let help = "write `https://{host}{path}{query}`, or a path that begins with text";
-    let error = |message: String| Err(ValueError::new(message).help(help));
-    if let Some((authority, behind)) = behind_scheme(parts) {
-        return match authority.is_empty() && !behind.first().is_some_and(is_host) {
-            true => error(format!("`{text}` has no host")),
-            false if authority.starts_with('/') => error(format!("`{text}` has no host")),
-            false if !authority.contains(['/', '?', '#']) => check_authority(behind),
-            false => Ok(()),
-        };
-    }
-    match parts {
-        [] => error("the target is empty".to_owned()),
-        [TemplatePart::Value(TemplateValue::Path), ..] => Ok(()),
-        [TemplatePart::Literal(path), others @ ..]
-            if path.starts_with('/') && !path.starts_with("//") && (path.len() > 1 || others.is_empty()) =>
-        {
-            Ok(())
-        }
-        [TemplatePart::Literal(_) | TemplatePart::Value(TemplateValue::Scheme), ..] => {
-            error(format!("`{text}` is neither a URL nor a path"))
-        }
-        [TemplatePart::Value(_), ..] => {
-            error("a target that begins with text from the client could lead to any host".to_owned())
-        }
-    }
-}
-
-/// What follows `http://`, `https://` or `{scheme}://`: the rest of the text there, and the parts behind it.
-fn behind_scheme(parts: &[TemplatePart]) -> Option<(&str, &[TemplatePart])> {
-    match parts {
-        [TemplatePart::Literal(first), behind @ ..] => {
-            let rest = ["http://", "https://"].into_iter().find_map(|scheme| first.strip_prefix(scheme));
-            rest.map(|rest| (rest, behind))
-        }
-        [TemplatePart::Value(TemplateValue::Scheme), TemplatePart::Literal(second), behind @ ..] => {
-            second.strip_prefix("://").map(|rest| (rest, behind))
-        }
-        _ => None,
-    }
-}
-
-/// A value of the client behind the host may begin with `@` or a dot, and would make it another host.
-fn check_authority(parts: &[TemplatePart]) -> Result<(), ValueError> {
-    for part in parts {
-        match part {
-            TemplatePart::Literal(text) if text.contains(['/', '?', '#']) => return Ok(()),
-            TemplatePart::Value(TemplateValue::Path) => return Ok(()),
-            TemplatePart::Literal(_) | TemplatePart::Value(TemplateValue::Query) => {}
-            part if is_host(part) => {}
-            TemplatePart::Value(value) => {
-                let message =
-                    format!("`{{{}}}` directly behind the host could lead to any host", value.name());
-                return Err(ValueError::new(message).help("write `/` before it"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether a part is a host, with or without a port.
-fn is_host(part: &TemplatePart) -> bool {
-    matches!(part, TemplatePart::Value(TemplateValue::Host | TemplateValue::Authority))
 }
 
 fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
@@ -349,58 +276,6 @@ fn print_forward_host(host: &ForwardHost) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn targets_are_read_and_printed() {
-        for text in [
-            "https://{host}{path}{query}",
-            "https://example.com/a?b={{c}}",
-            "/new{path}",
-            "/",
-            "http://a{path}",
-            "https://www.{host}/{header.x}",
-            "https://{authority}{path}{header.x}",
-            "https://a.test?{cookie.x}",
-            "{scheme}://{host}:8443{path}{query}",
-            "{scheme}://new.test{path}",
-            "{path}/{query}",
-        ] {
-            assert_eq!(parse_target(text).unwrap().0.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn targets_that_lead_astray_are_refused() {
-        let cases = [
-            ("", "the target is empty"),
-            ("{header.x}", "a target that begins with text from the client could lead to any host"),
-            ("{host}{path}", "a target that begins with text from the client could lead to any host"),
-            ("{scheme}{path}", "`{scheme}{path}` is neither a URL nor a path"),
-            ("{scheme}://{path}", "`{scheme}://{path}` has no host"),
-            ("{scheme}:///{host}", "`{scheme}:///{host}` has no host"),
-            ("{scheme}://a{header.x}", "`{header.x}` directly behind the host could lead to any host"),
-            ("/{path}", "`/{path}` is neither a URL nor a path"),
-            ("//evil", "`//evil` is neither a URL nor a path"),
-            ("https://", "`https://` has no host"),
-            ("https:///x", "`https:///x` has no host"),
-            ("https://{path}", "`https://{path}` has no host"),
-            ("https://a.test{header.x}", "`{header.x}` directly behind the host could lead to any host"),
-            (
-                "https://{host}{query}{cookie.x}/",
-                "`{cookie.x}` directly behind the host could lead to any host",
-            ),
-            ("https://a.{query.x}.test/", "`{query.x}` directly behind the host could lead to any host"),
-            ("example.com", "`example.com` is neither a URL nor a path"),
-            ("/a b", "' ' is not allowed in a URL"),
-            ("/a\r\nb", "'\\r' is not allowed in a URL"),
-            ("/{nost}", "there is no placeholder `{nost}`"),
-            ("/{host", "`{` is not closed by `}`"),
-            ("/a}", "`}` closes nothing"),
-        ];
-        for (text, message) in cases {
-            assert_eq!(parse_target(text).map_err(|error| error.message), Err(message.to_owned()), "{text}");
-        }
-    }
 
     #[test]
     fn forwarded_hosts_are_read_and_printed() {

@@ -537,6 +537,7 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
         }
         RouteAction::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
         RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
+        RouteAction::Then(name) => (format!("as the route {name}"), Vec::new()),
         RouteAction::Files(files) => {
             let root = files.root.display();
             match files.otherwise.map(|upstream| name(upstream.0)) {

@@ -1,5 +1,7 @@
 //! The state of one exchange: what its phases have found, each in a field of its own.
 
+use std::sync::Arc;
+
 use weir_cache::HeadView;
 use weir_http::grpc::GrpcStatus;
 use weir_http::{RequestHead, ResponseHead};
@@ -16,10 +18,12 @@ use super::forwarded_lines::ForwardedLines;
 use super::grpc_call::GrpcCall;
 use super::header_changes::RenderedHeaders;
 use super::record::Record;
+use super::rerouting::{FailedPage, RareState, Rerouting};
 use super::waits::Waits;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
+use crate::state::limits::limit::LimitPlan;
 use crate::state::tracing::recorder::{AttemptTrace, TunnelTrace};
 
 /// The state of one exchange; part of its carrier and reused with it.
@@ -30,8 +34,8 @@ pub(crate) struct Exchange {
     pub(crate) request_text: Vec<u8>,
     /// The server name of the SNI of a TCP listener's client; empty without one.
     pub(crate) server_name: Vec<u8>,
-    /// The beginning of the first line of a head that could not be read.
-    pub(crate) first_line: Box<[u8]>,
+    /// What few exchanges have.
+    pub(in crate::exchange) rare: Option<Box<RareState>>,
     /// The path and query that the server gets, when a rewrite changed them.
     pub(crate) rewritten: Vec<u8>,
     pub(crate) request_relay: Relay,
@@ -89,7 +93,7 @@ impl Exchange {
             request: RequestHead::new(),
             request_text: Vec::new(),
             server_name: Vec::new(),
-            first_line: Box::default(),
+            rare: None,
             rewritten: Vec::new(),
             request_relay: Relay::new(),
             replay_buffer: ReplayBuffer::default(),
@@ -123,7 +127,7 @@ impl Exchange {
     #[inline(always)]
     pub(crate) fn reset(&mut self) {
         self.request.reset();
-        self.first_line = Box::default();
+        self.rare = None;
         for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
             text.clear();
             text.shrink_to(MEMORY_KEPT_MAX);
@@ -147,6 +151,21 @@ impl Exchange {
         self.record.reset();
         self.attempt_trace.reset();
         self.tunnel_trace = None;
+    }
+
+    /// Forgets the response and what a route has found out, for another route. The request stays, and so does the user that the client has proved to be.
+    pub(in crate::exchange) fn begin_again(&mut self) {
+        self.rewritten.clear();
+        self.response.reset();
+        self.response_text.clear();
+        self.response_relay = Relay::new();
+        self.body_coding = BodyCoding::AsItIs;
+        self.affinity = RequestAffinity::default();
+        self.cache_use = None;
+        self.cgi_script = None;
+        self.mirror = None;
+        (self.record.upstream, self.record.server) = (None, None);
+        (self.record.cache, self.record.cache_detail) = (None, None);
     }
 
     /// The head of the request, as the cache sees it.
@@ -179,12 +198,55 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    /// How it has gone on, to be changed.
+    pub(in crate::exchange) fn rerouting_mut(&mut self) -> &mut Rerouting {
+        &mut self.rare.get_or_insert_default().rerouting
+    }
+
+    /// How it has gone on; `None` for one that takes the route that it came for.
+    pub(in crate::exchange) fn rerouting(&self) -> Option<&Rerouting> {
+        self.rare.as_ref().map(|rare| &rare.rerouting)
+    }
+
+    /// The target of the request as it was received.
+    pub(in crate::exchange) fn received_target(&self) -> &[u8] {
+        let kept = self.rerouting().and_then(|rerouting| rerouting.received_target.as_deref());
+        kept.unwrap_or_else(|| self.request.target().of(&self.request_text))
+    }
+
+    /// The beginning of the first line of a head that could not be read.
+    pub(in crate::exchange) fn first_line(&self) -> &[u8] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.first_line)
+    }
+
+    /// The failure in place of whose page it goes on.
+    pub(in crate::exchange) fn failed_page(&self) -> Option<&FailedPage> {
+        self.rerouting()?.page.as_ref()
+    }
+
+    /// The status that the client gets of an answer with this one: that of the failure in place of whose page it is.
+    pub(in crate::exchange) fn status_of_answer(&self, status: u16) -> u16 {
+        match self.failed_page().and_then(|page| page.status) {
+            Some(other) if matches!(status, 200..=203 | 205..=299 | 400..) => other,
+            _ => status,
+        }
+    }
+
+    /// Whether a limit was asked before the request was on its route.
+    pub(in crate::exchange) fn has_asked(&self, limit: &Arc<LimitPlan>) -> bool {
+        self.rerouting().is_some_and(|rerouting| rerouting.asked.iter().any(|one| Arc::ptr_eq(one, limit)))
+    }
+}
+
 /// Why an exchange ended before its response was relayed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ended {
     /// There was no request.
     Closed,
     Failed(Failure),
+    /// The request goes on elsewhere: as the exchange says.
+    Rerouted,
 }
 
 impl From<Failure> for Ended {

@@ -15,6 +15,7 @@ pub(in crate::exchange) mod grpc_call;
 pub(in crate::exchange) mod exchange_limits;
 pub(in crate::exchange) mod exchange_mirror;
 pub(in crate::exchange) mod cgi_script;
+pub(in crate::exchange) mod rerouting;
 pub(in crate::exchange) mod header_changes;
 pub(in crate::exchange) mod forwarded_lines;
 pub(crate) mod waits;

@@ -15,18 +15,9 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::phases::choose::RoutableRequest;
 
-/// The route that a request takes.
-#[inline(always)]
-pub(in crate::exchange) fn find_route<U>(context: &Context<'_, impl ClientEnd, U>) -> Option<RouteId> {
-    if context.listener.has_conditions {
-        return find_by_conditions(context);
-    }
-    context.listener.routes.lookup(&context.routable())
-}
-
-/// The same on a listener of which some routes have conditions.
+/// The route that a request takes, on a listener whose routes may have conditions.
 #[cold]
-fn find_by_conditions<U>(context: &Context<'_, impl ClientEnd, U>) -> Option<RouteId> {
+pub(in crate::exchange) fn find_route<U>(context: &Context<'_, impl ClientEnd, U>) -> Option<RouteId> {
     let values = TemplateValues::new(context, None);
     context.listener.routes.lookup(&ConditionedRequest { request: context.routable(), values })
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use weir_config::{Feature, Stage, TemplatePart, TemplateValue};
+use weir_config::{Feature, FilesFallback, RouteTarget, Stage, TemplatePart, TemplateValue, clean_target};
 use weir_http::Method;
 use weir_observe::{Cause, Failure, Party, Phase};
 
@@ -15,6 +15,7 @@ use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cgi_script::CgiScript;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::rerouting::NextStep;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
 use crate::exchange::features::cors;
@@ -75,9 +76,12 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
     let has_upstream = files.config.otherwise.is_some();
     let reads = matches!(context.exchange.request.method(), Method::Get | Method::Head);
     if !reads && files.scripts.is_none() {
-        return match has_upstream {
-            true => Ok(false),
-            false => Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
+        return match &files.config.fallback {
+            _ if has_upstream => Ok(false),
+            Some(FilesFallback::Target(target)) => lead_on(context, route, target),
+            Some(FilesFallback::Status(_)) | None => {
+                Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into())
+            }
         };
     }
     let answered = match choose_at_once(context, files) {
@@ -112,6 +116,14 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
     if goes_on {
         return Ok(false);
     }
+    match &files.config.fallback {
+        None => {}
+        Some(FilesFallback::Target(target)) => return lead_on(context, route, target),
+        Some(FilesFallback::Status(status)) => {
+            context.exchange.rerouting_mut().next = Some(NextStep::Status(*status));
+            return Err(Ended::Rerouted);
+        }
+    }
     let cause = match not_there {
         NotThere::Missing => Cause::FileMissing,
         NotThere::Forbidden if files.sends => Cause::FileForbidden,
@@ -120,12 +132,42 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
     Err(Failure::weir(Phase::Response, cause).into())
 }
 
+/// Leaves the route for another one.
+#[cold]
+fn lead_on<T, U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    route: &RoutePlan,
+    target: &RouteTarget,
+) -> Result<T, Ended> {
+    let next = match target {
+        RouteTarget::Route(name) => {
+            let place = context.listener.route_named(name);
+            NextStep::Route(place.ok_or(Failure::weir(Phase::Route, Cause::NoRoute))?)
+        }
+        RouteTarget::Path(path) => {
+            let mut target = Vec::new();
+            TemplateValues::new(context, Some(route)).write_url(path, &mut target);
+            NextStep::Target(clean_target(&target))
+        }
+    };
+    context.exchange.rerouting_mut().next = Some(next);
+    Err(Ended::Rerouted)
+}
+
+/// The path by which files are looked for: that of the request after rewrites; with `alias`, what follows the prefix of the route.
+fn path_of<'a>(exchange: &'a Exchange, files: &FilesPlan) -> Cow<'a, [u8]> {
+    let Some(alias) = &files.config.alias else { return requested_path(exchange).into() };
+    let mut path = Vec::new();
+    alias.apply(exchange.request.normal_path(&exchange.request_text), None, &mut path);
+    path.into()
+}
+
 /// The usual case: the path of the request is that of a file which is open, or can be opened without waiting.
 fn choose_at_once<S, U>(context: &Context<'_, S, U>, files: &FilesPlan) -> Option<Rc<OpenFile>> {
     if !files.tries_path_first || !files.sends {
         return None;
     }
-    let path = file_path(requested_path(context.exchange), files.config.hidden)?;
+    let path = file_path(&path_of(context.exchange, files), files.config.hidden)?;
     if path.is_folder {
         return None;
     }
@@ -167,7 +209,7 @@ async fn choose<U>(
             Ok(FolderItem::Folder) => {
                 // Only the path of the request can be asked for anew with a slash.
                 let is_requested = files.is_path_of_request(place);
-                let has_slash = path.is_folder && !lacks_slash(context.exchange, route);
+                let has_slash = path.is_folder && !lacks_slash(context.exchange, (route, files));
                 let path = FilePath { is_folder: has_slash || !is_requested, ..path };
                 match index(context, files, &path).await? {
                     Ok(answered) => return Ok(Ok(answered)),
@@ -183,9 +225,10 @@ async fn choose<U>(
 
 /// Whether the path that the client sees is a folder without the slash, though what the rewrite made of it has one: `/files` for all
 /// below `/files/`.
-fn lacks_slash(exchange: &Exchange, route: &RoutePlan) -> bool {
+fn lacks_slash(exchange: &Exchange, (route, files): (&RoutePlan, &FilesPlan)) -> bool {
     let path = exchange.request.normal_path(&exchange.request_text);
-    route.rewrite.as_ref().is_some_and(|rewrite| rewrite.takes_whole(path))
+    let rewrite = files.config.alias.as_ref().or(route.rewrite.as_deref());
+    rewrite.is_some_and(|rewrite| rewrite.takes_whole(path))
 }
 
 /// The script that a path names, with what follows it.
@@ -255,7 +298,7 @@ fn render<U>(
         match part {
             TemplatePart::Literal(text) => encode_percent(text.as_bytes(), &mut path),
             TemplatePart::Value(TemplateValue::Path) => {
-                path.extend_from_slice(requested_path(context.exchange));
+                path.extend_from_slice(&path_of(context.exchange, files));
             }
             TemplatePart::Value(value) => values.write_one(value, &mut path),
         }

@@ -70,10 +70,10 @@ impl<S, U> Context<'_, S, U> {
 #[inline(always)]
 pub(in crate::exchange) fn route<'a, S: ClientStream, U>(
     context: &mut Context<'a, S, U>,
-    find: impl FnOnce(&Context<'a, S, U>) -> Option<RouteId>,
+    find: impl FnOnce(&mut Context<'a, S, U>) -> Result<Option<RouteId>, Ended>,
 ) -> Result<Option<&'a RoutePlan>, Ended> {
     let listener = context.listener;
-    let Some(id) = find(context) else {
+    let Some(id) = find(context)? else {
         if context.exchange.request.upgrade().is_some() {
             context.stream.close_after();
         }
@@ -143,7 +143,7 @@ fn check_upgrade(
     let has_servers = match &route.config.action {
         RouteAction::Upstream(_) | RouteAction::Split(_) => true,
         RouteAction::Files(files) => files.otherwise.is_some(),
-        RouteAction::Redirect(_) | RouteAction::Respond(_) => false,
+        RouteAction::Redirect(_) | RouteAction::Respond(_) | RouteAction::Then(_) => false,
     };
     // A client of HTTP/2 would take every success for a tunnel.
     let has_no_way_back = exchange.request.protocol().is_some();
@@ -201,7 +201,7 @@ fn other_target<'a, S, U>(
             None => (None, route),
         },
         RouteAction::Files(files) => (files.otherwise.map(|upstream| upstream.0), route),
-        RouteAction::Redirect(_) | RouteAction::Respond(_) => (None, route),
+        RouteAction::Redirect(_) | RouteAction::Respond(_) | RouteAction::Then(_) => (None, route),
     }
 }
 

@@ -147,6 +147,7 @@ fn keep_first_line<U>(context: &mut Context<'_, impl ClientEnd, U>) {
     if is_head {
         let line = context.stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
         let line = line.unwrap_or_default();
-        context.exchange.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
+        let line = line[..line.len().min(FIRST_LINE_MAX)].into();
+        context.exchange.rare.get_or_insert_default().first_line = line;
     }
 }

@@ -27,9 +27,11 @@ limit.slow.bandwidth = "1kB/s"
 cache.pages.memory = "16MiB"
 listener.web.address = "127.0.0.1:0"
 listener.web.request_id = { in_response = true }
+listener.web.rewrite = [{ pattern = '^/never$', replacement = "/" }]
 [[listener.web.route]]
 path = "/many/"
 upstream = "many"
+rewrite = [{ pattern = '^/many/never$', replacement = "/many/", flag = "break" }]
 lists = ["net", "team"]
 limited_by = ["rate", "user"]
 basic = { users = { ann = "$$2y$$05$$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm" } }

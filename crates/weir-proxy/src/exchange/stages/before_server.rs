@@ -15,7 +15,7 @@ use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::access_lists::ListVerdict;
 use crate::exchange::features::answer;
-use crate::exchange::features::error_pages::remote_page;
+use crate::exchange::features::error_pages::{lead_on, remote_page};
 use crate::exchange::features::{access_lists, authentication, cache, files, limits, mirror};
 use crate::exchange::phases::end::{EarlyEnd, End};
 use crate::state::snapshot::RoutePlan;
@@ -45,6 +45,22 @@ pub(in crate::exchange) fn pass<'a>(
     let mut rows = matched.route.ahead;
     let wait = advance(context, matched, &mut rows)?;
     Ok(wait.map(|wait| Box::pin(walk(context, matched, rows, wait))))
+}
+
+/// Passes the rows up to a stage, for a request that goes no further.
+///
+/// # Errors
+/// When the request is refused, or the client leaves meanwhile.
+pub(in crate::exchange) async fn pass_until(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    matched: MatchedRoute<'_>,
+    last: Stage,
+) -> EarlyEnd {
+    let mut rows = matched.route.ahead.and(RowSet::between(Stage::Route, last));
+    match advance(context, matched, &mut rows)? {
+        Some(wait) => walk(context, matched, rows, wait).await,
+        None => Ok(None),
+    }
 }
 
 /// Walks on from a row that waits.
@@ -140,7 +156,15 @@ pub(in crate::exchange) async fn answer(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
     route: &RoutePlan,
 ) -> Result<End, Ended> {
-    let fetched = match answer::status_with_page(context.exchange, route) {
+    let status = answer::status_with_page(context.exchange, route);
+    if let Some(status) = status
+        && let Some((page, step)) = lead_on::step_for(&route.config.error_pages, status)
+        && lead_on::is_possible(context, step)
+    {
+        lead_on::begin(context, (context.route(), page, step), (status, None));
+        return Err(Ended::Rerouted);
+    }
+    let fetched = match status {
         Some(status) => Box::pin(remote_page::for_fixed(context, (route, status))).await,
         None => None,
     };

@@ -4,6 +4,7 @@
 //! of them is of a stage, the stage costs one test.
 
 pub(in crate::exchange) mod failed;
+pub(in crate::exchange) mod resume;
 pub(in crate::exchange) mod request_head;
 pub(in crate::exchange) mod before_server;
 pub(in crate::exchange) mod upstream_known;

@@ -11,10 +11,12 @@ use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
-use crate::exchange::features::{access_lists, acme_challenge, conditions, cors, forwarded, grpc};
+use crate::exchange::features::{access_lists, acme_challenge, cors, forwarded, grpc};
 use crate::exchange::phases::end::EarlyEnd;
 use crate::exchange::phases::{admit, choose};
+use crate::exchange::rerouting::find;
 use crate::exchange::telemetry::trace;
+use crate::state::snapshot::RoutePlan;
 
 /// Admits the head. What may answer it before any route is chosen, to be waited for: on the heap, since it is rare.
 ///
@@ -58,9 +60,21 @@ async fn answer_without_route<U>(
 pub(in crate::exchange) fn route<'a, U>(
     context: &mut Context<'a, impl ClientStream, U>,
 ) -> Result<MatchedRoute<'a>, Ended> {
-    let Some(route) = choose::route(context, conditions::find_route)? else {
+    let Some(route) = choose::route(context, find::find)? else {
         return Err(refuse_without_route(context));
     };
+    enter(context, route)
+}
+
+/// Enters a route: whether it takes the request, and where it sends it.
+///
+/// # Errors
+/// When it does not.
+#[inline(always)]
+pub(in crate::exchange) fn enter<'a, U>(
+    context: &mut Context<'a, impl ClientStream, U>,
+    route: &'a RoutePlan,
+) -> Result<MatchedRoute<'a>, Ended> {
     // Before anything refuses it: a call is answered as one.
     if route.config.grpc_web {
         grpc::web::begin(context.exchange);

@@ -7,8 +7,8 @@ use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::{AttemptFailure, AttemptHistory, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::error_pages::intercept;
 use crate::exchange::features::error_pages::intercept::Replacement;
+use crate::exchange::features::error_pages::{intercept, lead_on};
 use crate::exchange::features::retries;
 use crate::exchange::features::{buffering, cache, mirror};
 use crate::exchange::phases::attempt_response::AttemptResponse;
@@ -84,8 +84,22 @@ pub(in crate::exchange) async fn take<U: Servers>(
                 }
             }
             Feature::Mirror => mirror::note_head(context, plans, response.server.head()),
+            // In place of a page already: the status is that of the failure.
+            Feature::ErrorPages if context.exchange.failed_page().is_some() => {
+                let status = context.exchange.response.status();
+                let shown = context.exchange.status_of_answer(status);
+                if shown != status {
+                    context.exchange.response.replace_status(shown);
+                }
+            }
             Feature::ErrorPages => match intercept::find(context, plans).await {
                 Replacement::None => {}
+                Replacement::GoesOn(page, step) => {
+                    let status = context.exchange.response.status();
+                    intercept::drop_response(context, plans, response).await;
+                    lead_on::begin(context, (Some(plans.route), page, step), (status, None));
+                    return Err(Ended::Rerouted);
+                }
                 Replacement::Missing => break,
                 Replacement::Page(page) => {
                     let end = intercept::run(context, plans, (response, page)).await?;

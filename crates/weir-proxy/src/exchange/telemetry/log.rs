@@ -135,7 +135,7 @@ fn with_record(
         local: client.known_destination(),
         exchange_number: client.requests,
         method: head(request.method_span()),
-        target: head(request.target()),
+        target: if whole { exchange.received_target() } else { b"" },
         version: if whole { request.version().as_str().as_bytes() } else { b"" },
         path: head(request.path()),
         scheme: if client.is_tls { "https" } else { "http" },

@@ -162,5 +162,5 @@ fn set_words(entry: &mut Entry, exchange: &Exchange) {
 
 #[cold]
 fn set_words_without_head(entry: &mut Entry, exchange: &Exchange) {
-    entry.words.set_without_head(&exchange.record.request_id, &exchange.first_line, &exchange.server_name);
+    entry.words.set_without_head(&exchange.record.request_id, exchange.first_line(), &exchange.server_name);
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{
-    AccessList, AccessLogFormat, Feature, ForwardHost, LimitUse, Listener, Mirror, PathForm, RemotePage,
-    Route, RouteAction, RowSet, RuleOrder, SplitTarget, Stage, TokenKeys, UpstreamIndex, WithheldHeaders,
+    AccessList, AccessLogFormat, ErrorPage, Feature, ForwardHost, LimitUse, Listener, Mirror, PathForm,
+    RemotePage, Route, RouteAction, RowSet, RuleOrder, SplitTarget, Stage, TokenKeys, UpstreamIndex,
+    WithheldHeaders,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -39,6 +40,7 @@ const CLIENTS_MAX: usize = 1 << 20;
 /// Features that phases ask by themselves, whatever rows a route has: what a request brings with it, and what is no matter of the route alone.
 const OF_PHASES: RowSet = RowSet::of_feature(Feature::Grpc)
     .or(RowSet::of_feature(Feature::Cors))
+    .or(RowSet::of_feature(Feature::Rewrite))
     .or(RowSet::of_feature(Feature::Retries));
 
 /// What stands between a request that has its route and a server.
@@ -114,8 +116,8 @@ pub struct ListenerPlan {
     /// What the clients of a listener with TLS are offered.
     pub tls: Option<Arc<TlsServerConfig>>,
     pub(crate) routes: RouteTable,
-    /// Whether a route has a condition.
-    pub(crate) has_conditions: bool,
+    /// Whether routes are looked up by more than what they match: see [`weir_config::ListenerParts::looks_up_apart`].
+    pub(crate) looks_up_apart: bool,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
     /// Whether TLS that ends here passes through on some route.
@@ -261,7 +263,6 @@ impl ListenerPlan {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
         let names = stripped_fields::of_listener(config, withheld);
         let tls = server_config(config, inputs, before)?;
-        let head = &config.limits;
         let state = before.map(|before| Arc::clone(&before.state));
         let usual_id = FieldName::XRequestId.as_str();
         let id = config.request_id.header.as_deref();
@@ -273,36 +274,12 @@ impl ListenerPlan {
             names.extend(own_id.map(Box::from));
             StrippedFields::of_trailers(names, config.lenient.underscore_names).map(Arc::new)
         });
-        let mut replaced = Vec::new();
-        if config.forwarded.via {
-            replaced.push(FieldName::Via);
-        }
-        if config.forwarded.x_forwarded {
-            replaced.push(FieldName::XForwardedFor);
-        }
-        if config.forwarded.rfc7239 {
-            replaced.push(FieldName::Forwarded);
-        }
-        if id.is_some() && own_id.is_none() {
-            replaced.push(FieldName::XRequestId);
-        }
-        if !config.lenient.underscore_names {
-            replaced.push(FieldName::Underscored);
-        }
         Ok(Self {
             state: state.unwrap_or_else(|| Arc::new(ListenerState::new(config, inputs))),
             seed: inputs.seed,
             tls,
             head_limits: head_limits(config),
-            chunked_limits: ChunkedLimits {
-                extension_bytes_max: head.chunk_extension_size.as_usize(),
-                trailer_bytes_max: head.trailer_size.as_usize(),
-                trailer_fields_max: head.headers,
-                lenient: LenientChunks {
-                    padded_size: config.lenient.padded_chunk_size,
-                    empty_extension: config.lenient.empty_chunk_extension,
-                },
-            },
+            chunked_limits: chunked_limits(config),
             connection_rate: config.connections_per_client_rate.and_then(|rate| {
                 ConnectionRate::new(rate, before.and_then(|before| before.connection_rate.as_ref()))
             }),
@@ -311,11 +288,11 @@ impl ListenerPlan {
             page_routes: page_routes(config, inputs),
             pages: PageStore::new(config),
             routes: config.route_table()?,
-            has_conditions: config.routes.iter().any(|route| route.condition.is_some()),
+            looks_up_apart: config.looks_up_apart(),
             asks_for_sni: !config.protocol.routes_requests()
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
-            request_drop: FieldSet::REQUEST_HOP.with(FieldSet::new(&replaced)),
+            request_drop: FieldSet::REQUEST_HOP.with(replaced_fields(config, own_id.is_some())),
             stripped: names.map(|names| StrippedFields::new(names).map(Arc::new)),
             stripped_trailers,
             fields_without_certificate: without_certificate,
@@ -406,6 +383,40 @@ impl ListenerPlan {
     }
 }
 
+/// Known fields of requests that the listener writes itself, or does not let pass.
+fn replaced_fields(config: &Listener, has_own_id: bool) -> FieldSet {
+    let mut replaced = Vec::new();
+    if config.forwarded.via {
+        replaced.push(FieldName::Via);
+    }
+    if config.forwarded.x_forwarded {
+        replaced.push(FieldName::XForwardedFor);
+    }
+    if config.forwarded.rfc7239 {
+        replaced.push(FieldName::Forwarded);
+    }
+    if config.request_id.header.is_some() && !has_own_id {
+        replaced.push(FieldName::XRequestId);
+    }
+    if !config.lenient.underscore_names {
+        replaced.push(FieldName::Underscored);
+    }
+    FieldSet::new(&replaced)
+}
+
+/// What a listener allows chunked bodies to have beside their bytes.
+fn chunked_limits(config: &Listener) -> ChunkedLimits {
+    ChunkedLimits {
+        extension_bytes_max: config.limits.chunk_extension_size.as_usize(),
+        trailer_bytes_max: config.limits.trailer_size.as_usize(),
+        trailer_fields_max: config.limits.headers,
+        lenient: LenientChunks {
+            padded_size: config.lenient.padded_chunk_size,
+            empty_extension: config.lenient.empty_chunk_extension,
+        },
+    }
+}
+
 /// Fields that servers get with a value for each request, in place of what the client has sent, in lower case.
 fn written_fields(config: &Listener, without_certificate: Option<&CertificateFields>) -> Vec<Box<str>> {
     let mut names = vec!["traceparent".to_owned()];
@@ -464,7 +475,20 @@ fn route_plans(
         }
         whole
     };
-    config.routes.iter().map(with_targets).collect()
+    let mut plans: Vec<RoutePlan> = config.routes.iter().map(with_targets).collect();
+    // Any of them may have the response in place of an error page.
+    let pages = config.routes.iter().flat_map(|route| &route.error_pages);
+    if config.error_pages.iter().chain(pages).any(ErrorPage::goes_on) {
+        let with_targets = |plan: &mut RoutePlan| {
+            plan.rows = plan.rows.or(RowSet::row(Stage::ResponseHead, Feature::ErrorPages));
+        };
+        for plan in &mut plans {
+            with_targets(plan);
+            let targets = plan.split.iter_mut().flat_map(|split| &mut split.targets);
+            targets.flatten().for_each(with_targets);
+        }
+    }
+    plans
 }
 
 /// The way to the server that decides about the requests of a route.
@@ -668,7 +692,8 @@ impl RoutePlan {
             RouteAction::Upstream(_)
             | RouteAction::Redirect(_)
             | RouteAction::Respond(_)
-            | RouteAction::Files(_) => None,
+            | RouteAction::Files(_)
+            | RouteAction::Then(_) => None,
         };
         let files = match (&config.action, &config.fastcgi) {
             (RouteAction::Files(files), None) => Some(FilesPlan::new(files)),

@@ -45,6 +45,11 @@ impl Facts<TemplateValue> for ExplainedRequest {
 }
 
 impl ExplainedRequest {
+    /// The first text that a value has; empty when it is not known here.
+    pub(super) fn text_of(&self, value: &TemplateValue) -> Vec<u8> {
+        self.texts(value).into_iter().next().unwrap_or_default()
+    }
+
     /// The texts that a value has: none when it is missing, or not known here.
     fn texts(&self, value: &TemplateValue) -> Vec<Vec<u8>> {
         let lines = |name: &str| self.header_lines(name).map(<[u8]>::to_vec).collect();
@@ -57,6 +62,12 @@ impl ExplainedRequest {
             TemplateValue::Target => vec![self.head().target().of(self.text()).to_vec()],
             TemplateValue::Query if self.query().is_empty() => Vec::new(),
             TemplateValue::Query => vec![[b"?", self.query()].concat()],
+            TemplateValue::Args => vec![self.query().to_vec()],
+            TemplateValue::Port => {
+                let port = self.head().port().unwrap_or(if self.is_tls { 443 } else { 80 });
+                vec![port.to_string().into_bytes()]
+            }
+            TemplateValue::ClientAddress => vec![self.source().to_string().into_bytes()],
             TemplateValue::Version => vec![b"HTTP/1.1".to_vec()],
             TemplateValue::UserAgent => lines("user-agent"),
             TemplateValue::Referer => lines("referer"),
@@ -87,6 +98,8 @@ fn is_known(value: &TemplateValue) -> bool {
             | TemplateValue::Scheme
             | TemplateValue::Target
             | TemplateValue::Query
+            | TemplateValue::Args
+            | TemplateValue::Port
             | TemplateValue::UserAgent
             | TemplateValue::Referer
             | TemplateValue::Header(_)

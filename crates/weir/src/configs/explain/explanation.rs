@@ -16,10 +16,13 @@ use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 use super::known_sources::KnownSources;
 use super::listener::ListenerChoice;
 use super::request::{ExplainedRequest, lossy};
+use super::steps::{Followed, WayEnd};
 
 /// The explanation of a request.
 pub(super) struct RequestExplanation<'a> {
     pub(super) request: &'a ExplainedRequest,
+    /// What has happened to it on the way to its route.
+    pub(super) steps: &'a [String],
     pub(super) listener: &'a Listener,
     pub(super) why: ListenerChoice,
     /// Every route of the listener; empty when the request does not get as far as that.
@@ -40,7 +43,7 @@ pub(super) enum Disposition<'a> {
     /// Weir answers itself, with this status: the client lets the request make no further hop (RFC 9110 section 7.6.2).
     LastHop(u16),
     /// The config has the answer: where the client is sent.
-    Redirect { redirect: &'a Redirect, location: String },
+    Redirect { status: u16, location: String },
     /// The config has the answer.
     Respond(&'a FixedResponse),
     /// The response is a file, if there is one; else this upstream has it.
@@ -99,11 +102,13 @@ impl<'a> RequestExplanation<'a> {
         config: &'a Config,
         listener: &'a Listener,
         why: ListenerChoice,
-        request: &'a ExplainedRequest,
+        followed: &'a Followed,
         sources: &'a KnownSources,
     ) -> Self {
+        let request = &followed.request;
         let mut explanation = Self {
             request,
+            steps: &followed.steps,
             sources,
             listener,
             why,
@@ -121,9 +126,20 @@ impl<'a> RequestExplanation<'a> {
                 Disposition::LastHop(if request.head().method() == Method::Options { 200 } else { 405 });
             return explanation;
         }
+        let taken = match &followed.end {
+            WayEnd::Route(taken) => *taken,
+            WayEnd::Redirect(status, location) => {
+                explanation.disposition =
+                    Disposition::Redirect { status: *status, location: location.clone() };
+                return explanation;
+            }
+            WayEnd::Refused(failure) => {
+                explanation.disposition = Disposition::Refused(*failure);
+                return explanation;
+            }
+        };
         explanation.routes = considered(listener, request);
-        let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == RouteOutcome::Chosen);
-        if let Some((route, _)) = chosen {
+        if let Some(route) = taken.map(|place| &*listener.routes[place]) {
             explanation.route = Some(route);
             if matches!(request.head().method(), Method::Post | Method::Put | Method::Patch) {
                 explanation.advice = weir_config::upload_advice(config, listener, route);
@@ -186,12 +202,24 @@ fn disposition<'a>(
     let mut answers = Vec::new();
     let parts: Vec<(UpstreamIndex, f64, Option<&RouteSettings>)> = match &route.action {
         RouteAction::Redirect(redirect) => {
-            return Disposition::Redirect { redirect, location: location(redirect, request) };
+            let location = location(redirect, request);
+            return Disposition::Redirect { status: redirect.status, location };
         }
+        // It has been followed to the route that it names.
+        RouteAction::Then(_) => return Disposition::Refused(Failure::weir(Phase::Route, Cause::NoRoute)),
         RouteAction::Respond(fixed) => return Disposition::Respond(fixed),
         RouteAction::Files(files) => {
-            let (target, _) = target(listener, route, request);
-            let path = target.split('?').next().unwrap_or_default().to_owned();
+            let path = match &files.alias {
+                None => {
+                    let (target, _) = target(listener, route, request);
+                    target.split('?').next().unwrap_or_default().to_owned()
+                }
+                Some(alias) => {
+                    let mut path = Vec::new();
+                    alias.apply(request.path(), None, &mut path);
+                    lossy(&path)
+                }
+            };
             let otherwise = files.otherwise.map(|upstream| config.upstream(upstream));
             return Disposition::Files { files, path, otherwise };
         }

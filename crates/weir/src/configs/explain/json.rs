@@ -40,6 +40,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
             "addresses": addresses,
             "why": explanation.why.sentence(),
         },
+        "steps": explanation.steps,
         "routes": routes,
         "route": explanation.route.map(|route| &*route.name),
     });
@@ -54,8 +55,8 @@ fn ending(explanation: &RequestExplanation<'_>) -> (&'static str, Value) {
     match &explanation.disposition {
         Disposition::Refused(failure) => ("refused", refused(*failure)),
         Disposition::LastHop(status) => ("last_hop", json!({ "status": status })),
-        Disposition::Redirect { redirect, location } => {
-            ("redirect", json!({ "status": redirect.status, "location": location }))
+        Disposition::Redirect { status, location } => {
+            ("redirect", json!({ "status": status, "location": location }))
         }
         Disposition::Respond(fixed) => (
             "respond",
@@ -68,6 +69,7 @@ fn ending(explanation: &RequestExplanation<'_>) -> (&'static str, Value) {
                 "path": path,
                 "try_files": files.try_files.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "otherwise": otherwise.map(|upstream| &upstream.name),
+                "fallback": files.fallback.as_ref().map(|_| sentence::fallback(files)),
                 "scripts": explanation.fastcgi().map(sentence::scripts),
             }),
         ),
@@ -152,6 +154,7 @@ const fn outcome_name(outcome: &RouteOutcome) -> &'static str {
     match outcome {
         RouteOutcome::Chosen => "chosen",
         RouteOutcome::LessSpecific => "less-specific",
+        RouteOutcome::Later => "later",
         RouteOutcome::Host => "host",
         RouteOutcome::Path => "path",
         RouteOutcome::Method => "method",

@@ -9,6 +9,7 @@ mod rules;
 mod sentence;
 mod conditions;
 mod explanation;
+mod steps;
 mod request;
 mod known_sources;
 mod listener;
@@ -88,7 +89,8 @@ fn explain(config: &Config, arguments: &ExplainArguments) -> Result<String, Comm
     let (listener, why) = listener::choose(&config, &url, arguments.listener.as_deref())?;
     let request =
         ExplainedRequest::new(&url, &arguments.method, &arguments.headers, arguments.from, listener)?;
-    let explanation = RequestExplanation::new(&config, listener, why, &request, &sources);
+    let followed = steps::follow(listener, request);
+    let explanation = RequestExplanation::new(&config, listener, why, &followed, &sources);
     Ok(match arguments.format {
         ExplainFormat::Text => text::render(&explanation),
         ExplainFormat::Json => json::render(&explanation),

@@ -77,6 +77,14 @@ impl ExplainedRequest {
         Ok(request)
     }
 
+    /// Gives it another target, as rewrites do.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(super) fn replace_target(&mut self, target: &[u8], listener: &Listener) -> Result<(), Rule> {
+        self.head.replace_target(&mut self.text, target, &head_limits(listener))
+    }
+
     pub(super) fn head(&self) -> &RequestHead {
         &self.head
     }

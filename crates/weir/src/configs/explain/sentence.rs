@@ -2,8 +2,8 @@
 //! balancing policy.
 
 use weir_config::{
-    AffinitySettings, CookieMode, FastcgiSettings, ForwardHost, HeaderChanges, HealthCheck, HealthProbe,
-    Route, ServerProtocol, Upstream, UpstreamTls, print_duration,
+    AffinitySettings, CookieMode, FastcgiSettings, FilesFallback, ForwardHost, HeaderChanges, HealthCheck,
+    HealthProbe, Route, RouteTarget, ServerProtocol, StaticFiles, Upstream, UpstreamTls, print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value, query_values};
@@ -18,6 +18,7 @@ pub(super) fn outcome(outcome: &RouteOutcome, route: &Route, request: &Explained
     match outcome {
         RouteOutcome::Chosen => format!("takes the request: {matches}"),
         RouteOutcome::LessSpecific => format!("matches too, but is less specific: {matches}"),
+        RouteOutcome::Later => format!("matches too, but is written later: {matches}"),
         RouteOutcome::Host => format!("is for another host: {}", list(&matches.hosts)),
         RouteOutcome::Path => format!("is for another path: {}", matches.path),
         RouteOutcome::Method => format!("is for another method: {}", methods(matches)),
@@ -37,6 +38,16 @@ pub(super) fn outcome(outcome: &RouteOutcome, route: &Route, request: &Explained
         RouteOutcome::Source => {
             format!("is for clients from {}, not {}", list(&matches.sources), request.source())
         }
+    }
+}
+
+/// What follows when there is no file, without an upstream.
+pub(super) fn fallback(files: &StaticFiles) -> String {
+    match &files.fallback {
+        None => "404; 405 for other methods than GET and HEAD".to_owned(),
+        Some(FilesFallback::Status(status)) => format!("{status}; 405 for other methods than GET and HEAD"),
+        Some(FilesFallback::Target(RouteTarget::Path(path))) => format!("goes on with the path {path}"),
+        Some(FilesFallback::Target(RouteTarget::Route(name))) => format!("goes on as the route {name}"),
     }
 }
 

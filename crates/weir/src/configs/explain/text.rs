@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{FastcgiSettings, FixedResponse, Redirect, StaticFiles, Upstream};
+use weir_config::{FastcgiSettings, FixedResponse, Route, StaticFiles, Upstream};
 use weir_observe::Failure;
 use weir_traffic::ServerTier;
 use weir_traffic::balance::ServerCandidate;
@@ -24,6 +24,9 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
         "listener",
         &format!("{}: {}", listener::describe(explanation.listener), explanation.why.sentence()),
     );
+    for (place, step) in explanation.steps.iter().enumerate() {
+        page.line(if place == 0 { "steps" } else { "" }, step);
+    }
     push_routes(&mut page, explanation);
     rules::lines(explanation).iter().for_each(|(label, text)| page.line(label, text));
     match &explanation.disposition {
@@ -31,7 +34,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
         Disposition::LastHop(status) => {
             page.line("answer", &format!("{status} by Weir itself: Max-Forwards is 0"));
         }
-        Disposition::Redirect { redirect, location } => push_redirect(&mut page, redirect, location),
+        Disposition::Redirect { status, location } => push_redirect(&mut page, *status, location),
         Disposition::Respond(fixed) => push_respond(&mut page, fixed),
         Disposition::Files { files, path, otherwise } => {
             push_files(&mut page, files, path, *otherwise, explanation.fastcgi());
@@ -86,10 +89,20 @@ fn push_routes(page: &mut ExplanationText, explanation: &RequestExplanation<'_>)
     if explanation.route.is_none() {
         page.line("route", "none takes the request");
     }
+    let is_taken = |route: &Route| explanation.route.is_some_and(|taken| std::ptr::eq(taken, route));
+    if let Some(taken) =
+        explanation.route.filter(|_| !explanation.routes.iter().any(|(one, _)| is_taken(one)))
+    {
+        page.line("route", &format!("{}: takes the request by its name", taken.name));
+    }
     for (route, outcome) in &explanation.routes {
-        let label = if *outcome == RouteOutcome::Chosen { "route" } else { "" };
-        let indent = if label.is_empty() { "not " } else { "" };
-        let sentence = sentence::outcome(outcome, route, explanation.request);
+        let (label, indent) = if is_taken(route) { ("route", "") } else { ("", "not ") };
+        let sentence = match (is_taken(route), outcome) {
+            (true, RouteOutcome::Chosen) => sentence::outcome(outcome, route, explanation.request),
+            (true, _) => "takes the request by its name".to_owned(),
+            (false, RouteOutcome::Chosen) => format!("matches, and leads on: {}", route.matches),
+            (false, _) => sentence::outcome(outcome, route, explanation.request),
+        };
         page.line(label, &format!("{indent}{}: {sentence}", route.name));
     }
 }
@@ -104,8 +117,8 @@ fn push_refused(page: &mut ExplanationText, failure: Failure) {
     page.line("", explanation.change);
 }
 
-fn push_redirect(page: &mut ExplanationText, redirect: &Redirect, location: &str) {
-    page.line("answer", &format!("{} from the config, without a server", redirect.status));
+fn push_redirect(page: &mut ExplanationText, status: u16, location: &str) {
+    page.line("answer", &format!("{status} from the config, without a server"));
     page.line("location", location);
 }
 
@@ -139,7 +152,7 @@ fn push_files(
             "otherwise",
             &format!("upstream {}, also for other methods than GET and HEAD", upstream.name),
         ),
-        None => page.line("otherwise", "404; 405 for other methods than GET and HEAD"),
+        None => page.line("otherwise", &sentence::fallback(files)),
     }
 }
 

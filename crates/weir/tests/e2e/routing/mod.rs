@@ -4,6 +4,10 @@
 
 mod routes;
 mod conditions;
+mod route_order;
+mod rewrites;
+mod fallback;
+mod error_targets;
 mod routes_from_store;
 mod placeholders;
 mod cors;

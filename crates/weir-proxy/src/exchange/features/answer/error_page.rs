@@ -1,6 +1,6 @@
 //! Pages of the config for failures.
 
-use weir_config::PageText;
+use weir_config::{ErrorPage, PageText};
 use weir_http::FieldName;
 use weir_observe::{Failure, ReplyFormat, choose_format};
 
@@ -18,14 +18,16 @@ pub(in crate::exchange) fn instead_of_own<'a, U>(
     (failure, page): (Failure, Answer<'a>),
     fetched: Option<FetchedPage>,
 ) -> Answer<'a> {
+    let route = context.route();
+    let pages = route.map_or(&context.listener.config.error_pages, |route| &route.config.error_pages);
+    let of_status = page.status;
+    let page = with_new_status(pages, page);
     if let Some(fetched) = fetched {
         return fetched.instead_of(page);
     }
-    let route = context.route();
-    let pages = route.map_or(&context.listener.config.error_pages, |route| &route.config.error_pages);
     let format = format_for(context.exchange);
-    let Some(text) = page_of(pages, page.status, format) else { return page };
-    let values = PageValues { status: page.status, detail: failure.client_text(), reason: failure.reason() };
+    let Some(text) = page_of(pages, of_status, format) else { return page };
+    let values = PageValues { status: of_status, detail: failure.client_text(), reason: failure.reason() };
     let body = body(context, route, (text, format, values));
     Answer { body: body.into(), ..page }
 }
@@ -37,16 +39,27 @@ pub(in crate::exchange) fn for_fixed<'a, U>(
     route: &RoutePlan,
     (answer, fetched): (Answer<'a>, Option<FetchedPage>),
 ) -> Answer<'a> {
+    let of_status = answer.status;
+    let answer = with_new_status(&route.config.error_pages, answer);
     if let Some(fetched) = fetched {
         return fetched.instead_of(answer);
     }
     let format = format_for(context.exchange);
-    let Some(text) = page_of(&route.config.error_pages, answer.status, format) else { return answer };
-    let values = PageValues { status: answer.status, detail: "", reason: "" };
+    let Some(text) = page_of(&route.config.error_pages, of_status, format) else { return answer };
+    let values = PageValues { status: of_status, detail: "", reason: "" };
     let body = body(context, Some(route), (text, format, values));
     let has_type = answer.field(b"Content-Type").is_some();
     let answer = Answer { body: body.into(), ..answer };
     if has_type { answer } else { answer.with(b"Content-Type", format.content_type().as_bytes()) }
+}
+
+/// The answer with the status that the config gives it in place of its own, unless that is a redirect.
+pub(in crate::exchange) fn with_new_status<'a>(pages: &[ErrorPage], answer: Answer<'a>) -> Answer<'a> {
+    let page = pages.iter().find(|page| page.is_for(answer.status));
+    match page.filter(|page| page.then.is_none()).and_then(|page| page.new_status) {
+        Some(status) => Answer { status, ..answer },
+        None => answer,
+    }
 }
 
 /// The format that the client prefers.

@@ -5,7 +5,7 @@ pub(in crate::exchange) mod error_page;
 use std::task::Poll;
 
 use weir_config::{RouteAction, TemplateValue};
-use weir_http::{FieldName, FieldWriter as _, Framing, Method};
+use weir_http::{FieldName, FieldWriter, Framing, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use crate::exchange::context::Context;
@@ -32,7 +32,7 @@ use crate::responder::error_page::FetchedPage;
 use crate::responder::grpc_failure::GrpcFailure;
 use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
 use crate::state::connections::activity::Activity;
-use crate::state::snapshot::RoutePlan;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// Answers with the page of a failure, that which was `fetched` if one was, or aborts the response if one has begun.
 pub(in crate::exchange) async fn failure<U>(
@@ -125,9 +125,10 @@ pub(in crate::exchange) async fn without_server<U>(
                 let write = |value: &TemplateValue, out: &mut Vec<u8>| values.write_one(value, out);
                 fixed::answer(fixed, |template, out| values.write(template, out), write)
             }
-            RouteAction::Upstream(_) | RouteAction::Split(_) | RouteAction::Files(_) => {
-                unreachable!("only routes without an upstream come here")
-            }
+            RouteAction::Upstream(_)
+            | RouteAction::Split(_)
+            | RouteAction::Files(_)
+            | RouteAction::Then(_) => unreachable!("only routes without an upstream come here"),
         }
     };
     if has_page {
@@ -200,23 +201,23 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
     let route = context.route();
     let changes =
         route.map_or(&context.listener.config.response_headers, |route| &route.config.response_headers);
+    let status = context.exchange.status_of_answer(answer.status);
     let length = answer.may_have_body().then_some(len);
     let framed = length.map_or(Framing::None, Framing::Length);
-    let framed = framed.in_response(context.exchange.request.method(), answer.status);
+    let framed = framed.in_response(context.exchange.request.method(), status);
     context.exchange.response_relay.restart();
     context.exchange.body_coding = BodyCoding::AsItIs;
     let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {
         None => (framed, length),
         Some(route) => {
-            let outline =
-                ResponseOutline::new(answer.status, context.exchange.request.method(), framed, length);
+            let outline = ResponseOutline::new(status, context.exchange.request.method(), framed, length);
             let own = OwnFields(&answer.fields);
             let coding = compression::begin(context, (&context.config.snapshot, route), outline, &own);
             (coding.framing_for(framed), length.filter(|_| !coding.replaces_length()))
         }
     };
     let head = FinalHead {
-        status: Status { code: answer.status, reason: status_text(answer.status).as_bytes() },
+        status: Status { code: status, reason: status_text(status).as_bytes() },
         content: Content::Body(framed, length),
         is_early: false,
         text: b"",
@@ -224,7 +225,7 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
     if has_values(changes) {
         let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
         let values = TemplateValues::new(context, route);
-        let values = TemplateValues { status: answer.status, ..values };
+        let values = TemplateValues { status, ..values };
         rendered.render(changes, |template, out| values.write(template, out));
         context.exchange.rendered_headers = rendered;
     }
@@ -243,11 +244,7 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
         for (name, value) in answer.fields.iter().filter(|(name, _)| passes(name)) {
             out.field(name, value);
         }
-        if let Some((access, failure)) =
-            route.and_then(|route| route.config.access.as_deref()).zip(context.exchange.record.failure)
-        {
-            authorization::write_challenge(out, access, failure.cause);
-        }
+        write_of_failure(out, (context.exchange, context.listener), route, answer);
         compression::write(out, context.exchange, &OwnFields(&answer.fields), changes);
         if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
             cors::write(out, cors, context.exchange);
@@ -257,9 +254,28 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
         });
     });
     context.exchange.record.is_own_answer = true;
-    context.exchange.record.status = answer.status;
+    context.exchange.record.status = status;
     context.exchange.answered = true;
     context.exchange.waits.begin(&context.listener.client_wait_limits());
+}
+
+/// Adds what a client has to present, and how long it is to wait, after a failure: also in place of whose page the request has gone on.
+fn write_of_failure(
+    out: &mut impl FieldWriter,
+    (exchange, listener): (&Exchange, &ListenerPlan),
+    route: Option<&RoutePlan>,
+    answer: &Answer<'_>,
+) {
+    let page = exchange.failed_page();
+    let retry_after = page.and_then(|page| page.retry_after);
+    if let Some(seconds) = retry_after.filter(|_| answer.field(b"Retry-After").is_none()) {
+        out.decimal_field(b"Retry-After", seconds.into());
+    }
+    let asking = page.map_or(route, |page| page.route.map(|place| &listener.route_plans[place]));
+    let access = asking.and_then(|route| route.config.access.as_deref());
+    if let Some((access, failure)) = access.zip(exchange.record.failure) {
+        authorization::write_challenge(out, access, failure.cause);
+    }
 }
 
 /// Ends a gRPC call whose response has begun, with trailers that tell the failure. `false`: its response can only be cut short, since it is

@@ -3,9 +3,10 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use weir_config::{ErrorPage, Feature, PageText, Stage};
+use weir_config::{ErrorPage, ErrorStep, Feature, PageText, Stage};
 use weir_observe::status_text;
 
+use super::lead_on;
 use super::remote_page;
 use super::remote_page::PageScope;
 use crate::exchange::acting;
@@ -15,7 +16,7 @@ use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
-use crate::exchange::features::answer::error_page::{body, format_for};
+use crate::exchange::features::answer::error_page::{body, format_for, with_new_status};
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, respond};
 use crate::relay::Relay;
@@ -47,6 +48,8 @@ pub(in crate::exchange) enum Replacement<'a> {
     /// A page of another server would have been, and cannot be had: it passes as it comes.
     Missing,
     Page(InterceptPage<'a>),
+    /// The request goes on elsewhere.
+    GoesOn(&'a ErrorPage, &'a ErrorStep),
 }
 
 /// The page in place of the response of the server, which is fetched if another server has it.
@@ -61,6 +64,11 @@ pub(in crate::exchange) async fn find<'a>(
     let (Plans { config, route, .. }, listener) = (plans, context.listener);
     let (scope, status) =
         (PageScope { config, listener, route: Some(route) }, context.exchange.response.status());
+    let pages = &plans.route.config.error_pages;
+    if let Some((page, step)) = lead_on::step_for(pages, status) {
+        let can_go_on = lead_on::is_possible(context, step);
+        return if can_go_on { Replacement::GoesOn(page, step) } else { Replacement::None };
+    }
     let text = page(context.exchange, plans).map(InterceptPage::Text).map(Replacement::Page);
     let Some(remote) = scope.remote(status) else { return text.unwrap_or(Replacement::None) };
     match Box::pin(remote_page::fetch(context, scope, (remote, status))).await {
@@ -97,6 +105,7 @@ pub(in crate::exchange) async fn run<U: Servers>(
             answer.with(b"Content-Type", format.content_type().as_bytes())
         }
     };
+    answer = with_new_status(&plans.route.config.error_pages, answer);
     for (name, value) in KEPT.iter().zip(kept) {
         if let Some(value) = value {
             answer = answer.with(name.as_bytes(), value);
@@ -114,6 +123,21 @@ pub(in crate::exchange) async fn run<U: Servers>(
     }
     answer::send(context, &answer).await.map_err(Ended::Failed)?;
     Ok(End::Done)
+}
+
+/// Lets go of a response in place of which the request goes on elsewhere.
+pub(in crate::exchange) async fn drop_response<S, U: Servers>(
+    context: &mut Context<'_, S, U>,
+    plans: Plans<'_>,
+    mut responding: RespondingServer<U::Stream>,
+) {
+    let is_read = read_out(context, plans, &mut responding).await;
+    if is_read && context.exchange.request_relay.is_done() {
+        finish::run(context, plans, responding);
+    } else {
+        context.exchange.record.sent_to_server += responding.server.sent();
+        context.servers.drop_stream(responding.server);
+    }
 }
 
 /// Takes what is here of a body that the client does not get; whether that was all.

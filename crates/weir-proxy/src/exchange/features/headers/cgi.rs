@@ -130,6 +130,9 @@ fn write_request(params: &mut Params, exchange: &Exchange, listener: &ListenerPl
         if matches!(request.target_form(), TargetForm::Asterisk | TargetForm::Authority) {
             return out.extend_from_slice(request.target().of(text));
         }
+        if let Some(received) = exchange.rerouting().and_then(|way| way.received_target.as_deref()) {
+            return out.extend_from_slice(received);
+        }
         // As clients see it: before rewrites, but in the form that routes are matched on.
         let as_received = listener.config.paths.forward == PathForm::AsReceived;
         out.extend_from_slice(if as_received { request.path().of(text) } else { request.normal_path(text) });

@@ -276,7 +276,11 @@ impl<'a> TemplateValues<'a> {
                 let group = path.and_then(|path| path.group(request.normal_path(text), name));
                 out.extend_from_slice(group.unwrap_or_default());
             }
-            TemplateValue::Target => out.extend_from_slice(request.target().of(text)),
+            TemplateValue::Target => out.extend_from_slice(exchange.received_target()),
+            TemplateValue::Args => out.extend_from_slice(self.query()),
+            TemplateValue::Port => {
+                digits::decimal(out, request.port().unwrap_or(if client.is_tls { 443 } else { 80 }).into());
+            }
             TemplateValue::UserAgent => self.write_request_header("user-agent", out),
             TemplateValue::Referer => self.write_request_header("referer", out),
             other => self.write_of_record(other, out),

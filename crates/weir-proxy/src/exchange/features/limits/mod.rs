@@ -64,14 +64,17 @@ pub(in crate::exchange) fn ask_all<U>(
     acting::note(place.stage, Feature::Limits);
     let is_later = place.stage > Stage::Route;
     if !is_later {
-        // What was asked for the request before stays taken.
         context.exchange.limits.asked.clear();
+    }
+    if !is_later && context.exchange.rerouting().is_none() {
+        // What was asked for the request before stays taken.
         context.exchange.limits.told.clear();
         context.exchange.limits.paced.clear();
     }
     let (mut longest_ns, paced) = (0, context.exchange.limits.paced.len());
     for (index, limit) in limits.iter().enumerate() {
-        let is_elsewhere = limit.upstream.is_some() && limit.upstream != context.exchange.record.upstream;
+        let is_elsewhere = limit.upstream.is_some() && limit.upstream != context.exchange.record.upstream
+            || context.exchange.has_asked(&limit.plan);
         if is_elsewhere || (limit.stage > Stage::Route) != is_later {
             continue;
         }

@@ -125,7 +125,7 @@ async fn run<U: Servers>(
     };
     taker.end(outcome.map_err(|ended| match ended {
         Ended::Failed(failure) => failure,
-        Ended::Closed => Failure::weir(Phase::Request, Cause::Closed),
+        Ended::Closed | Ended::Rerouted => Failure::weir(Phase::Request, Cause::Closed),
     }));
 }
 

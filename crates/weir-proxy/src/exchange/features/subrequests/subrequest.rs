@@ -194,7 +194,7 @@ fn count(exchange: &Exchange, outcome: Result<(), Ended>) {
             upstream.exchange_time.record(record.times.between(Phase::Request, Phase::Finish));
         }
         Err(Ended::Failed(failure)) => upstream.failures.record(failure),
-        Err(Ended::Closed) => {}
+        Err(Ended::Closed | Ended::Rerouted) => {}
     }
     if let Some(server) = record.server {
         let shard = &served.server(index, server).shard;
