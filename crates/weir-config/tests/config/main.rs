@@ -19,6 +19,7 @@ mod affinity;
 mod proxy_protocol;
 mod include;
 mod large;
+mod maps;
 mod meaning;
 mod diagnostics;
 mod properties;

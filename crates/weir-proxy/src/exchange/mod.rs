@@ -8,6 +8,7 @@ mod stages;
 pub(crate) mod features;
 pub(crate) mod phases;
 pub(crate) mod telemetry;
+mod placeholders;
 mod context;
 pub(crate) mod exchange_state;
 mod acting;

@@ -8,7 +8,7 @@ use crate::check::scope::CheckScope;
 use crate::config::{ErrorPage, PageText, RemotePage, ServerProtocol};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{ErrorPageText, ErrorPagesText};
+use crate::text::{ErrorPageText, ErrorPagesText, value_error};
 
 /// Larger files are none for a failure.
 const PAGE_BYTES_MAX: u64 = 256 * 1024;
@@ -66,6 +66,10 @@ fn check_remote(
     if around.upstreams.protocol(&named.value) == Some(ServerProtocol::Fastcgi) {
         let message = "pages are fetched over HTTP, not over FastCGI";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, named.span, message));
+    }
+    for error in path.0.values().filter(|value| value.own().is_some()).filter_map(value_error) {
+        let at = text.key_at("path");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, error.message).help_if(error.help));
     }
     Some(RemotePage {
         upstream: around.upstreams.find(named, diagnostics),

@@ -17,7 +17,7 @@ use crate::config::{
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RedirectText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{TemplateValue, Token};
+use crate::value::{Template, TemplateValue, Token};
 
 pub(in crate::check) fn check(
     text: &SpannedTable<RouteText>,
@@ -64,6 +64,7 @@ pub(in crate::check) fn check(
         rewrite,
         lists: scope.lists.named(lists, &value.lists, diagnostics),
         limited_by: scope.limits.of_route(limited_by, &value.limited_by, &action, diagnostics),
+        vars: vars(text, listener, diagnostics),
         request_headers: around.request.followed_by(&headers::check_request(
             &value.request_headers,
             &place,
@@ -107,6 +108,19 @@ pub(in crate::check) fn check(
     report_early_condition(text, diagnostics);
     let settings = interner.intern(settings);
     Route::assume(RouteParts { name: route_name(value).into(), matches, condition, action, settings })
+}
+
+/// The variables of a route: those of its listener, and its own, which come first.
+fn vars(
+    text: &SpannedTable<RouteText>,
+    listener: &ListenerText,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(Box<str>, Template)> {
+    let own = &text.value.vars.0;
+    own.iter().for_each(|(name, _)| check_name(name, "variable", diagnostics));
+    let is_own = |name: &str| own.iter().any(|(known, _)| *known.value == *name);
+    let of_listener = listener.vars.0.iter().filter(|(name, _)| !is_own(&name.value));
+    own.iter().chain(of_listener).map(|(name, text)| (name.value.clone(), text.value.clone())).collect()
 }
 
 fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {

@@ -10,4 +10,5 @@ pub(super) mod cache;
 pub(super) mod files;
 pub(super) mod fastcgi;
 pub(super) mod error_page;
+pub(super) mod map;
 pub(super) mod matching;

@@ -4,6 +4,7 @@
 
 mod routes;
 mod conditions;
+mod maps;
 mod routes_from_store;
 mod placeholders;
 mod cors;
