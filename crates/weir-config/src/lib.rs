@@ -26,9 +26,9 @@ mod print;
 mod text;
 mod config;
 
-// The files of certificates and keys, of users and their passwords.
+// The files of certificates and keys, of users and their passwords, of entries of maps.
 mod certificate;
-mod credential_files;
+mod watched_files;
 
 // Which keys exist and how values are written.
 mod key;
@@ -82,7 +82,6 @@ pub use config::{
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
-pub use credential_files::{doubt_about_users, load_keys, load_users};
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
 pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
@@ -92,9 +91,11 @@ pub use order::{Fact, Feature, ORDER, Row, RowSet, Stage, order_markdown};
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use text::Realm;
+pub use text_file::MapFileMark;
 pub use value::{
     ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
-    Percent, ProgressLimit, RequestFrequency, ServerAddress, ShareFraction, Size, StatusRange, Template,
-    TemplatePart, TemplateValue, Token, ValueError, WhenCondition, is_normal_path, parse_duration,
-    print_duration,
+    LiveMap, MapDefinition, MapTable, OwnValue, Percent, ProgressLimit, ReadMap, RequestFrequency,
+    ServerAddress, ShareFraction, Size, StatusRange, Template, TemplateFacts, TemplatePart, TemplateValue,
+    Token, ValueError, WhenCondition, is_normal_path, parse_duration, print_duration,
 };
+pub use watched_files::{doubt_about_users, load_keys, load_map, load_users, map_marks};

@@ -11,10 +11,10 @@ use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
 use crate::print::Variables;
 use crate::restricted::check_restricted;
-use crate::source::{BlockKeys, Loading, TreeNode, join_fragment, load, use_blocks};
+use crate::source::{BlockKeys, Loading, Tree, TreeEntry, TreeNode, join_fragment, load, use_blocks};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::text_file::{CONFIG_BYTES_MAX, read_text};
-use crate::value::{ListenAddress, ServerAddress, ValueError};
+use crate::value::{ListenAddress, OwnNames, ServerAddress, ValueError};
 
 /// The result of reading a configuration.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +57,23 @@ pub(crate) struct Fragment {
     /// As diagnostics name it.
     pub(crate) name: String,
     pub(crate) text: Arc<str>,
+}
+
+/// The names of maps and variables that a document defines, before anything in it is read.
+fn own_names(document: &TreeNode) -> OwnNames {
+    fn names(table: Option<&TreeEntry>) -> impl Iterator<Item = &str> {
+        let entries = table.map(|table| table.node.entries()).unwrap_or_default();
+        entries.iter().map(|entry| entry.key.as_str())
+    }
+    let mut variables = Vec::new();
+    let listeners = document.entry("listener").map(|table| table.node.entries()).unwrap_or_default();
+    for listener in listeners.iter().map(|listener| &listener.node) {
+        variables.extend(names(listener.entry("vars")));
+        if let Some(Tree::List(routes)) = listener.entry("route").map(|routes| &routes.node.tree) {
+            variables.extend(routes.iter().flat_map(|route| names(route.entry("vars"))));
+        }
+    }
+    OwnNames::new(names(document.entry("map")), variables)
 }
 
 impl CheckedConfig {
@@ -174,12 +191,11 @@ impl CheckedConfig {
         let may_use = |at: SourceSpan| (at.file.0 as usize) < of_files;
         let blocks = use_blocks(&mut node, &may_use, &mut diagnostics);
         let is_whole = rules.is_whole && blocks.is_some();
-        let document = SpannedTable::read(
-            &node,
-            Bounds::NONE,
-            &mut TreeReader::new(&mut diagnostics, Document::vocabulary),
-        )
-        .unwrap_or_else(|| SpannedTable::unwritten(Document::default(), node.span));
+        let names = own_names(&node);
+        let mut reader = TreeReader::new(&mut diagnostics, Document::vocabulary);
+        let document = names
+            .while_reading(|| SpannedTable::read(&node, Bounds::NONE, &mut reader))
+            .unwrap_or_else(|| SpannedTable::unwritten(Document::default(), node.span));
         let variables = Variables::new(&node);
         let line = |span: SourceSpan| (span.file, sources.line(span));
         let broken: HashSet<(FileIndex, usize)> = diagnostics
@@ -188,7 +204,8 @@ impl CheckedConfig {
             .map(|diagnostic| line(diagnostic.span))
             .collect();
         if broken.is_empty() && is_whole && is_permitted {
-            let checked = Self::finish(document, sources, rules, diagnostics, &variables);
+            let finish = || Self::finish(document, sources, rules, diagnostics, (&names, &variables));
+            let checked = names.while_reading(finish);
             return Self { tree: Some(node), variables, blocks: blocks.unwrap_or_default(), ..checked };
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
@@ -212,13 +229,13 @@ impl CheckedConfig {
         mut sources: SourceMap,
         rules: ReadRules,
         mut diagnostics: Vec<Diagnostic>,
-        variables: &Variables,
+        (names, variables): (&OwnNames, &Variables),
     ) -> Self {
         let may_read = rules.reads_files;
         let fragments = sources.len() - rules.fragments..sources.len();
         let lists = ListFiles::read(&document.value, &mut sources, may_read, &mut diagnostics);
         let files = Files::new(&sources, may_read).with_lists(lists).without_files_in(fragments);
-        let config = check(&document, &files, rules.needs_listener, variables, &mut diagnostics);
+        let config = check(&document, &files, rules.needs_listener, (names, variables), &mut diagnostics);
         files.report_refused(&mut diagnostics);
         if diagnostics.iter().all(|diagnostic| diagnostic.kind.is_warning()) {
             let faults = config.all_faults();
@@ -368,7 +385,9 @@ impl Config {
             fragments: 0,
         };
         let document = SpannedTable::unwritten(document, whole);
-        CheckedConfig::finish(document, sources, rules, diagnostics, &Variables::default()).into_result()
+        let names = OwnNames::default();
+        CheckedConfig::finish(document, sources, rules, diagnostics, (&names, &Variables::default()))
+            .into_result()
     }
 }
 

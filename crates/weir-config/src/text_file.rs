@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// The largest file of a config: many times what a hundred thousand routes take.
@@ -21,6 +22,17 @@ pub(crate) fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     }
     let read = file.take(bytes_max + 1).read_to_string(&mut text)?;
     if read as u64 > bytes_max { Err(too_large(bytes_max)) } else { Ok(text) }
+}
+
+/// Of a file of a map: device, inode, length and the times of the last change of it and of what is known of it, such as its owner; `None`: there is none.
+pub type MapFileMark = Option<[i64; 7]>;
+
+/// The mark of a file as it is now: another one says that it has changed.
+pub(crate) fn file_mark(path: &Path) -> MapFileMark {
+    let file = std::fs::metadata(path).ok()?;
+    let number = |number: u64| number.cast_signed();
+    let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+    Some([number(file.dev()), number(file.ino()), number(file.len()), times[0], times[1], times[2], times[3]])
 }
 
 fn too_large(bytes_max: u64) -> io::Error {

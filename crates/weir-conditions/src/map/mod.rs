@@ -223,7 +223,13 @@ impl<V> ValueMapBuilder<V> {
                         Ok(())
                     }
                     Ok(_) => Err(MapEntryError::BadRegex(key.to_owned())),
-                    Err(error) => Err(MapEntryError::BadRegex(error.to_string())),
+                    Err(error) => {
+                        let error = error.to_string();
+                        // The last line says what is wrong, those before show where.
+                        let said = error.lines().last().unwrap_or_default();
+                        let said = said.trim_start_matches("error: ");
+                        Err(MapEntryError::BadRegex(format!("the regular expression is malformed: {said}")))
+                    }
                 }
             }
         }
@@ -289,17 +295,22 @@ fn network(key: &str) -> Result<IpNet, MapEntryError> {
 impl<V> ValueMap<V> {
     /// What belongs to a text.
     pub fn get(&self, text: &[u8]) -> Option<MapMatch<'_, V>> {
+        self.get_text(text).or_else(|| self.get_regex(text))
+    }
+
+    /// The same by everything but regular expressions.
+    pub fn get_text(&self, text: &[u8]) -> Option<MapMatch<'_, V>> {
         let number = self.exact.get(text);
         let number = number.or_else(|| self.hosts.longest_suffix(text).filter(|_| !text.starts_with(b".")));
         let number = number.or_else(|| self.prefixes.longest_prefix(text));
         let number = number.or_else(|| self.suffixes.longest_suffix(text));
-        match number.or_else(|| self.by_address(text)) {
-            Some(number) => self.value(number, None),
-            None => {
-                let (regex, number) = self.regexes.iter().find(|(regex, _)| regex.is_match(text))?;
-                self.value(*number, Some(regex))
-            }
-        }
+        self.value(number.or_else(|| self.by_address(text))?, None)
+    }
+
+    /// The same by regular expressions alone.
+    pub fn get_regex(&self, text: &[u8]) -> Option<MapMatch<'_, V>> {
+        let (regex, number) = self.regexes.iter().find(|(regex, _)| regex.is_match(text))?;
+        self.value(*number, Some(regex))
     }
 
     fn by_address(&self, text: &[u8]) -> Option<u32> {

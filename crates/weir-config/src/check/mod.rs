@@ -28,7 +28,7 @@ pub(crate) use upstreams::upstream::check as check_upstream;
 
 use admission::{limit, list};
 use names::check_name;
-use routing::{access_log, grpc_web, match_groups};
+use routing::{access_log, grpc_web, maps, match_groups};
 use scope::CheckScope;
 use std::sync::Arc;
 use upstream_lookup::UpstreamLookup;
@@ -39,16 +39,19 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::print::{Variables, dump};
 use crate::text::Document;
+use crate::value::OwnNames;
 
 /// Checks a document; the findings say whether the configuration may be used.
 pub(crate) fn check(
     text: &SpannedTable<Document>,
     files: &Files<'_>,
     needs_listener: bool,
-    variables: &Variables,
+    (names, variables): (&OwnNames, &Variables),
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Config {
     let document = &text.value;
+    // First of all: what else is checked may be made of them.
+    let maps = maps::define(document, names, files, diagnostics);
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamLookup::new(&names, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
@@ -92,6 +95,7 @@ pub(crate) fn check(
     let route_sources = routes_from::check(document, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);
     let credentials = admin::check(&document.admin, files, diagnostics);
+    maps::warn_unused(document, &maps, diagnostics);
     let dump = dump(document, variables);
     let Document { process, log, dns, admin, recorder, metrics, .. } = document;
     Config::assume(ConfigParts {
@@ -107,6 +111,7 @@ pub(crate) fn check(
         recorder: recorder.clone(),
         metrics: metrics.clone(),
         traces,
+        maps,
         lists,
         limits,
         caches,

@@ -30,11 +30,11 @@ impl Proofs {
 
     /// Why a value can never be known; `None`: it can.
     pub(super) fn missing(self, value: &TemplateValue) -> Option<&'static str> {
-        match value {
+        value.leaves().iter().find_map(|value| match value {
             TemplateValue::User if !self.basic && !self.jwt => Some("neither `basic` nor `jwt`"),
             TemplateValue::TokenClaim(_) if !self.jwt => Some("no `jwt`"),
             _ => None,
-        }
+        })
     }
 
     /// The first value of a key that can never be known.

@@ -70,18 +70,29 @@ pub(super) fn check_value(
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
+    if let Some((message, help)) = problem(value, place) {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message).help(help));
+    }
+}
+
+/// Why a value is not there, and what to do about it.
+fn problem(value: &TemplateValue, place: &TemplatePlace<'_>) -> Option<(String, &'static str)> {
     let name = value.name();
-    let (message, help) = match value {
+    match value {
+        TemplateValue::Map(own) | TemplateValue::Variable(own) => {
+            let (message, help) = own.leaves().iter().find_map(|leaf| problem(leaf, place))?;
+            Some((format!("`{{{name}}}` cannot be used here: {message}"), help))
+        }
         TemplateValue::MatchGroup(group) => match place.pattern {
             None => {
                 let message = format!("`{{{name}}}` has no value here: the route has no `path_regex`");
-                (message, "write `path_regex` with a group in parentheses")
+                Some((message, "write `path_regex` with a group in parentheses"))
             }
             Some(pattern) if !pattern.with_groups().has_group(group) => {
                 let message = format!("`{{{name}}}` has no value: `path_regex` has no group `{group}`");
-                (message, "a group is `(...)`, counted from 1, or `(?<name>...)`")
+                Some((message, "a group is `(...)`, counted from 1, or `(?<name>...)`"))
             }
-            Some(_) => return,
+            Some(_) => None,
         },
         value if value.stage() > place.stage => {
             let message = format!("`{{{name}}}` has no value here");
@@ -92,17 +103,14 @@ pub(super) fn check_value(
                 stage if stage <= Stage::Identity => "it is known once the client is authenticated",
                 _ => "it is known when a server was chosen",
             };
-            (message, help)
+            Some((message, help))
         }
-        value => match place.proofs.missing(value) {
-            None => return,
-            Some(why) => {
-                let message = format!("`{{{name}}}` has no value here: the route has {why}");
-                (message, "`basic` of a route makes `{user}` known, `jwt` also `{jwt.NAME}`")
-            }
-        },
-    };
-    diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message).help(help));
+        value => {
+            let why = place.proofs.missing(value)?;
+            let message = format!("`{{{name}}}` has no value here: the route has {why}");
+            Some((message, "`basic` of a route makes `{user}` known, `jwt` also `{jwt.NAME}`"))
+        }
+    }
 }
 
 /// Warns when the text of a template has placeholders of other products: it stays as it is.

@@ -18,7 +18,7 @@ use super::{
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
 use crate::value::{
-    ByteRate, HeaderName, ListenAddress, ProgressLimit, RequestFrequency, Size, parse_network,
+    ByteRate, HeaderName, ListenAddress, ProgressLimit, RequestFrequency, Size, Template, parse_network,
 };
 
 /// One listener: its sockets, its rules for clients, its routes.
@@ -54,6 +54,8 @@ pub struct ListenerParts {
     pub lists: Vec<Arc<AccessList>>,
     /// The limits on all of its requests; routes have them, too. Default: none.
     pub limited_by: Vec<LimitUse>,
+    /// What `{vars.NAME}` stands for where a request has no route, by name; routes have them, too. Default: none.
+    pub vars: Vec<(Box<str>, Template)>,
     /// Whether a client that closes its half of the connection cancels a request whose response has not begun.
     pub abort_on_close: bool,
     /// Which of several routes that match takes a request.

@@ -27,6 +27,8 @@ mod faults;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::value::OwnValue;
+
 pub use admission::access::{
     Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
 };
@@ -140,6 +142,8 @@ pub struct ConfigParts {
     pub metrics: Metrics,
     /// The settings of traces; `None`: off.
     pub traces: Option<TraceSettings>,
+    /// The maps, in the order of the text; names are unique.
+    pub maps: Vec<OwnValue>,
     /// The lists of addresses and other keys, in the order of the text; names are unique.
     pub lists: Vec<Arc<AccessList>>,
     /// The limits by key, in the order of the text; names are unique.

@@ -147,11 +147,12 @@ fn check_rules(listeners: &[Arc<Listener>], faults: &mut FoundFaults) {
 fn never_known<'a>(key: &'a Template, access: Option<&Access>) -> Option<&'a TemplateValue> {
     let has_token = access.is_some_and(|access| access.jwt.is_some());
     let has_user = has_token || access.is_some_and(|access| access.basic.is_some());
-    key.values().find(|value| match value {
+    let is_unknown = |value: &TemplateValue| match value {
         TemplateValue::User => !has_user,
         TemplateValue::TokenClaim(_) => !has_token,
         _ => false,
-    })
+    };
+    key.values().find(|value| value.leaves().iter().any(is_unknown))
 }
 
 #[cfg(test)]

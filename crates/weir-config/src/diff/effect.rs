@@ -128,6 +128,7 @@ pub(super) fn of_new(part: &ConfigPart) -> Effect {
         | ConfigPart::Limit(_)
         | ConfigPart::Store(_)
         | ConfigPart::Cache(_)
+        | ConfigPart::Map(_)
         | ConfigPart::List(_) => Effect::NextRequest,
         _ => Effect::Begins,
     }
@@ -141,6 +142,7 @@ pub(super) fn of_gone(part: &ConfigPart) -> Effect {
         | ConfigPart::Limit(_)
         | ConfigPart::Store(_)
         | ConfigPart::Cache(_)
+        | ConfigPart::Map(_)
         | ConfigPart::List(_) => Effect::NextRequest,
         _ => Effect::Drains,
     }
@@ -165,6 +167,7 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         | ConfigPart::Traces
         | ConfigPart::Limit(_)
         | ConfigPart::Store(_)
+        | ConfigPart::Map(_)
         | ConfigPart::List(_) => Effect::NextRequest,
         ConfigPart::Cache(_) => Effect::Empties,
         ConfigPart::Upstream(_) => match first {

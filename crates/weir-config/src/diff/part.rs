@@ -35,6 +35,8 @@ pub enum ConfigPart {
     Metrics,
     /// `[traces]`.
     Traces,
+    /// `[map.NAME]`.
+    Map(Box<str>),
     /// `[list.NAME]`.
     List(Box<str>),
     /// `[limit.NAME]`.
@@ -68,6 +70,7 @@ impl ConfigPart {
             Self::Recorder => "recorder",
             Self::Metrics => "metrics",
             Self::Traces => "traces",
+            Self::Map(_) => "map",
             Self::List(_) => "list",
             Self::Limit(_) => "limit",
             Self::Store(_) => "store",
@@ -94,6 +97,7 @@ impl fmt::Display for ConfigPart {
             | Self::Recorder
             | Self::Metrics
             | Self::Traces => f.write_str(self.kind()),
+            Self::Map(name) => write!(f, "map `{name}`"),
             Self::List(name) => write!(f, "list `{name}`"),
             Self::Limit(name) => write!(f, "limit `{name}`"),
             Self::Store(name) => write!(f, "store `{name}`"),
@@ -195,6 +199,12 @@ fn parts_of<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<FlatPart
         whole(ConfigPart::Metrics, &|lines| document.metrics.lines("", lines)),
         whole(ConfigPart::Traces, &|lines| document.traces.lines("", lines)),
     ];
+    let maps = child("map");
+    for (name, text) in &document.map.0 {
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        let node = maps.and_then(|node| entry(node, &name.value));
+        parts.push(flat(ConfigPart::Map(name.value.clone()), String::new(), node, &[], &lines));
+    }
     let lists = child("list");
     for (name, text) in &document.list.0 {
         let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
@@ -379,6 +389,7 @@ mod tests {
     #[test]
     fn every_table_of_a_config_is_a_part() {
         let text = r#"
+            map.m = { source = "{host}", exact = { a = "b" } }
             list.l.addresses = ["10.0.0.0/8"]
             limit.l = { rate = "5/s", key = "{client.address}" }
             store.s.redis = "127.0.0.1:6379"

@@ -67,6 +67,10 @@ fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         print("");
         push_lines(print, header, lines);
     }
+    for (name, map) in &document.map.0 {
+        print("");
+        push_lines(print, &format!("[map.{}]", key(&name.value)), &lines_of(map));
+    }
     for (name, list) in &document.list.0 {
         print("");
         push_lines(print, &format!("[list.{}]", key(&name.value)), &lines_of(list));

@@ -8,10 +8,10 @@ use weir_traffic::route::{FieldMatch, QueryMatch, RouteMatch, ValueMatch};
 use crate::key::{ConfigValue, Map, Spanned};
 use crate::masked_text::{has_drawn_word, is_telling, masked_target};
 use crate::text::{
-    AcmeText, AskUrl, CookieSecretText, Document, ErrorPagesText, HeaderChangesText, PasswordHashText,
-    ProbeBytes, StorePasswordText, ValueRule,
+    AcmeText, AskUrl, CookieSecretText, Document, ErrorPagesText, HeaderChangesText, MapText,
+    PasswordHashText, ProbeBytes, StorePasswordText, ValueRule,
 };
-use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, WhenCondition};
+use crate::value::{HeaderTemplate, HeaderValue, Template, TemplateValue, WhenCondition};
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
@@ -23,6 +23,7 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         *value = hidden_value();
     }
     for (_, listener) in &mut document.listener.0 {
+        hide_variables(&mut listener.value.vars);
         hide_changes(&mut listener.value.request_headers);
         hide_changes(&mut listener.value.response_headers);
         hide_paths(&mut listener.value.error_pages);
@@ -39,6 +40,7 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             if let Some(condition) = &mut route.value.when {
                 condition.value = hidden_condition(&condition.value);
             }
+            hide_variables(&mut route.value.vars);
             hide_changes(&mut route.value.request_headers);
             hide_changes(&mut route.value.response_headers);
             for part in route.value.split.iter_mut().flat_map(|parts| &mut parts.0) {
@@ -78,6 +80,7 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             entry.value = LEFT_OUT.into();
         }
     }
+    document.map.0.iter_mut().for_each(|(name, map)| hide_map(&name.value, &mut map.value));
     for (_, upstream) in &mut document.upstream.0 {
         if let Some(affinity) = &mut upstream.value.affinity {
             let secret = &mut affinity.value.secret;
@@ -96,6 +99,29 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         }
     }
     document
+}
+
+/// Variables without the values of those whose names say that they are secrets.
+fn hide_variables(variables: &mut Map<Spanned<Template>>) {
+    for (_, text) in variables.0.iter_mut().filter(|(name, _)| is_telling(&name.value)) {
+        text.value = Template::of_literal(LEFT_OUT);
+    }
+}
+
+/// A map without what secrets are looked up in it, and, where its name says so, without its values.
+fn hide_map(name: &str, map: &mut MapText) {
+    let is_looked_up =
+        map.source.iter().flat_map(|source| source.value.values()).any(TemplateValue::is_secret);
+    let kinds =
+        [&mut map.exact, &mut map.host, &mut map.prefix, &mut map.suffix, &mut map.network, &mut map.regex];
+    for (place, (key, value)) in kinds.into_iter().flat_map(|entries| &mut entries.0).enumerate() {
+        if is_looked_up {
+            key.value = format!("{LEFT_OUT}-{place}").into();
+        }
+        if is_telling(name) {
+            value.value = Template::of_literal(LEFT_OUT);
+        }
+    }
 }
 
 /// A condition without what secrets are compared with; one that never holds where that leaves none.

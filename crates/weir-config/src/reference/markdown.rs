@@ -53,6 +53,7 @@ pub fn reference_markdown() -> String {
     }
     push_template_values(&mut page);
     push_conditions(&mut page);
+    push_maps(&mut page);
     push_placeholders(&mut page);
     page
 }
@@ -237,6 +238,52 @@ fn push_conditions(page: &mut String) {
          Of several headers, cookies or parameters of one name, one that is so is enough, and `!=` holds if none is so. A value that \
          is missing is an empty text; a number or an address that is missing is in no relation to another. A condition has 4096 \
          bytes, 64 comparisons and 16 levels at most, and takes time that is linear in what it looks at.\n",
+    );
+}
+
+/// Maps and variables beside those of other products.
+fn push_maps(page: &mut String) {
+    page.push_str(
+        "\n## Maps and variables\n\n`[map.NAME]` says what a text stands for, `vars` gives a text a name. Both are evaluated where they \
+         are used, and only there.\n\n\
+         ```toml\n\
+         [map.backend]\n\
+         source = \"{host}\"\n\
+         default = \"web\"\n\
+         host = { \"*.shop.example.com\" = \"shop\" }\n\
+         file = \"tenants.map\"\n\n\
+         [map.moved]\n\
+         source = \"{path}\"\n\
+         exact = { \"/old\" = \"/new\" }\n\
+         regex = { '^/blog/(?<page>.*)$' = \"/articles/{match.page}\" }\n\n\
+         [listener.web]\n\
+         address = \":8080\"\n\
+         vars = { tenant = \"{map.backend}-{header.x-region}\" }\n\n\
+         [[listener.web.route]]\n\
+         when = \"has(map.moved)\"\n\
+         redirect = { to = \"{map.moved}\", status = 301 }\n\
+         ```\n\n\
+         | elsewhere | here |\n|---|---|\n\
+         | nginx `map $host $x { hostnames; default a; *.b.test c; ~^(?<n>.*)$ $n; }` | `[map.x]` with `source = \"{host}\"`, `default`, `host`, `regex` and `{match.n}`; nginx ignores case: `ignore_case = true` |\n\
+         | nginx `map` with `include FILE;` | `file`, without `;` at the end of lines |\n\
+         | nginx `geo $x { 10.0.0.0/8 a; }` | `[map.x]` with `source = \"{client_address}\"` and `network` |\n\
+         | nginx `set $x \"...\"` | `vars = { x = \"...\" }` of the listener or the route |\n\
+         | HAProxy `%[req.hdr(host),map_str(FILE,default)]` | `[map.x]` with `source = \"{header.host}\"`, `file`, `default` |\n\
+         | HAProxy `map_beg`, `map_end`, `map_dom`, `map_ip`, `map_reg` | `file_kind = \"prefix\"`, `\"suffix\"`, `\"host\"`, `\"network\"`, `\"regex\"` |\n\
+         | HAProxy `map_regm` with `\\1` | `file_kind = \"regex\"` with `{match.1}` in the values |\n\
+         | HAProxy `http-request set-var(txn.x)` | `vars` |\n\
+         | HAProxy `set map`, `add map` of the runtime socket | write the file anew: it is read within `reload` |\n\n\
+         `weir check` derives from the source and the values of a map where it may be used: `{map.x}` with `{user}` in its source has no value \
+         before the client is authenticated, one with `{status}` none in a request. Maps and variables may be made of others, up to 64 of them \
+         for one value; what leads to itself is an error. Of the regular expressions of a map, of which there are 1000 at most, the first one \
+         that is found counts; all take time that is linear in the text. Keys of `prefix` and of `suffix` have 128 different lengths at most.\n\n\
+         A redirect may go to `{map.x}` only if no value of the map begins with a placeholder, and `{map.x}` may be part of its host only if its \
+         values are text without placeholders: no client chooses where others are sent. The same holds for what a changed file says.\n\n\
+         A changed file counts as a whole once it could be read without an error; requests that are looked up meanwhile have the entries of \
+         before or the new ones. A file with an error changes nothing, and the log says which line is wrong. A start and a reload refuse \
+         it. A placeholder that no value of the map had when the config was read is refused in a changed file until the config is reloaded, \
+         since it may not be known where the map is used.\n\n\
+         Not here: maps that requests change, a map as the upstream of a route or as the key of `hash`, databases of GeoIP.\n",
     );
 }
 

@@ -110,6 +110,14 @@ pub(crate) struct TreeEntry {
 }
 
 impl TreeNode {
+    /// Its entries, if it is a table.
+    pub(crate) fn entries(&self) -> &[TreeEntry] {
+        match &self.tree {
+            Tree::Table(table) => &table.entries,
+            _ => &[],
+        }
+    }
+
     /// The entry of a key, if this is a table that has it.
     pub(crate) fn entry(&self, key: &str) -> Option<&TreeEntry> {
         match &self.tree {

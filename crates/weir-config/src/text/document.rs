@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    CacheText, DiscoveryText, LimitText, ListText, ListenerText, RoutesFromText, StoreText, TracesText,
-    UpstreamText,
+    CacheText, DiscoveryText, LimitText, ListText, ListenerText, MapText, RoutesFromText, StoreText,
+    TracesText, UpstreamText,
 };
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
 use crate::key::{
@@ -38,6 +38,8 @@ section! {
         metrics: Metrics = {};
         /// Traces by OpenTelemetry.
         traces: SpannedTable<TracesText> = {}, like "nginx `ngx_otel_module`, HAProxy `filter opentracing`";
+        /// Maps from texts of requests to other texts, by name.
+        map: Map<SpannedTable<MapText>> = {}, like "nginx `map`, `geo`; HAProxy `map_*`";
         /// Lists of addresses and other keys: allowed, denied, slowed down or tagged, by name.
         list: Map<SpannedTable<ListText>> = {}, like "nginx `geo`, HAProxy `acl`";
         /// Limits on requests by client address, header and the like, by name.

@@ -11,8 +11,8 @@ use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits, ListenerParts,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, RouteOrder, TrustedProxies,
 };
-use crate::key::{OneOrMany, Spanned, SpannedTable, section};
-use crate::value::{ListenAddress, RequestFrequency};
+use crate::key::{Map, OneOrMany, Spanned, SpannedTable, section};
+use crate::value::{ListenAddress, RequestFrequency, Template};
 
 section! {
     /// Where clients connect, what they may send, and the routes of their requests.
@@ -62,6 +62,9 @@ section! {
         /// has begun: it leaves the queue, or its server connection is closed; the log says 499. With `false`, clients that half-close on
         /// purpose (`nc -N`, some scripts) get their response, but requests of clients that have disconnected are still served.
         abort_on_close: bool = true, like "nginx `proxy_ignore_client_abort`, HAProxy `option abortonclose`";
+        /// Variables: names of your own for texts with [placeholders](#placeholders), as `{vars.NAME}` on all routes. Those of a route of the same
+        /// name come in their place.
+        vars: Map<Spanned<Template>> = {}, like "nginx `set`, HAProxy `http-request set-var`";
         /// TLS with the clients.
         tls: TlsChoice = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
         /// Which of several routes that match takes a request.
@@ -122,6 +125,7 @@ impl ListenerText {
             connections_per_client_rate: self.connections_per_client_rate.map(|rate| rate.value),
             lists: Vec::new(),
             limited_by: Vec::new(),
+            vars: self.vars.0.into_iter().map(|(name, text)| (name.value, text.value)).collect(),
             abort_on_close: self.abort_on_close,
             route_order: self.route_order,
             rewrites: Vec::new(),

@@ -29,12 +29,14 @@ pub(crate) use routing::access_log::RouteAccessLogText;
 pub(crate) use routing::cache::{CacheText, RouteCacheText};
 pub(crate) use routing::compression::CompressionSwitch;
 pub(crate) use routing::cors::CorsText;
-pub(crate) use routing::error_page::{ErrorPageText, ErrorPagesText};
+pub(crate) use routing::error_page::{ErrorPageText, ErrorPagesText, value_error};
 pub(crate) use routing::fastcgi::FastcgiText;
 pub(crate) use routing::files::FilesText;
 pub(crate) use routing::hsts::HstsText;
+pub(crate) use routing::map::MapText;
 pub(crate) use routing::matching::ValueRule;
 pub(crate) use routing::mirror::MirrorText;
+pub(crate) use routing::redirect_target::own_target_error;
 pub(crate) use routing::rewrite::{RewriteText, is_url};
 pub(crate) use routing::route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,

@@ -16,7 +16,7 @@ use crate::order::Stage;
 
 /// A condition. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct WhenCondition(Arc<Expression<TemplateValue>>);
+pub struct WhenCondition(Arc<Expression<TemplateValue>>, bool);
 
 impl WhenCondition {
     /// The text of it.
@@ -39,6 +39,12 @@ impl WhenCondition {
         self.values().map(TemplateValue::stage).max().unwrap_or(Stage::RequestHead)
     }
 
+    /// Whether maps or variables are among its values.
+    #[inline]
+    pub fn names_own_values(&self) -> bool {
+        self.1
+    }
+
     /// Whether it holds for an exchange.
     #[inline]
     pub fn holds(&self, facts: &impl Facts<TemplateValue>) -> bool {
@@ -56,7 +62,10 @@ impl FromStr for WhenCondition {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         match Expression::new(text, &PlaceholderNames) {
-            Ok(expression) => Ok(Self(Arc::new(expression))),
+            Ok(expression) => {
+                let names_own_values = expression.values().any(|value| value.own().is_some());
+                Ok(Self(Arc::new(expression), names_own_values))
+            }
             Err(ExpressionError { span, message, help }) => {
                 Err(ValueError::new(message).range(span).help_if(help))
             }
@@ -95,14 +104,20 @@ impl Names for PlaceholderNames {
 }
 
 fn unknown(parts: &[&str], name: &str) -> NameError {
+    if let ["map" | "vars", _, ..] = parts
+        && let Err(ValueError { message, help, .. }) = TemplateValue::named(name)
+    {
+        return NameError { message, help };
+    }
     let message = format!("there is no value `{name}`");
     let help = match parts {
+        ["map" | "vars"] => Some(format!("write `{name}.NAME` or `{name}[\"NAME\"]`")),
         ["header" | "cookie" | "query" | "jwt" | "match"] | ["response", "header"] => {
             Some(format!("write `{name}[\"NAME\"]`"))
         }
         ["response"] => Some("write `response.header[\"NAME\"]`".to_owned()),
         _ => {
-            let with_parts = ["header", "cookie", "query", "jwt", "match", "phase"];
+            let with_parts = ["header", "cookie", "query", "jwt", "match", "phase", "map", "vars"];
             did_you_mean(name, PLAIN.iter().map(|(name, ..)| *name).chain(with_parts))
         }
     };

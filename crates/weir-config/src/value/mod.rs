@@ -41,7 +41,10 @@ pub use request_frequency::RequestFrequency;
 pub use share_fraction::ShareFraction;
 pub use size::Size;
 pub use status::StatusRange;
-pub use template::{HeaderTemplate, Template, TemplatePart, TemplateValue};
+pub use template::{
+    HeaderTemplate, LiveMap, MapDefinition, MapTable, OwnValue, ReadMap, Template, TemplateFacts,
+    TemplatePart, TemplateValue,
+};
 
 pub(crate) use ascii_host::ascii_help;
 pub(crate) use bucket::{parse_bucket, print_bucket};
@@ -50,7 +53,7 @@ pub(crate) use header::{FRAMING, is_token};
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};
-pub(crate) use template::template_values;
+pub(crate) use template::{LOOKUPS_MAX, MapEntry, MapParts, OwnNames, template_values};
 
 /// Longest name of a listener, upstream, server, route or limit.
 const NAME_LEN_MAX: usize = 64;

@@ -72,7 +72,7 @@ fn keys_of_other_products_are_explained() {
         ("[[listener.web.route]]", "alias = \"/srv\"", "`files = { root = "),
         ("[listener.web]", "proxy_buffering = true", "`buffer_responses = {}`"),
         ("[listener.web]", "proxy_request_buffering = true", "`buffer_requests = {}`"),
-        ("[[listener.web.route]]", "geo = {}", "`action = \"tag\"`"),
+        ("[[listener.web.route]]", "geo = {}", "`network` of `[map.NAME]`"),
         ("", "worker_processes = 4", "`workers` in `[process]`"),
         ("", "maxconn = 4", "`connections_max`"),
         ("[process]", "nbthread = 4", "`process.workers`"),

@@ -20,6 +20,7 @@ mod affinity;
 mod proxy_protocol;
 mod include;
 mod large;
+mod maps;
 mod meaning;
 mod diagnostics;
 mod properties;

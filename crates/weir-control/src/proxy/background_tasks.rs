@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, Notify};
 use weir_config::Dns;
 use weir_tasks::OwnedTask;
 
+use super::map_files;
 use crate::cluster::limit_exchange;
 use crate::servers::dns_names::{Name, NameResolver};
 use crate::servers::ejection;
@@ -76,6 +77,7 @@ enum TaskKey {
     Credentials(usize),
     Keys(usize),
     Store(usize),
+    Map(usize),
 }
 
 fn address<T>(thing: &Arc<T>) -> usize {
@@ -137,6 +139,7 @@ impl BackgroundTasks {
             }
         }
         self.follow_credentials(snapshot, &mut before);
+        self.follow_maps(snapshot, &mut before);
         for store in &snapshot.stores {
             let key = TaskKey::Store(address(store));
             let start = || {
@@ -206,6 +209,23 @@ impl BackgroundTasks {
                 OwnedTask::keep("keys of a server", move || {
                     credentials::keep_fetched(Arc::clone(&keys), Arc::clone(&workers))
                 })
+            };
+            let task = before.remove(&key).unwrap_or_else(start);
+            self.tasks.insert(key, task);
+        }
+    }
+
+    /// Follows the files of maps.
+    fn follow_maps(&mut self, snapshot: &Snapshot, before: &mut HashMap<TaskKey, OwnedTask>) {
+        for map in &snapshot.maps {
+            let Some(definition) = map.map().filter(|definition| !definition.files.is_empty()) else {
+                continue;
+            };
+            let (Some(live), Some(reload)) = (definition.live(), definition.reload) else { continue };
+            let key = TaskKey::Map(address(live));
+            let start = || {
+                let map = map.clone();
+                OwnedTask::keep("files of a map", move || map_files::keep_current(map.clone(), reload))
             };
             let task = before.remove(&key).unwrap_or_else(start);
             self.tasks.insert(key, task);

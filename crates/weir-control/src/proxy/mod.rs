@@ -18,6 +18,7 @@ mod admin_socket;
 mod progress;
 mod restart_only;
 mod background_tasks;
+mod map_files;
 
 use std::io;
 use std::sync::Arc;

@@ -33,6 +33,8 @@ macro_rules! fields {
             TokenClaim(Box<str>),
             /// What a group of the path of the route has matched.
             MatchGroup(Box<str>),
+            /// A value that the config defines itself, by its whole name.
+            Named(Box<str>),
         }
 
         /// Name, field and meaning of every placeholder without parameters.
@@ -163,13 +165,15 @@ impl<'a> LogValue<'a> {
 pub(super) struct ValueBuf {
     bytes: [u8; ValueBuf::SIZE],
     len: usize,
+    /// What has no such bound.
+    text: Vec<u8>,
 }
 
 impl ValueBuf {
     const SIZE: usize = 96;
 
     pub(super) const fn new() -> ValueBuf {
-        ValueBuf { bytes: [0; ValueBuf::SIZE], len: 0 }
+        ValueBuf { bytes: [0; ValueBuf::SIZE], len: 0, text: Vec::new() }
     }
 
     fn hold(&mut self, text: &[u8]) -> LogValue<'_> {
@@ -202,6 +206,11 @@ impl LogField {
     pub(super) fn value<'a>(&self, record: &ExchangeRecord<'a>, scratch: &'a mut ValueBuf) -> LogValue<'a> {
         match self {
             LogField::Phase(phase) => LogValue::Number(record.phases[*phase].into()),
+            LogField::Named(name) => {
+                scratch.text.clear();
+                record.fields.write_named(name, &mut scratch.text);
+                LogValue::bytes(&scratch.text)
+            }
             LogField::RequestHeader(name) => {
                 LogValue::bytes(record.fields.request_field(name).unwrap_or_default())
             }

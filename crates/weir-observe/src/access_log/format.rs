@@ -83,6 +83,14 @@ impl LogTemplate {
         })
     }
 
+    /// The values that the config defines itself, by their whole names.
+    pub fn named_values(&self) -> impl Iterator<Item = &str> {
+        self.fields().filter_map(|field| match field {
+            LogField::Named(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
     /// Whether it shows where the client connected to, which costs a system call to find out.
     pub fn shows_local(&self) -> bool {
         self.fields().any(|field| matches!(field, LogField::LocalAddress | LogField::LocalPort))
@@ -109,6 +117,8 @@ impl LogTemplate {
                 "match.GROUP".to_owned(),
                 "What a group of `path_regex` of the route has matched, by its name or number; 0 is the whole match.",
             ),
+            ("map.NAME".to_owned(), "What the map `[map.NAME]` says, once the exchange is over."),
+            ("vars.NAME".to_owned(), "The variable of this name of the route, or of its listener (`vars`)."),
         ])
     }
 

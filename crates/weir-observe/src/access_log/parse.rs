@@ -151,6 +151,9 @@ fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
     if let Some(group) = name.strip_prefix("match.") {
         return parameter_name(group, column).map(LogField::MatchGroup);
     }
+    if name.starts_with("map.") || name.starts_with("vars.") {
+        return parameter_name(name, column).map(LogField::Named);
+    }
     if let Some(parameter) = name.strip_prefix("query.") {
         return parameter_name(parameter, column).map(LogField::QueryParameter);
     }

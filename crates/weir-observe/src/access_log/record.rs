@@ -235,6 +235,9 @@ pub trait FieldSource {
     fn match_group(&self, _name: &str) -> Option<&[u8]> {
         None
     }
+
+    /// Appends a value that the config defines itself, by its whole name.
+    fn write_named(&self, _name: &str, _out: &mut Vec<u8>) {}
 }
 
 /// No fields at all.

@@ -9,6 +9,7 @@ mod rerouting;
 pub(crate) mod features;
 pub(crate) mod phases;
 pub(crate) mod telemetry;
+mod placeholders;
 mod context;
 pub(crate) mod exchange_state;
 mod acting;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use weir_config::{CacheStore, Config, Dns, KeyLimit, Process, Upstream};
+use weir_config::{CacheStore, Config, Dns, KeyLimit, OwnValue, Process, Upstream};
 use weir_observe::prometheus::BucketBounds;
 
 pub use super::caching::cache::{CachePlan, Purge, PurgedPart};
@@ -56,6 +56,8 @@ pub struct SnapshotParts {
     pub dns: Dns,
     /// The listeners, in the order of the config.
     pub listeners: Vec<Arc<ListenerPlan>>,
+    /// The maps, in the order of the config.
+    pub maps: Vec<OwnValue>,
     /// The limits by key, in the order of the config.
     pub limits: Vec<Arc<LimitPlan>>,
     /// The stores in which nodes share some of them.
@@ -126,6 +128,15 @@ fn caches(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Ve
     config.caches.iter().map(plan).collect()
 }
 
+/// The maps, each with a table: that of an equal map goes on, since plans that stay the same ask that one.
+fn maps(config: &Config, before: Option<&Snapshot>) -> Vec<OwnValue> {
+    for map in &config.maps {
+        let known = before.and_then(|before| before.maps.iter().find(|known| *known == map));
+        map.map().iter().for_each(|one| _ = one.begin(known.and_then(OwnValue::map).map(|known| &**known)));
+    }
+    config.maps.clone()
+}
+
 fn rule_names(config: &Config) -> Vec<Box<str>> {
     let limits = config.limits.iter().map(|limit| rule_name("limit", &limit.name));
     limits.chain(config.lists.iter().map(|list| rule_name("list", &list.name))).map(Box::from).collect()
@@ -184,6 +195,7 @@ impl Snapshot {
             listeners: listeners.collect::<Result<_, PlanError>>()?,
             stores: limit_store::plans(&limits, before.map_or(&[], |before| &before.stores)),
             limits,
+            maps: maps(config, before),
             partitions: CachePartitions::new(config),
             caches,
             keys,
@@ -252,6 +264,11 @@ impl Snapshot {
         self.limits.iter().find(|plan| *plan.config.name == *name)
     }
 
+    /// The map of this name.
+    pub fn map(&self, name: &str) -> Option<&OwnValue> {
+        self.maps.iter().find(|map| map.name() == name)
+    }
+
     /// The cache of this name.
     pub fn cache(&self, name: &str) -> Option<&Arc<CachePlan>> {
         self.caches.iter().find(|plan| *plan.config.name == *name)
@@ -296,6 +313,7 @@ impl Snapshot {
             for plan in &self.listeners {
                 plan.take_effect();
             }
+            self.maps.iter().filter_map(OwnValue::map).for_each(|map| map.take_effect());
         }
         self.changed_since(before).for_each(|(known, plan)| plan.take_effect(known));
     }

@@ -5,6 +5,7 @@
 //! Patterns work on bytes; their classes are ASCII.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
@@ -115,6 +116,16 @@ impl RouteRegex {
     /// The groups of the first match in `text`, if it was built with them. Allocates when there is one.
     pub fn captures<'a>(&self, text: &'a [u8]) -> Option<Captures<'a>> {
         if self.is_match(text) { self.0.regex.as_ref()?.captures(text) } else { None }
+    }
+
+    /// Where the group of this number or name stands in the first match in `text`, if it was built with groups. Allocates when there is a match.
+    pub fn group_range(&self, text: &[u8], name: &str) -> Option<Range<usize>> {
+        let captures = self.captures(text)?;
+        let group = match name.parse() {
+            Ok(number) => captures.get(number),
+            Err(_) => captures.name(name),
+        };
+        group.map(|group| group.range())
     }
 
     /// Whether there is a group of this number or name, if it was built with them.

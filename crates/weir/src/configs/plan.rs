@@ -175,6 +175,7 @@ fn change_json(change: &ConfigChange, grace: &str) -> Value {
         | ConfigPart::Store(name)
         | ConfigPart::Cache(name)
         | ConfigPart::RoutesFrom(name)
+        | ConfigPart::Map(name)
         | ConfigPart::List(name) => object["name"] = json!(name),
         ConfigPart::Route(owner, name) => (object["listener"], object["name"]) = (json!(owner), json!(name)),
         ConfigPart::Server(owner, name) => (object["upstream"], object["name"]) = (json!(owner), json!(name)),

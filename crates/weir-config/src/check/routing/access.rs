@@ -10,12 +10,12 @@ use crate::check::scope::CheckScope;
 use crate::config::{
     Access, BasicAuth, ForwardAuth, ForwardHost, JwtAuth, RemoteKeys, TokenKeys, TokenSource, UpstreamIndex,
 };
-use crate::credential_files::{doubt_about_users, load_keys, load_users};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{BasicText, ForwardAuthText, JwtText, PasswordHashText, RemoteKeysText, RouteText};
 use crate::value::HeaderName;
+use crate::watched_files::{doubt_about_users, load_keys, load_users};
 
 /// Lines of a file that are reported.
 const PROBLEMS_MAX: usize = 20;

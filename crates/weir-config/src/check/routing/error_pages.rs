@@ -9,7 +9,7 @@ use crate::config::{ErrorPage, ErrorStep, PageText, RemotePage, RouteTarget, Ser
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::order::Stage;
-use crate::text::{ErrorPageText, ErrorPagesText};
+use crate::text::{ErrorPageText, ErrorPagesText, value_error};
 use crate::value::{Template, TemplateValue};
 
 /// Larger files are none for a failure.
@@ -122,6 +122,10 @@ fn check_remote(
     if around.upstreams.protocol(&named.value) == Some(ServerProtocol::Fastcgi) {
         let message = "pages are fetched over HTTP, not over FastCGI";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, named.span, message));
+    }
+    for error in path.0.values().filter(|value| value.own().is_some()).filter_map(value_error) {
+        let at = text.key_at("path");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, error.message).help_if(error.help));
     }
     Some(RemotePage {
         upstream: around.upstreams.find(named, diagnostics),

@@ -11,7 +11,9 @@ use crate::value::{Template, TemplateValue};
 /// Whether something that a route uses shows what a group of its path has matched.
 pub(in crate::check) fn are_shown(settings: &RouteSettings, action: &RouteAction, log: &AccessLog) -> bool {
     let RouteSettings { request_headers, response_headers, cache, fastcgi, error_pages, .. } = settings;
-    let is_group = |value: &TemplateValue| matches!(value, TemplateValue::MatchGroup(_));
+    let is_group = |value: &TemplateValue| {
+        value.leaves().iter().any(|leaf| matches!(leaf, TemplateValue::MatchGroup(_)))
+    };
     let in_action = match action {
         RouteAction::Respond(fixed) => {
             let mut in_body = fixed.body_with_values.iter().flat_map(PageText::values);
@@ -43,7 +45,9 @@ pub(in crate::check) fn are_shown(settings: &RouteSettings, action: &RouteAction
         || error_pages.iter().flat_map(ErrorPage::values).any(is_group)
         || request_headers.values().any(is_group)
         || response_headers.values().any(is_group)
-        || log.format.as_ref().is_some_and(|format| format.format().match_groups().next().is_some())
+        || log.format.as_ref().is_some_and(|format| {
+            format.format().match_groups().next().is_some() || format.own_values().iter().any(is_group)
+        })
 }
 
 /// The access log that the lines of a route go to.
@@ -64,7 +68,7 @@ pub(in crate::check) fn report_unknown(document: &Document, diagnostics: &mut Ve
     let all: Vec<_> = document.listener.0.iter().flat_map(|(_, text)| &text.value.route).collect();
     let keys = document.limit.0.iter().map(|(_, text)| &text.value.key);
     for key in keys.chain(document.list.0.iter().map(|(_, text)| &text.value.key)) {
-        for value in key.value.values() {
+        for value in key.value.leaves() {
             if let TemplateValue::MatchGroup(group) = value {
                 report(group, key.span, &all, diagnostics);
             }

@@ -11,7 +11,7 @@ use weir_traffic::route::{HostPattern, RouteRequest, RouteTable};
 use crate::config::{Redirect, Route, RouteAction, RouteFault};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{ListenerText, RouteText};
+use crate::text::{ListenerText, RouteText, own_target_error};
 use crate::value::{ListenAddress, TemplateValue};
 
 /// A host for routes that take any.
@@ -89,6 +89,11 @@ pub(in crate::check) fn report(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let Some(written) = &text.value.redirect else { return };
+    if let Some(message) = own_target_error(redirect.to.parts()) {
+        let help = "what stands there begins with text, and is never empty";
+        let at = written.key_at("to");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
+    }
     for fault in redirect.faults() {
         let (key, help) = match fault {
             RouteFault::LocationByRegex => ("to", "write `{scheme}://{authority}{path}{query}`"),

@@ -17,7 +17,7 @@ use crate::config::{
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RedirectText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{TemplateValue, Token};
+use crate::value::{Template, TemplateValue, Token};
 
 /// What a route is checked with.
 struct RouteCheck<'a> {
@@ -109,6 +109,7 @@ impl RouteCheck<'_> {
             internal: value.internal,
             rewrites: rewrites::check(&value.rewrite, &TemplatePlace::before_access(text), diagnostics),
             lists: scope.lists.named(self.rules.0, &value.lists, diagnostics),
+            vars: vars(text, listener, diagnostics),
             request_headers: around.request.followed_by(&request_headers),
             response_headers: around.response.followed_by(&response_headers),
             cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
@@ -132,6 +133,19 @@ impl RouteCheck<'_> {
             ..RouteSettings::default()
         }
     }
+}
+
+/// The variables of a route: those of its listener, and its own, which come first.
+fn vars(
+    text: &SpannedTable<RouteText>,
+    listener: &ListenerText,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(Box<str>, Template)> {
+    let own = &text.value.vars.0;
+    own.iter().for_each(|(name, _)| check_name(name, "variable", diagnostics));
+    let is_own = |name: &str| own.iter().any(|(known, _)| *known.value == *name);
+    let of_listener = listener.vars.0.iter().filter(|(name, _)| !is_own(&name.value));
+    own.iter().chain(of_listener).map(|(name, text)| (name.value.clone(), text.value.clone())).collect()
 }
 
 fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {

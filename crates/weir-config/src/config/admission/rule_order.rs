@@ -19,13 +19,13 @@ impl RuleOrder {
     /// That of a route with these lists.
     pub fn new(lists: &[Arc<AccessList>]) -> Self {
         let tagging = lists.iter().filter(|list| list.action == ListAction::Tag);
-        let stages = tagging.flat_map(|list| list.key.values()).map(TemplateValue::stage);
+        let stages = tagging.flat_map(|list| list.key.leaves()).map(TemplateValue::stage);
         Self { tag: asked_at(stages.max()) }
     }
 
     /// The stage at which a list or a limit with this key is asked.
     pub fn stage(&self, key: &Template) -> Stage {
-        let stages = key.values().map(|value| match value {
+        let stages = key.leaves().map(|value| match value {
             TemplateValue::Tag => self.tag,
             value => value.stage(),
         });

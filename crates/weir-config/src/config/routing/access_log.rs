@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::key::{TextFormat, section, text_values};
-use crate::value::ValueError;
+use crate::value::{TemplateValue, ValueError};
 
 section! {
     /// One line per exchange. The table of a listener replaces this one as a whole, not key by key.
@@ -29,12 +29,25 @@ section! {
 pub struct AccessLogFormat {
     text: Box<str>,
     format: weir_observe::access_log::LogTemplate,
+    own: Box<[TemplateValue]>,
 }
 
 impl AccessLogFormat {
     /// The format itself, ready to render lines.
     pub fn format(&self) -> &weir_observe::access_log::LogTemplate {
         &self.format
+    }
+
+    /// The maps and variables in it.
+    pub fn own_values(&self) -> &[TemplateValue] {
+        &self.own
+    }
+
+    /// Whether it shows fields of responses, be it through maps and variables.
+    pub fn shows_response_fields(&self) -> bool {
+        let is_field = |leaf: &TemplateValue| matches!(leaf, TemplateValue::ResponseHeader(_));
+        self.format.response_fields().next().is_some()
+            || self.own.iter().flat_map(TemplateValue::leaves).any(is_field)
     }
 }
 
@@ -43,7 +56,16 @@ impl FromStr for AccessLogFormat {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         match weir_observe::access_log::LogTemplate::parse(text) {
-            Ok(format) => Ok(Self { text: text.into(), format }),
+            Ok(format) => {
+                let value = |name: &str| {
+                    TemplateValue::named(name).map_err(|error| match text.find(&format!("{{{name}}}")) {
+                        Some(start) => error.range(start..start + name.len() + 2),
+                        None => error,
+                    })
+                };
+                let own = format.named_values().map(value).collect::<Result<_, _>>()?;
+                Ok(Self { text: text.into(), format, own })
+            }
             Err(error) => Err(ValueError {
                 range: diagnostic_range(text, error.column),
                 message: error.what,

@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 use weir_traffic::route::{PathMatch, RouteMatch};
 
 use crate::config::{PartitionName, Route, RouteAction, RouteCache, SplitTarget};
-use crate::value::TemplateValue;
+use crate::value::{TemplateValue, WhenCondition};
 
 /// What a route keeps its responses apart by, without regard to `share`, for each target of its split. `upstream` has the names of upstreams.
 ///
@@ -46,7 +46,18 @@ pub(crate) fn own_partitions(
         before_regex: false,
         precedence: 0,
     };
-    let (rules, key) = (rules.to_string(), cache.key.to_string());
+    let (mut rules, key) = (rules.to_string(), cache.key.to_string());
+    // What maps and variables mean is as much a part of the rules as what is written there.
+    for value in route.condition.iter().flat_map(WhenCondition::values).chain(cache.key.values()) {
+        match value {
+            TemplateValue::Map(map) => rules.push_str(map.definition_text()),
+            TemplateValue::Variable(variable) => {
+                let text = route.vars.iter().find(|(name, _)| **name == *variable.name());
+                rules.extend(text.map(|(_, text)| format!("{text}\n{}", variable.definition_text())));
+            }
+            _ => {}
+        }
+    }
     let of = |target: &str, own: &str| digest(&["route", listener, &key, &rules, target, own]);
     let of_target = |target: &SplitTarget| {
         let own = target

@@ -72,6 +72,8 @@ pub struct RouteSettings {
     pub lists: Vec<Arc<AccessList>>,
     /// The limits that its requests are under: those of its listener, its own, and those of its upstreams. Default: none.
     pub limited_by: Vec<LimitUse>,
+    /// What `{vars.NAME}` stands for, by name: variables of its listener and its own. Default: none.
+    pub vars: Vec<(Box<str>, Template)>,
     /// Changes to the headers of the request before it goes to the server.
     pub request_headers: HeaderChanges,
     /// Changes to the headers of the response before it goes to the client; Weir's own answers included.
@@ -242,6 +244,7 @@ impl Default for RouteSettings {
             rewrites: Vec::new(),
             lists: Vec::new(),
             limited_by: Vec::new(),
+            vars: Vec::new(),
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             cors: None,

@@ -283,7 +283,11 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice(
         &["geo"],
-        "networks are told apart by `[list.NAME]` with `action = \"tag\"`, whose tag is `{tag}` in headers, keys and the access log",
+        "values by networks are in `network` of `[map.NAME]`, with the address of the client as its `source`",
+    ),
+    advice(
+        &["var", "set_var", "variable", "variables"],
+        "variables are in `vars` of a listener or a route; `{vars.NAME}` is their value",
     ),
     advice(
         &["acl", "if", "unless", "match", "matchers"],

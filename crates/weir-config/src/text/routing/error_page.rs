@@ -79,16 +79,22 @@ fn parse_path(text: &str) -> Result<PagePath, ValueError> {
     if !begins_with_path {
         return Err(ValueError::new("a path begins with one `/`"));
     }
-    let is_there = |value: &TemplateValue| {
-        let is_of_request =
-            value.stage() <= Stage::Identity && !matches!(value, TemplateValue::MatchGroup(_));
-        is_of_request || *value == TemplateValue::Status
+    // What maps and variables are made of is known when the document is whole.
+    let error = template.values().filter(|value| value.own().is_none()).find_map(value_error);
+    error.map_or(Ok(PagePath(template)), Err)
+}
+
+/// Why a value is not known where a page is fetched.
+pub(crate) fn value_error(value: &TemplateValue) -> Option<ValueError> {
+    let is_there = |leaf: &TemplateValue| {
+        let is_of_request = leaf.stage() <= Stage::Identity && !matches!(leaf, TemplateValue::MatchGroup(_));
+        is_of_request || *leaf == TemplateValue::Status
     };
-    if let Some(value) = template.values().find(|value| !is_there(value)) {
-        let error = ValueError::new(format!("`{{{}}}` has no value here", value.name()));
-        return Err(error.help("there are `{status}` and what is known of the request"));
+    if value.leaves().iter().all(is_there) {
+        return None;
     }
-    Ok(PagePath(template))
+    let error = ValueError::new(format!("`{{{}}}` has no value here", value.name()));
+    Some(error.help("there are `{status}` and what is known of the request"))
 }
 
 /// The lists of `error_pages`.

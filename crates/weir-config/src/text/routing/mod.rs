@@ -12,4 +12,5 @@ pub(super) mod files;
 pub(super) mod fastcgi;
 pub(super) mod error_page;
 pub(super) mod redirect_target;
+pub(super) mod map;
 pub(super) mod matching;

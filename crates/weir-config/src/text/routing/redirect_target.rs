@@ -12,7 +12,7 @@ text_values! {
         name: "redirect target",
         article: "a URL",
         examples: &["https://{host}{path}{query}", "{scheme}://example.com/", "/new{path}"],
-        pattern: r"^((https?|\{scheme\})://.+|(/|\{path\}).*)$",
+        pattern: r"^((https?|\{scheme\})://.+|(/|\{path\}|\{(map|vars)\.).*)$",
         about: "A URL or a path, with [placeholders](#placeholders); `{{` and `}}` are braces. What is not allowed in a URL is percent-encoded \
                 in values.",
     };
@@ -43,6 +43,18 @@ fn check_target(text: &str, parts: &[TemplatePart]) -> Result<(), ValueError> {
     match parts {
         [] => error("the target is empty".to_owned()),
         [TemplatePart::Value(TemplateValue::Path), ..] => Ok(()),
+        // What they stand for is looked at when the document is whole.
+        [TemplatePart::Value(TemplateValue::Map(_) | TemplateValue::Variable(_)), others @ ..] => {
+            let is_path = |part: &TemplatePart| {
+                matches!(part, TemplatePart::Value(TemplateValue::Path | TemplateValue::Query))
+            };
+            match others.iter().find(|part| !is_path(part)) {
+                None => Ok(()),
+                Some(_) => error(
+                    "only `{path}` and `{query}` may follow a map or a variable at the front".to_owned(),
+                ),
+            }
+        }
         [TemplatePart::Literal(path), others @ ..]
             if path.starts_with('/') && !path.starts_with("//") && (path.len() > 1 || others.is_empty()) =>
         {
@@ -90,9 +102,55 @@ fn check_authority(parts: &[TemplatePart]) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// Whether a part is a host, with or without a port.
+/// Whether a part is a host, with or without a port, or may be one.
 fn is_host(part: &TemplatePart) -> bool {
-    matches!(part, TemplatePart::Value(TemplateValue::Host | TemplateValue::Authority))
+    let TemplatePart::Value(value) = part else { return false };
+    matches!(value, TemplateValue::Host | TemplateValue::Authority) || value.own().is_some()
+}
+
+/// Why a map or a variable in a target cannot stand where it does: at the front, what it stands for has to be a target itself; as part of a host, it has
+/// to be text of the config.
+pub(crate) fn own_target_error(parts: &[TemplatePart]) -> Option<String> {
+    if let [TemplatePart::Value(first), ..] = parts
+        && let Some(own) = first.own()
+    {
+        own.map().iter().for_each(|map| map.begin_targets(begins_target));
+        let is_target = |template: &Template| template.literal().is_some() || begins_target(template);
+        let values = own.values().iter().all(is_target);
+        let is_safe = values && own.map().is_none_or(|map| map.table().values().iter().all(is_target));
+        let error = || {
+            format!(
+                "`{{{}}}` may begin with text from the client, which could lead to any host",
+                first.name()
+            )
+        };
+        return (!is_safe).then(error);
+    }
+    let (authority, behind) = behind_scheme(parts)?;
+    if authority.contains(['/', '?', '#']) {
+        return None;
+    }
+    let is_end = |part: &&TemplatePart| match part {
+        TemplatePart::Literal(text) => !text.contains(['/', '?', '#']),
+        TemplatePart::Value(value) => *value != TemplateValue::Path,
+    };
+    behind.iter().take_while(is_end).find_map(|part| {
+        let TemplatePart::Value(value) = part else { return None };
+        let own = value.own()?;
+        let is_text = |template: &Template| template.literal().is_some_and(|text| !text.is_empty());
+        let has_only_texts =
+            own.map().is_none_or(|map| map.files.is_empty() && map.table().values().is_empty());
+        let error = || format!("`{{{}}}` as part of the host could lead to any host", value.name());
+        (!(has_only_texts && own.values().iter().all(is_text))).then(error)
+    })
+}
+
+/// Whether what a template comes to leads to no host of the choice of a client.
+fn begins_target(template: &Template) -> bool {
+    let begins_with_text = matches!(template.parts(), [TemplatePart::Literal(_), ..]);
+    begins_with_text
+        && check_target("", template.parts()).is_ok()
+        && own_target_error(template.parts()).is_none()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::text::admission::basic::BasicText;
 use crate::text::admission::forward_auth::ForwardAuthText;
 use crate::text::admission::jwt::JwtText;
 use crate::value::{
-    HeaderName, HeaderTemplate, HeaderValue, Size, Token, ValueError, WhenCondition, ascii_help,
+    HeaderName, HeaderTemplate, HeaderValue, Size, Template, Token, ValueError, WhenCondition, ascii_help,
 };
 
 section! {
@@ -101,6 +101,9 @@ section! {
         lists: OneOrMany<Spanned<Box<str>>> = optional;
         /// Limits on requests of the route: one name of `[limit.NAME]` or several. Those of the listener apply as well.
         limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, Envoy `rate_limits`";
+        /// Variables: names of your own for texts with [placeholders](#placeholders), as `{vars.NAME}` on this route; in place of those of the
+        /// listener of the same name.
+        vars: Map<Spanned<Template>> = {}, like "nginx `set`, HAProxy `http-request set-var`";
         /// Changes to the headers of the request to the server.
         request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of the response to the client.

@@ -9,8 +9,7 @@ use weir_config::TemplateValue;
 use weir_http::{FieldName, TargetForm};
 use weir_traffic::route::{RouteId, RouteRequest, decoded_parameter, query_values};
 
-use super::headers::fields;
-use super::headers::placeholders::TemplateValues;
+use super::headers::placeholders::{TemplateValues, cookies};
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::phases::choose::RoutableRequest;
@@ -58,8 +57,12 @@ impl RouteRequest for ConditionedRequest<'_> {
     }
 
     fn condition_holds(&self, route: RouteId) -> bool {
-        let route = &self.values.listener.route_plans[route.index()].config;
-        route.condition.as_ref().is_some_and(|condition| condition.holds(&self.values))
+        let plan = &self.values.listener.route_plans[route.index()];
+        plan.config.condition.as_ref().is_some_and(|condition| match condition.names_own_values() {
+            false => condition.holds(&self.values),
+            // Variables are those of the route that is asked.
+            true => condition.holds(&TemplateValues { route: Some(plan), ..self.values }),
+        })
     }
 }
 
@@ -86,7 +89,7 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
                 any_or_empty(lines.map(|field| field.value.of(text)), passes)
             }
             TemplateValue::Host if is_normal_host(request.host().of(text)) => passes(request.host().of(text)),
-            TemplateValue::Cookie(name) => any_or_empty(fields::cookies(self.exchange, name), passes),
+            TemplateValue::Cookie(name) => any_or_empty(cookies(self.exchange, name), passes),
             TemplateValue::QueryParameter(name) => {
                 let sent = query_values(self.query(), name.as_bytes());
                 any_or_empty(sent.map(decoded_parameter), passes)
@@ -98,6 +101,7 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
                 }
                 None => passes(b""),
             },
+            TemplateValue::Map(_) | TemplateValue::Variable(_) => self.any_own_text(value, passes),
             other => {
                 let mut written = Vec::new();
                 self.write_one(other, &mut written);
@@ -110,7 +114,7 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
         let (request, text) = (&self.exchange.request, &self.exchange.request_text[..]);
         match value {
             TemplateValue::Header(name) => request.fields().all_by_name(text, name).next().is_some(),
-            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).next().is_some(),
+            TemplateValue::Cookie(name) => cookies(self.exchange, name).next().is_some(),
             TemplateValue::QueryParameter(name) => {
                 query_values(self.query(), name.as_bytes()).next().is_some()
             }
@@ -142,6 +146,23 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
     fn flag(&self, _value: &TemplateValue) -> bool {
         // No placeholder is true or false.
         false
+    }
+}
+
+/// Texts of one value that a condition looks at: more come only with as many lines of one field, of which the first ones and the last count.
+const TEXTS_MAX: usize = 64;
+
+impl TemplateValues<'_> {
+    /// Whether a text of a map or a variable passes: one for each line of what it is made of.
+    #[cold]
+    fn any_own_text(&self, value: &TemplateValue, mut passes: impl FnMut(&[u8]) -> bool) -> bool {
+        let (count, mut written) = (self.count(value), Vec::new());
+        let (first, last) = if count <= TEXTS_MAX { (count, None) } else { (TEXTS_MAX - 1, Some(count - 1)) };
+        (0..first).chain(last).any(|nth| {
+            written.clear();
+            self.write_nth(value, nth, &mut written);
+            passes(&written)
+        })
     }
 }
 

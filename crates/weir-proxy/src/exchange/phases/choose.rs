@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use weir_config::{Listener, PathForm, RouteAction, SplitTarget};
-use weir_http::{EncodedSlashRule, FieldName, Method, RequestHead, TargetForm, write_normal_path};
+use weir_config::{PathForm, RouteAction, SplitTarget};
+use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteId, RouteRequest};
 
@@ -12,6 +12,7 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::placeholders::write_path;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
 /// A request as the routes and the hash keys see it.
@@ -266,19 +267,6 @@ pub(in crate::exchange) fn is_path_apart(exchange: &Exchange) -> bool {
     let request = &exchange.request;
     request.target_form() == TargetForm::Absolute
         && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
-}
-
-/// Writes the path as servers get it, without a rewrite.
-pub(in crate::exchange) fn write_path(
-    out: &mut Vec<u8>,
-    request: &RequestHead,
-    text: &[u8],
-    listener: &Listener,
-) {
-    match listener.forwards_encoded_slashes && !request.is_path_normal() {
-        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
-        false => out.extend_from_slice(request.normal_path(text)),
-    }
 }
 
 /// The protocol of `Upgrade` that the client requests, if the route allows it.

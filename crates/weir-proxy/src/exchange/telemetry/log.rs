@@ -14,10 +14,11 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::record::Record;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::log_batches::LogBatches;
-use crate::state::snapshot::RoutePlan;
+use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
 use crate::state::worker_config::WorkerConfig;
 use weir_config::RouteAccessLog;
 
@@ -63,6 +64,10 @@ fn is_silent(exchange: &Exchange, config: &WorkerConfig) -> bool {
 struct Heads<'a> {
     exchange: &'a Exchange,
     route: Option<&'a RoutePlan>,
+    client: &'a Client,
+    end: &'a dyn ClientEnd,
+    listener: &'a ListenerPlan,
+    snapshot: &'a Snapshot,
 }
 
 impl FieldSource for Heads<'_> {
@@ -95,6 +100,20 @@ impl FieldSource for Heads<'_> {
     fn match_group(&self, name: &str) -> Option<&[u8]> {
         let path = self.exchange.request.normal_path(&self.exchange.request_text);
         self.route?.config.matches.path.group(path, name)
+    }
+
+    fn write_named(&self, name: &str, out: &mut Vec<u8>) {
+        // A request whose head could not be read has no values.
+        if self.exchange.request_text.is_empty() {
+            return;
+        }
+        let Self { exchange, route, client, end, listener, .. } = *self;
+        let values = TemplateValues::of_record(client, end, exchange, listener, route);
+        if let Some(variable) = name.strip_prefix("vars.") {
+            values.variable(variable).iter().for_each(|text| text.write_first(&values, out));
+        } else if let Some(map) = name.strip_prefix("map.").and_then(|name| self.snapshot.map(name)) {
+            map.map().iter().for_each(|map| map.write(&values, 0, out));
+        }
     }
 }
 
@@ -147,7 +166,7 @@ fn with_record(
         auth: exchange.authorization.as_ref().and_then(|granted| granted.auth),
         cache: record.cache,
         cache_reason: record.cache_detail,
-        fields: &Heads { exchange, route },
+        fields: &Heads { exchange, route, client, end: stream, listener, snapshot },
         status: (record.status != 0).then_some(record.status),
         grpc_status: exchange.grpc_status().map(GrpcStatus::name),
         failure: record.failure,

@@ -38,10 +38,12 @@ pub(in crate::state) fn fields_written_for(
     route: &Route,
     config: &RouteCache,
 ) -> impl Iterator<Item = Box<str>> {
-    let is_known = |value: &TemplateValue| {
+    let is_leaf_known = |value: &TemplateValue| {
         let is_of_partition = matches!(value, TemplateValue::Scheme | TemplateValue::Listener);
         is_of_partition || config.key.values().any(|known| known == value)
     };
+    let is_known =
+        move |value: &TemplateValue| is_leaf_known(value) || value.leaves().iter().all(is_leaf_known);
     let changes = &route.request_headers;
     let with_values = changes.set.iter().chain(&changes.add);
     let with_values = with_values.filter(move |(_, template)| !template.values().all(is_known));

@@ -297,8 +297,7 @@ impl ListenerPlan {
             stripped_trailers,
             fields_without_certificate: without_certificate,
             via_name: inputs.via_name.clone(),
-            logs_response_fields: logs(config)
-                .any(|format| format.format().response_fields().next().is_some()),
+            logs_response_fields: logs(config).any(|format| format.shows_response_fields()),
             logs_local: logs(config).any(|format| format.format().shows_local()),
             trusts_no_peer: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
             own_id_header: own_id.map(|name| name.as_bytes().into()),

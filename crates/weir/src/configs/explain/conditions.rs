@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use weir_conditions::{Facts, TermOutcome};
-use weir_config::{TemplateValue, WhenCondition};
+use weir_config::{TemplateFacts, TemplateValue, WhenCondition};
 use weir_http::FieldName;
 use weir_traffic::affinity::cookie_values;
 use weir_traffic::route::{RouteRequest as _, decoded_parameter, query_values};
@@ -82,13 +82,81 @@ impl ExplainedRequest {
                 let values = query_values(self.query(), name.as_bytes());
                 values.map(|value| decoded_parameter(value).into_owned()).collect()
             }
+            TemplateValue::Map(_) | TemplateValue::Variable(_) => {
+                let count = TemplateFacts::count(self, value).min(TEXTS_MAX);
+                (0..count).map(|nth| self.nth_text(value, nth)).collect()
+            }
+            TemplateValue::ClientAddress => vec![self.source().to_string().into_bytes()],
+            TemplateValue::PeerAddress => vec![self.from.to_string().into_bytes()],
             _ => Vec::new(),
         }
     }
 }
 
+/// Texts of one value that are looked at.
+const TEXTS_MAX: usize = 64;
+
+impl ExplainedRequest {
+    /// One of the texts of a value.
+    pub(super) fn nth_text(&self, value: &TemplateValue, nth: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        self.write_nth(value, nth, &mut text);
+        text
+    }
+}
+
+impl TemplateFacts for ExplainedRequest {
+    fn count(&self, value: &TemplateValue) -> usize {
+        match value {
+            TemplateValue::Map(map) => map.map().map_or(1, |map| map.source.count(self)),
+            TemplateValue::Variable(variable) => {
+                self.variable(variable.name()).map_or(1, |text| text.count(self))
+            }
+            value => self.texts(value).len().max(1),
+        }
+    }
+
+    fn write_nth(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+        match value {
+            TemplateValue::Map(map) => map.map().iter().for_each(|map| map.write(self, nth, out)),
+            TemplateValue::Variable(variable) => {
+                self.variable(variable.name()).iter().for_each(|text| text.write_nth(self, nth, out));
+            }
+            value => out.extend(self.texts(value).into_iter().nth(nth).unwrap_or_default()),
+        }
+    }
+
+    fn write_first(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        self.write_nth(value, 0, out);
+    }
+}
+
+/// The maps and variables among values, each once, with what it comes to.
+pub(super) fn own_values<'a>(
+    values: impl IntoIterator<Item = &'a TemplateValue>,
+    request: &ExplainedRequest,
+) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for value in values.into_iter().filter(|value| value.own().is_some()) {
+        let name = value.name();
+        if found.iter().any(|(known, _)| *known == name) {
+            continue;
+        }
+        let text = match value.leaves().iter().all(is_known) {
+            true if value.is_secret() => "(a secret, left out)".to_owned(),
+            true => format!("{:?}", String::from_utf8_lossy(&request.nth_text(value, 0))),
+            false => "not known here".to_owned(),
+        };
+        found.push((name, text));
+    }
+    found
+}
+
 /// Whether a value is known without a connection.
 fn is_known(value: &TemplateValue) -> bool {
+    if value.own().is_some() {
+        return value.leaves().iter().all(is_known);
+    }
     matches!(
         value,
         TemplateValue::Method
@@ -122,12 +190,14 @@ pub(super) fn sentence(condition: &WhenCondition, request: &ExplainedRequest) ->
     let mut unknown: Vec<String> =
         condition.values().filter(|value| !is_known(value)).map(|value| value.name()).collect();
     unknown.dedup();
+    let own = own_values(condition.values(), request).into_iter();
+    let own: String = own.map(|(name, text)| format!("; `{name}` is {text}")).collect();
     let verdict = if holds { "its condition holds" } else { "its condition does not hold" };
     let rest = match &unknown[..] {
         [] => String::new(),
         names => format!("; {} known of connections only, and missing here", are(names)),
     };
-    format!("{verdict}: {}{rest}", told.join(", "))
+    format!("{verdict}: {}{own}{rest}", told.join(", "))
 }
 
 fn are(names: &[String]) -> String {

@@ -1,8 +1,9 @@
 //! The request of `weir explain`: written out as a client sends it, then read by the parser of the data path.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 
-use weir_config::{Listener, WhenCondition};
+use weir_config::{Listener, Route, Template, WhenCondition};
 use weir_http::http1::{HeadProgress, RequestParser};
 use weir_http::{FieldName, RequestHead, Rule, TargetForm, x_forwarded_for};
 use weir_proxy::state::snapshot::head_limits;
@@ -27,7 +28,14 @@ pub(super) struct ExplainedRequest {
     pub(super) is_tls: bool,
     /// Those of the routes of the listener.
     conditions: Vec<Option<WhenCondition>>,
+    /// The variables of the routes of the listener.
+    variables: Vec<VariableTexts>,
+    /// Those of the route that is looked at.
+    of_route: RefCell<VariableTexts>,
 }
+
+/// VariableTexts by name.
+type VariableTexts = Vec<(Box<str>, Template)>;
 
 impl ExplainedRequest {
     /// Writes the request and reads it with the limits of `listener`.
@@ -68,6 +76,8 @@ impl ExplainedRequest {
             text,
             is_tls: listener.tls.is_some(),
             conditions: listener.routes.iter().map(|route| route.condition.clone()).collect(),
+            variables: listener.routes.iter().map(|route| route.vars.clone()).collect(),
+            of_route: RefCell::new(listener.vars.clone()),
         };
         match parsed {
             Ok(HeadProgress::Complete { .. }) => request.client = request.client_at(listener),
@@ -83,6 +93,16 @@ impl ExplainedRequest {
     /// When it is none.
     pub(super) fn replace_target(&mut self, target: &[u8], listener: &Listener) -> Result<(), Rule> {
         self.head.replace_target(&mut self.text, target, &head_limits(listener))
+    }
+
+    /// Has variables stand for what they do on this route.
+    pub(super) fn look_at(&self, route: &Route) {
+        route.vars.clone_into(&mut self.of_route.borrow_mut());
+    }
+
+    /// What a variable stands for on the route that is looked at.
+    pub(super) fn variable(&self, name: &str) -> Option<Template> {
+        self.of_route.borrow().iter().find(|(known, _)| **known == *name).map(|(_, text)| text.clone())
     }
 
     pub(super) fn head(&self) -> &RequestHead {
@@ -143,6 +163,9 @@ impl RouteRequest for ExplainedRequest {
 
     fn condition_holds(&self, route: RouteId) -> bool {
         let condition = self.conditions.get(route.index()).and_then(Option::as_ref);
+        if let Some(variables) = self.variables.get(route.index()) {
+            variables.clone_into(&mut self.of_route.borrow_mut());
+        }
         condition.is_some_and(|condition| condition.holds(self))
     }
 }

@@ -4,9 +4,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{AccessList, LimitUse, Mirror, Route, RouteCache, RowSet, RuleOrder, Stage, Template};
+use weir_config::{
+    AccessList, LimitUse, Mirror, PageText, Route, RouteAction, RouteCache, RowSet, RuleOrder, Stage,
+    Template, TemplateValue, WhenCondition,
+};
 use weir_traffic::route::RouteRequest as _;
 
+use super::conditions;
 use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
 
 /// Those of the route, or of the listener where no route takes the request.
@@ -90,8 +94,34 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let label = if at == 0 { "order" } else { "" };
         (label, format!("{}: {}", stage.name(), features.join(", ")))
     });
-    let rules = stages.chain(lists.iter().map(list)).chain(limits.iter().map(limit));
+    let own = own_values(explanation).into_iter();
+    let own = own.map(|(name, text)| {
+        (if name.starts_with("map.") { "map" } else { "vars" }, format!("{name} is {text}"))
+    });
+    let rules = stages.chain(own).chain(lists.iter().map(list)).chain(limits.iter().map(limit));
     rules.chain(cache).chain(mirrors).chain(advice).collect()
+}
+
+/// The maps and variables that the route names, with what they come to.
+fn own_values(explanation: &RequestExplanation<'_>) -> Vec<(String, String)> {
+    let Some(route) = explanation.route else { return Vec::new() };
+    let request = explanation.request;
+    request.look_at(route);
+    let mut values: Vec<&TemplateValue> = route.condition.iter().flat_map(WhenCondition::values).collect();
+    values.extend(route.lists.iter().flat_map(|list| list.key.values()));
+    values.extend(route.limited_by.iter().flat_map(|one| one.limit.key.values()));
+    values.extend(route.cache.iter().flat_map(|cache| cache.key.values()));
+    values.extend(route.request_headers.values().chain(route.response_headers.values()));
+    match &route.action {
+        RouteAction::Redirect(redirect) => values.extend(redirect.to.values()),
+        RouteAction::Respond(fixed) => {
+            values.extend(fixed.body_with_values.iter().flat_map(PageText::values));
+            values.extend(fixed.headers.iter().flat_map(|(_, text)| text.values()));
+        }
+        RouteAction::Files(files) => values.extend(files.try_files.iter().flat_map(Template::values)),
+        RouteAction::Upstream(_) | RouteAction::Split(_) => {}
+    }
+    conditions::own_values(values, request)
 }
 
 /// The same for programs.
@@ -107,6 +137,11 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
     if !limits.is_empty() {
         let limit = |one: &LimitUse| json!({ "name": one.limit.name, "rule": one.limit.rule(), "key": one.limit.key.to_string() });
         object["limits"] = limits.iter().map(limit).collect();
+    }
+    let own = own_values(explanation);
+    if !own.is_empty() {
+        let own = own.into_iter().map(|(name, text)| json!({ "name": name, "value": text }));
+        object["values"] = own.collect();
     }
     if let Some(advice) = &explanation.advice {
         object["advice"] = json!(advice);

@@ -31,10 +31,11 @@ pub(super) fn outcome(outcome: &RouteOutcome, route: &Route, request: &Explained
             let found = query_values(request.query(), name.as_bytes());
             wanted("query parameter", name, rule.map(|rule| rule.value().to_string()), found)
         }
-        RouteOutcome::Condition => route
-            .condition
-            .as_ref()
-            .map_or_else(String::new, |condition| conditions::sentence(condition, request)),
+        RouteOutcome::Condition => {
+            request.look_at(route);
+            let condition = route.condition.as_ref();
+            condition.map_or_else(String::new, |condition| conditions::sentence(condition, request))
+        }
         RouteOutcome::Source => {
             format!("is for clients from {}, not {}", list(&matches.sources), request.source())
         }

@@ -8,6 +8,7 @@ mod route_order;
 mod rewrites;
 mod fallback;
 mod error_targets;
+mod maps;
 mod routes_from_store;
 mod placeholders;
 mod cors;

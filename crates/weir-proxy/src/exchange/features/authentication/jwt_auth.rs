@@ -19,7 +19,7 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::features::headers::fields::cookies;
+use crate::exchange::placeholders::cookies;
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
 use crate::state::routes::access::LiveKeys;

@@ -10,7 +10,6 @@ use weir_http::{
 };
 
 use weir_traffic::ServerId;
-use weir_traffic::affinity::cookie_values;
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
@@ -72,15 +71,6 @@ fn copy_fields<W: FieldWriter>(
         // Everything up to the empty line that ends the head.
         out.copy(FieldRun { text, fields: &fields[start..], end: text.len() - b"\r\n".len() });
     }
-}
-
-/// The values of the cookies of a name, in all fields.
-pub(in crate::exchange) fn cookies<'a, 'n>(
-    exchange: &'a Exchange,
-    name: &'n str,
-) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-    let fields = exchange.request.fields().all(FieldName::Cookie);
-    fields.flat_map(|field| cookie_values(field.value.of(&exchange.request_text), name.as_bytes()))
 }
 
 /// The target that the server gets.

@@ -6,21 +6,22 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_cache::rules as cache_rules;
-use weir_config::{Template, TemplatePart, TemplateValue};
-use weir_http::{Field, FieldName, Fields, digits, normalize_authority};
+use weir_config::{Listener, Template, TemplateFacts, TemplatePart, TemplateValue};
+use weir_http::{
+    EncodedSlashRule, Field, FieldName, Fields, RequestHead, digits, normalize_authority, write_normal_path,
+};
 use weir_observe::access_log::UnixMicros;
 use weir_observe::{AffinityOutcome, CacheResult};
 use weir_traffic::ServerId;
+use weir_traffic::affinity::cookie_values;
 use weir_traffic::route::{decoded_parameter, query_value, query_values};
 
-use super::fields;
 use crate::exchange::context;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::phases::choose;
 use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
@@ -62,6 +63,28 @@ impl<'a> TemplateValues<'a> {
             attempt: None,
             response: None,
             status: 0,
+            path_rewrite: None,
+        }
+    }
+
+    /// For an exchange that is over.
+    pub(in crate::exchange) fn of_record(
+        client: &'a Client,
+        end: &'a dyn ClientEnd,
+        exchange: &'a Exchange,
+        listener: &'a ListenerPlan,
+        route: Option<&'a RoutePlan>,
+    ) -> Self {
+        Self {
+            client,
+            end,
+            exchange,
+            listener,
+            known_client_address: None,
+            route,
+            attempt: None,
+            response: Some((exchange.response.fields(), &exchange.response_text)),
+            status: exchange.record.status,
             path_rewrite: None,
         }
     }
@@ -156,8 +179,12 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Header(name) => request.fields().all_by_name(text, name).count(),
             TemplateValue::UserAgent => request.fields().all(FieldName::UserAgent).count(),
             TemplateValue::Referer => request.fields().all(FieldName::Referer).count(),
-            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).count(),
+            TemplateValue::Cookie(name) => cookies(self.exchange, name).count(),
             TemplateValue::QueryParameter(name) => query_values(self.query(), name.as_bytes()).count(),
+            TemplateValue::Map(map) => map.map().map_or(1, |map| map.source.count(self)),
+            TemplateValue::Variable(variable) => {
+                self.variable(variable.name()).map_or(1, |text| text.count(self))
+            }
             _ => 1,
         };
         count.max(1)
@@ -170,6 +197,9 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::QueryParameter(name) => {
                 let sent = query_values(self.query(), name.as_bytes()).nth(nth);
                 out.extend_from_slice(&decoded_parameter(sent.unwrap_or_default()));
+            }
+            TemplateValue::Variable(variable) => {
+                self.variable(variable.name()).iter().for_each(|text| text.write_nth(self, nth, out));
             }
             value => self.write_sent(value, nth, out),
         }
@@ -185,9 +215,15 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Header(name) => line(request.fields().all_by_name(text, name).nth(nth)),
             TemplateValue::UserAgent => line(request.fields().all(FieldName::UserAgent).nth(nth)),
             TemplateValue::Referer => line(request.fields().all(FieldName::Referer).nth(nth)),
-            TemplateValue::Cookie(name) => fields::cookies(self.exchange, name).nth(nth).unwrap_or_default(),
+            TemplateValue::Cookie(name) => cookies(self.exchange, name).nth(nth).unwrap_or_default(),
             TemplateValue::QueryParameter(name) => {
                 query_values(self.query(), name.as_bytes()).nth(nth).unwrap_or_default()
+            }
+            TemplateValue::Map(map) => {
+                return map.map().iter().for_each(|map| map.write(self, nth, out));
+            }
+            TemplateValue::Variable(variable) => {
+                return self.variable(variable.name()).iter().for_each(|text| text.write_nth(self, nth, out));
             }
             value => return self.write_value(value, out),
         };
@@ -232,7 +268,7 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
             TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
             TemplateValue::Path => match self.path_rewrite {
-                None => choose::write_path(out, request, text, &listener.config),
+                None => write_path(out, request, text, &listener.config),
                 Some(rewrite) => _ = rewrite.apply(request.normal_path(text), None, out),
             },
             TemplateValue::Query => {
@@ -256,9 +292,8 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Server => out.extend_from_slice(self.destination().1.as_bytes()),
             TemplateValue::Status if self.status == 0 => {}
             TemplateValue::Status => digits::decimal(out, self.status.into()),
-            TemplateValue::Header(name) => {
-                self.write_request_header(name, out);
-            }
+            TemplateValue::Header(name) => self.write_request_header(name, out),
+            TemplateValue::Map(_) | TemplateValue::Variable(_) => self.write_own(value, out),
             TemplateValue::ResponseHeader(name) => {
                 let value = self.response.and_then(|(fields, text)| {
                     fields.get_by_name(text, name).map(|field| field.value.of(text))
@@ -266,7 +301,7 @@ impl<'a> TemplateValues<'a> {
                 out.extend_from_slice(value.unwrap_or_default());
             }
             TemplateValue::Cookie(name) => {
-                out.extend_from_slice(fields::cookies(exchange, name).next().unwrap_or_default());
+                out.extend_from_slice(cookies(exchange, name).next().unwrap_or_default());
             }
             TemplateValue::QueryParameter(name) => {
                 out.extend_from_slice(query_value(self.query(), name.as_bytes()).unwrap_or_default());
@@ -285,6 +320,23 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Referer => self.write_request_header("referer", out),
             other => self.write_of_record(other, out),
         }
+    }
+
+    /// Appends what the config says that a value of its own stands for.
+    #[cold]
+    fn write_own(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        match value {
+            TemplateValue::Variable(variable) => {
+                self.variable(variable.name()).iter().for_each(|text| text.write_first(self, out));
+            }
+            value => self.write_sent(value, 0, out),
+        }
+    }
+
+    /// What a variable stands for on this route, or on this listener where there is none.
+    pub(in crate::exchange) fn variable(&self, name: &str) -> Option<&Template> {
+        let vars = self.route.map_or(&self.listener.config.vars, |route| &route.config.vars);
+        vars.iter().find(|(known, _)| **known == *name).map(|(_, text)| text)
     }
 
     fn write_request_header(&self, name: &str, out: &mut Vec<u8>) {
@@ -356,6 +408,28 @@ impl<'a> TemplateValues<'a> {
     }
 }
 
+/// The values of the cookies of a name, in all fields.
+pub(in crate::exchange) fn cookies<'a, 'n>(
+    exchange: &'a Exchange,
+    name: &'n str,
+) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+    let fields = exchange.request.fields().all(FieldName::Cookie);
+    fields.flat_map(|field| cookie_values(field.value.of(&exchange.request_text), name.as_bytes()))
+}
+
+/// Writes the path as servers get it, without a rewrite.
+pub(in crate::exchange) fn write_path(
+    out: &mut Vec<u8>,
+    request: &RequestHead,
+    text: &[u8],
+    listener: &Listener,
+) {
+    match listener.forwards_encoded_slashes && !request.is_path_normal() {
+        true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
+        false => out.extend_from_slice(request.normal_path(text)),
+    }
+}
+
 fn port(peer: Peer) -> Option<u16> {
     match peer {
         Peer::Inet(address) => Some(address.port()),
@@ -405,6 +479,20 @@ fn clean_for_url(out: &mut Vec<u8>, start: usize) {
 /// Whether a byte is allowed in a URL (RFC 3986 section 2), or is a percent sign, which a value of a URL has.
 fn is_of_url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
+}
+
+impl TemplateFacts for TemplateValues<'_> {
+    fn count(&self, value: &TemplateValue) -> usize {
+        self.count(value)
+    }
+
+    fn write_nth(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+        self.write_nth(value, nth, out);
+    }
+
+    fn write_first(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        self.write_one(value, out);
+    }
 }
 
 #[cfg(test)]

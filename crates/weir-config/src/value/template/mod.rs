@@ -3,11 +3,22 @@
 //! One language for headers, redirects and answers; the access log has the same words. What a value comes to is decided on the data
 //! path. A template cannot split a message: its own text has no control characters, and values are cleaned where they are written.
 
+mod own;
+mod map;
+mod facts;
+
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
 use weir_observe::Phase;
+
+pub use facts::TemplateFacts;
+pub use map::{LiveMap, MapDefinition, MapTable, ReadMap};
+pub(crate) use map::{MapEntry, MapParts};
+use own::OwnKind;
+pub use own::OwnValue;
+pub(crate) use own::{LOOKUPS_MAX, OwnNames};
 
 use super::ValueError;
 use super::header::{HeaderValue, is_token};
@@ -36,6 +47,10 @@ macro_rules! values {
             TokenClaim(Box<str>),
             /// The time in a phase, as far as it is over.
             Phase(Phase),
+            /// What a map of the config says.
+            Map(OwnValue),
+            /// A variable of the config: `vars` of the route or its listener.
+            Variable(OwnValue),
         }
 
         /// Name, value, the fact that it is part of, and meaning of every value without parameters.
@@ -104,6 +119,8 @@ const QUERY_PARAMETER: &str = "query.";
 const MATCH_GROUP: &str = "match.";
 const TOKEN_CLAIM: &str = "jwt.";
 const PHASE: &str = "phase.";
+const MAP: &str = "map.";
+const VARIABLE: &str = "vars.";
 
 impl TemplateValue {
     /// The value that a placeholder of this name stands for.
@@ -112,7 +129,7 @@ impl TemplateValue {
     }
 
     /// The value that a placeholder names.
-    fn named(name: &str) -> Result<TemplateValue, ValueError> {
+    pub(crate) fn named(name: &str) -> Result<TemplateValue, ValueError> {
         if let Some((_, value, ..)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {
             return Ok(value.clone());
         }
@@ -138,6 +155,12 @@ impl TemplateValue {
         if let Some(phase) = parameter(PHASE).and_then(Phase::from_name) {
             return Ok(TemplateValue::Phase(phase));
         }
+        if let Some(name) = parameter(MAP) {
+            return own(OwnKind::Map, name).map(TemplateValue::Map);
+        }
+        if let Some(name) = parameter(VARIABLE) {
+            return own(OwnKind::Variable, name).map(TemplateValue::Variable);
+        }
         let names = PLAIN.iter().map(|(name, ..)| *name).chain(["header.NAME", "cookie.NAME", "query.NAME"]);
         let error = ValueError::new(format!("there is no placeholder `{{{name}}}`"));
         Err(match did_you_mean(name, names) {
@@ -156,6 +179,8 @@ impl TemplateValue {
             TemplateValue::MatchGroup(name) => format!("{MATCH_GROUP}{name}"),
             TemplateValue::TokenClaim(name) => format!("{TOKEN_CLAIM}{name}"),
             TemplateValue::Phase(phase) => format!("{PHASE}{}", phase.name()),
+            TemplateValue::Map(map) => format!("{MAP}{}", map.name()),
+            TemplateValue::Variable(variable) => format!("{VARIABLE}{}", variable.name()),
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
                 row.map_or_else(String::new, |(name, ..)| (*name).to_owned())
@@ -165,6 +190,9 @@ impl TemplateValue {
 
     /// Whether a connection without requests has it, that of a TCP listener.
     pub fn is_of_connection(&self) -> bool {
+        if let Some(own) = self.own() {
+            return own.leaves().iter().all(TemplateValue::is_of_connection);
+        }
         matches!(
             self,
             TemplateValue::ClientAddress
@@ -195,13 +223,34 @@ impl TemplateValue {
             TemplateValue::Header(name)
             | TemplateValue::ResponseHeader(name)
             | TemplateValue::QueryParameter(name) => is_telling(name),
+            TemplateValue::Map(own) | TemplateValue::Variable(own) => {
+                own.leaves().iter().any(TemplateValue::is_secret)
+            }
             _ => false,
         }
     }
 
+    /// The map or the variable, if it is one.
+    pub fn own(&self) -> Option<&OwnValue> {
+        match self {
+            TemplateValue::Map(own) | TemplateValue::Variable(own) => Some(own),
+            _ => None,
+        }
+    }
+
+    /// What it is made of in the end: itself, unless it is a map or a variable.
+    pub fn leaves(&self) -> &[TemplateValue] {
+        self.own().map_or(std::slice::from_ref(self), OwnValue::leaves)
+    }
+
     /// The stage from which it is known, by the table of features. `{tag}` is known as soon as the lists of a route are: [`crate::RuleOrder`].
     pub fn stage(&self) -> Stage {
-        self.fact().stage()
+        match self.own() {
+            // What is not defined yet counts as known last, so that nothing is decided by it too early.
+            Some(own) if !own.is_defined() => Stage::Finish,
+            Some(own) => own.leaves().iter().map(Self::stage).max().unwrap_or(Stage::RequestHead),
+            None => self.fact().stage(),
+        }
     }
 
     /// The fact that it is part of.
@@ -219,6 +268,21 @@ impl TemplateValue {
             }
         }
     }
+}
+
+/// The value of this name that the config defines.
+fn own(kind: OwnKind, name: &str) -> Result<OwnValue, ValueError> {
+    OwnNames::find(kind, name).map_err(|names| {
+        let (message, help) = match kind {
+            OwnKind::Map => (format!("there is no map `{name}`"), format!("define it as `[map.{name}]`")),
+            OwnKind::Variable => (
+                format!("there is no variable `{name}`"),
+                format!("define it as `vars.{name}` of the listener or the route"),
+            ),
+        };
+        let near = did_you_mean(name, names.iter().map(|name| &**name));
+        ValueError::new(message).help(near.unwrap_or(help))
+    })
 }
 
 /// A header name in lower case.
@@ -240,8 +304,10 @@ pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static 
         ("phase.NAME", "Time in this phase so far, in microseconds: `{phase.queue}`, `{phase.response}`."),
         (
             "match.GROUP",
-            "What a group of `path_regex` has matched, by its name or number; 0 is the whole match.",
+            "What a group of `path_regex` has matched, by its name or number; 0 is the whole match. In a value of a `regex` of a map: of that.",
         ),
+        ("map.NAME", "What the map `[map.NAME]` says."),
+        ("vars.NAME", "The variable of this name of the route, or of its listener (`vars`)."),
     ])
 }
 
@@ -281,6 +347,11 @@ impl Template {
             TemplatePart::Value(value) => Some(value),
             TemplatePart::Literal(_) => None,
         })
+    }
+
+    /// What its values are made of in the end.
+    pub fn leaves(&self) -> impl Iterator<Item = &TemplateValue> {
+        self.values().flat_map(TemplateValue::leaves)
     }
 
     /// One without values, of which each character stands for itself.
