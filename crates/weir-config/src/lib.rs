@@ -79,6 +79,7 @@ pub use config::{
     UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
     WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode,
 };
+pub use config::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
 pub use credential_files::{doubt_about_users, load_keys, load_users};

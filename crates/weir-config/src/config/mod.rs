@@ -78,6 +78,7 @@ pub use routing::cors::{Cors, CorsOrigin};
 pub use routing::error_page::{ErrorPage, PagePart, PageText, RemotePage};
 pub use routing::fastcgi::FastcgiSettings;
 pub use routing::mirror::{Mirror, MirrorPart};
+pub use routing::rewriting::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use routing::route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
     Route, RouteAccessLog, RouteAction, RouteParts, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,

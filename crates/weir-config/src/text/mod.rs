@@ -35,6 +35,9 @@ pub(crate) use routing::files::FilesText;
 pub(crate) use routing::hsts::HstsText;
 pub(crate) use routing::matching::ValueRule;
 pub(crate) use routing::mirror::MirrorText;
+pub(crate) use routing::rewriting::{
+    AttributeText, BodyRewriteText, BodyRuleText, CookieRuleText, CookieSameSite, LocationRuleText,
+};
 pub(crate) use routing::route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };

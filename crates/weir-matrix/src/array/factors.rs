@@ -137,6 +137,8 @@ factor! {
         TwoRoutes = "two-routes",
         /// Servers come from a registry that answers late.
         Discovered = "discovered",
+        /// Bodies are rewritten, each match to what it is.
+        Rewriting = "rewriting",
     }
 }
 
@@ -154,6 +156,7 @@ const TRIED: &[(&str, &[Feature])] = &[
     ("limits", &[Feature::Limits]),
     ("mirror", &[Feature::Mirror]),
     ("retries", &[Feature::Retries]),
+    ("rewriting", &[Feature::Rewriting]),
 ];
 
 /// Those that are no feature to be switched on here, and why.

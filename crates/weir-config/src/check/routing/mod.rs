@@ -12,3 +12,4 @@ pub(super) mod headers;
 pub(super) mod fastcgi;
 pub(super) mod error_pages;
 pub(super) mod match_groups;
+pub(super) mod rewriting;

@@ -60,6 +60,7 @@ pub(in crate::check) fn check(
         redirect.rewrite = rewrite.take();
         super::redirect::report(text, redirect, diagnostics);
     }
+    let rewriting = around.rewriting.of_route(value, &place, diagnostics);
     let settings = RouteSettings {
         rewrite,
         lists: scope.lists.named(lists, &value.lists, diagnostics),
@@ -79,6 +80,9 @@ pub(in crate::check) fn check(
         access: access::check(value, scope, diagnostics).map(Box::new),
         cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, &place, diagnostics)),
         compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
+        rewrite_body: rewriting.body,
+        rewrite_location: rewriting.location,
+        rewrite_cookies: rewriting.cookies,
         error_pages: [
             error_pages::check(value.error_pages.as_ref(), scope, diagnostics),
             around.error_pages.clone(),
@@ -315,7 +319,9 @@ fn report_early_condition(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 16] = [
+        "rewrite_location",
+        "rewrite_cookies",
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
@@ -355,7 +361,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 34] = [
+    const OF_HTTP: [&str; 37] = [
         "host",
         "path",
         "path_exact",
@@ -380,6 +386,9 @@ fn report_of_other_protocol(
         "forward_auth",
         "cache",
         "compression",
+        "rewrite_body",
+        "rewrite_location",
+        "rewrite_cookies",
         "error_pages",
         "forward_host",
         "mirror",
