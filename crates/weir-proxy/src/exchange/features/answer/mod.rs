@@ -206,7 +206,9 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
     let framed = framed.in_response(context.exchange.request.method(), answer.status);
     context.exchange.response_relay.restart();
     context.exchange.body_coding = BodyCoding::AsItIs;
-    let (framed, length) = match route.filter(|route| rewriting::body::is_wanted(route)) {
+    let (framed, length) = match route
+        .filter(|route| route.acts_on_response_fields() && rewriting::body::is_wanted(route))
+    {
         None => (framed, length),
         Some(route) => {
             let outline =

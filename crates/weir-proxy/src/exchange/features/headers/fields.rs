@@ -351,7 +351,8 @@ fn copy_response_fields<W: FieldWriter>(
     let others = response.connection().others();
     let id = listener.id_of_responses();
     let decides_cors = plans.route.config.cors.is_some();
-    let rewrites = rewritten_fields::is_wanted(plans.route);
+    let acts = plans.route.acts_on_response_fields();
+    let rewrites = acts && rewritten_fields::is_wanted(plans.route);
     let coding = exchange.body_coding;
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
@@ -362,7 +363,7 @@ fn copy_response_fields<W: FieldWriter>(
             || compression::is_replaced(coding, name)
             || is_changed_away(changes, name)
     };
-    let ask = others || id.is_some() || plans.route.acts_on_response_fields();
+    let ask = others || id.is_some() || acts;
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop,

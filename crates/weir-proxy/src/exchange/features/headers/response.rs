@@ -41,7 +41,9 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
         None => length,
         Some(_) => grpc::web::begin_response_body(context.exchange, head, length),
     };
-    let length = match rewriting::body::is_wanted(plans.route) {
+    // One question for most routes, which have nothing for the fields of responses.
+    let acts = plans.route.acts_on_response_fields();
+    let length = match acts && rewriting::body::is_wanted(plans.route) {
         false => length,
         true => rewriting::body::begin_received(context, plans, head, length),
     };
@@ -51,11 +53,8 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
     let server = responding.slot.server;
     affinity::learn(context.exchange, plans.upstream, server, head, now);
     affinity::count(context.exchange, plans, server);
-    if !plans.route.config.response_headers.is_empty() {
-        prepare_changes(context, plans, responding);
-    }
-    if rewritten_fields::is_wanted(plans.route) {
-        prepare_rewritten(context, plans, responding);
+    if acts {
+        prepare_fields(context, plans, responding);
     }
     let head = responding.server.head();
     let response = FinalHead {
@@ -69,6 +68,20 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
         fields::write_response(out, (client, exchange, listener), plans, server, head);
     });
     responding.server.take_head();
+}
+
+/// Prepares for what the route has for the fields of the response.
+fn prepare_fields<T: ServerStream, U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    plans: Plans<'_>,
+    responding: &mut RespondingServer<T>,
+) {
+    if !plans.route.config.response_headers.is_empty() {
+        prepare_changes(context, plans, responding);
+    }
+    if rewritten_fields::is_wanted(plans.route) {
+        prepare_rewritten(context, plans, responding);
+    }
 }
 
 /// Prepares for what the route changes in the fields of the response, in its head and behind its body.
