@@ -403,7 +403,7 @@ fn naming_origin() -> Origin {
 }
 
 const FIELDS: &str = "cache.pages.memory = \"16MiB\"\n\
-    [[listener.web.route]]\npath = \"/shop\"\nupstream = \"app\"\nstrip_prefix = true\nforward_host = \"shop.internal:8080\"\ncache = \"pages\"\n\
+    [[listener.web.route]]\npath = \"/shop\"\nupstream = \"app\"\nstrip_prefix = true\nforward_host = \"shop.internal:8080\"\ncache = { name = \"pages\", key = \"{path}\" }\n\
     rewrite_location = [\n  { server = true },\n  { from = \"/old/\", to = \"/new/\" },\n\
       { regex = \"^https://([a-z]+)[.]internal/\", to = \"{scheme}://{1}.test/{header.x-name}/\" },\n]\n\
     rewrite_cookies = [\n  { domain = { from = \".SHOP.internal\", to = \"{host}\" }, path = { from = \"/\", to = \"/shop/\" } },\n\
