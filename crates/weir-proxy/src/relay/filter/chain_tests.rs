@@ -31,8 +31,11 @@ impl Kind {
     }
 }
 
+/// What a chain has made, and the digest of what it took.
+type Outcome = (Result<Vec<u8>, RelayError>, Option<(u64, u128)>);
+
 /// What comes out of a chain, the filter nearest the source first, and the digest of what it took.
-fn run(chain: &[Kind], source: &mut Pieces) -> (Result<Vec<u8>, RelayError>, Option<(u64, u128)>) {
+fn run(chain: &[Kind], source: &mut Pieces) -> Outcome {
     let (mut relay, mut sink) = (Relay::new(), Slow { step: 1_000, ..Slow::default() });
     chain.iter().for_each(|kind| relay.add_filter(kind.filter()));
     relay.observe(Kind::Digest.filter());

@@ -265,6 +265,7 @@ fn copy_fields(
     let id = listener.id_of_responses();
     let has_etag = head.contains("etag");
     let rewrites = rewritten_fields::is_wanted(route);
+    let is_rewritten = |name: &[u8]| rewrites && rewritten_fields::is_rewritten(route, name);
     for field in head.fields {
         let name = field.name.of(head.text);
         let is_left_out = match selected.status {
@@ -276,7 +277,7 @@ fn copy_fields(
             && leave(changes, name)
             && !compression::is_replaced(exchange.body_coding, name)
             && !id.is_some_and(|id| name.eq_ignore_ascii_case(id))
-            && !(rewrites && rewritten_fields::is_rewritten(route, name))
+            && !is_rewritten(name)
             && (route.config.cors.is_none() || !cors::is_of_protocol(name));
         if passes {
             out.field(name, field.value.of(head.text));

@@ -28,7 +28,7 @@ pub(in crate::exchange) fn prepare<S: ClientEnd, U>(
         let (value, mut made) = (field.value.of(text), Vec::new());
         match (kind, &route.config.rewrite_location) {
             (Rewritable::Location, Some(rules)) => {
-                location(context, (route, rules), &values, value, &mut made)
+                location(context, (route, rules), &values, value, &mut made);
             }
             (Rewritable::Refresh, Some(rules)) => {
                 let url = url_of_refresh(value).unwrap_or(value.len()..value.len());
@@ -69,7 +69,7 @@ fn location<S, U>(
             BodyPart::Literal(text) => out.extend_from_slice(text.as_bytes()),
             BodyPart::Value(value) => values.write_in_url(value, out),
             BodyPart::Group(group) => {
-                out.extend_from_slice(found.groups.get(*group).copied().unwrap_or_default())
+                out.extend_from_slice(found.groups.get(*group).copied().unwrap_or_default());
             }
         }
     }
