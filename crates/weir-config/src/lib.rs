@@ -80,6 +80,7 @@ pub use config::{
     UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WithheldHeaders,
     WorkerCount, XdsControlPlane, XdsNode, clean_target,
 };
+pub use config::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

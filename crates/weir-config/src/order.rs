@@ -89,6 +89,7 @@ named! {
         Mirror "mirror" "`mirror`: copies of requests for another upstream.",
         Retries "retries" "`retry`: other attempts in place of one that has failed.",
         Rewrite "rewrite" "`rewrite`, `then`, `internal`: another path, or another route of the listener.",
+        Rewriting "rewriting" "`rewrite_body`, `rewrite_location`, `rewrite_cookies`: what servers send, rewritten for the client.",
         Telemetry "telemetry" "`access_log`, `traces`, the recorder: what is kept and exported of an exchange.",
     }
 }
@@ -153,6 +154,7 @@ pub const ORDER: &[Row] = {
         row(S::Server, F::Telemetry, &[Trace], &[], "writes `traceparent`"),
         row(S::Server, F::Grpc, &[Call], &[], "writes the time that is left, translates gRPC-Web"),
         row(S::Server, F::Cache, &[Request], &[], "asks about the version that is stored"),
+        row(S::Server, F::Rewriting, &[Request], &[], "asks for a body that is neither compressed nor a part"),
         row(S::Server, F::Authentication, &[User], &[], "writes what `forward_auth` has said of the client"),
         row(S::Server, F::Headers, &[ClientAddress, Request, User, Claims, Tag, Server], &[], "removes, sets and adds fields of the request"),
         row(S::ResponseHead, F::Retries, &[Response], &[], "sends the request to another server instead"),
@@ -163,6 +165,7 @@ pub const ORDER: &[Row] = {
         row(S::ResponseFields, F::Grpc, &[Call, Response], &[], "translates to gRPC-Web"),
         row(S::ResponseFields, F::Forwarded, &[RequestId], &[], "writes the id of the request"),
         row(S::ResponseFields, F::Limits, &[], &[], "writes what is left of the limits"),
+        row(S::ResponseFields, F::Rewriting, &[Request, Response], &[], "writes places and cookies anew, drops what held for the body as it was"),
         row(S::ResponseFields, F::Compression, &[Request, Response], &[BodyCoding], "writes the coding of the body"),
         row(S::ResponseFields, F::Cors, &[Request], &[], "writes which origins may read the response"),
         row(S::ResponseFields, F::Affinity, &[Server, Response], &[AffinityOutcome], "writes the cookie of the server"),

@@ -123,6 +123,10 @@ fn route(case: &Case, name: &str) -> String {
         ),
         (case.has(Feature::Cache), "cache = \"store\""),
         (case.has(Feature::Compression), "compression = { algorithms = [\"gzip\"], min_length = \"16B\" }"),
+        (
+            case.has(Feature::Rewriting),
+            "rewrite_body = { types = [\"*\"], rules = [{ text = \"[\", to = \"[\" }] }",
+        ),
         (case.has(Feature::BufferRequests), "buffer_requests = { memory = \"16KiB\", file = \"64KiB\" }"),
         (case.has(Feature::BufferResponses), "buffer_responses = { memory = \"16KiB\", file = \"64KiB\" }"),
         (case.has(Feature::Mirror), "mirror = { upstream = \"copies\" }"),

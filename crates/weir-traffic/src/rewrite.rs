@@ -104,6 +104,13 @@ impl Rewrite {
         changed
     }
 
+    /// The path of a client that [`Self::apply`] makes this one, where that is known: a prefix is put back. `None`: it is not.
+    pub fn undo(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let RewriteKind::Prefix { from, to } = &self.0 else { return None };
+        let mut out = Vec::new();
+        replace_prefix(path, to, from, &mut out).then_some(out)
+    }
+
     /// Whether `path` is the prefix that is replaced and no slash follows: what is below it begins with one.
     pub fn takes_whole(&self, path: &[u8]) -> bool {
         match &self.0 {

@@ -40,6 +40,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-http/", &["http1", "http2"]),
     ("crates/weir-kubernetes/", &["kubernetes"]),
     ("crates/weir-observe/", &["observability"]),
+    ("crates/weir-rewrite/", &["exchange::rewriting"]),
     ("crates/weir-proxy/src/compression/", &["exchange::compression"]),
     ("crates/weir-proxy/src/downstream/http2/", &["http2"]),
     ("crates/weir-proxy/src/downstream/tcp.rs", &["tcp"]),

@@ -20,8 +20,12 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-cache", &["weir-http"]),
     ("weir-traffic", &[]),
     ("weir-conditions", &["weir-traffic"]),
+    ("weir-rewrite", &[]),
     ("weir-observe", &["weir-http"]),
-    ("weir-config", &["weir-access", "weir-conditions", "weir-http", "weir-traffic", "weir-observe"]),
+    (
+        "weir-config",
+        &["weir-access", "weir-conditions", "weir-http", "weir-observe", "weir-rewrite", "weir-traffic"],
+    ),
     // weir-traffic for a test alone: from records of DNS to the shares of servers.
     ("weir-tasks", &[]),
     ("weir-client", &["weir-config"]),
@@ -38,6 +42,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-config",
             "weir-http",
             "weir-observe",
+            "weir-rewrite",
             "weir-traffic",
             "weir-wire",
         ],
@@ -107,7 +112,7 @@ enum Reach {
 }
 
 /// Slices, time and randomness are passed in: the same code runs in the proxy, in tests and in a simulation.
-const PURE: &[&str] = &["weir-http", "weir-traffic", "weir-observe"];
+const PURE: &[&str] = &["weir-http", "weir-traffic", "weir-observe", "weir-rewrite"];
 
 const BORDERS: &[Border] = &[
     Border {

@@ -21,6 +21,7 @@ const NO_UNWRAP: &[&str] = &[
     "crates/weir-http/src/",
     "crates/weir-cache/src/",
     "crates/weir-conditions/src/",
+    "crates/weir-rewrite/src/",
     "crates/weir-traffic/src/",
     "crates/weir-observe/src/",
     "crates/weir-proxy/src/",

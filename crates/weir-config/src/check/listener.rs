@@ -91,6 +91,9 @@ fn routes(
         parts.request_headers = headers.request.clone();
         parts.response_headers = headers.response.clone();
         parts.compression = text.value.compression.to_compression();
+        parts.rewrite_body = headers.rewriting.body.clone();
+        parts.rewrite_location = headers.rewriting.location.clone();
+        parts.rewrite_cookies = headers.rewriting.cookies.clone();
         parts.error_pages = headers.error_pages.clone();
         routes.push(route);
         places.push(upstream.span);
@@ -227,6 +230,9 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "response_headers",
         "hsts",
         "compression",
+        "rewrite_body",
+        "rewrite_location",
+        "rewrite_cookies",
         "error_pages",
         "rewrite",
     ];

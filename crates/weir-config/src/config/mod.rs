@@ -83,6 +83,7 @@ pub use routing::mirror::{Mirror, MirrorPart};
 pub use routing::rewrite::{
     FilesFallback, REROUTINGS_MAX, RewriteFlag, RewriteRule, RouteTarget, clean_target,
 };
+pub use routing::rewriting::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use routing::route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
     Route, RouteAccessLog, RouteAction, RouteParts, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,

@@ -17,7 +17,7 @@ pub(crate) const SECRET_KEYS: [&str; 2] = ["password", "secret"];
 pub(crate) const SECRET_TABLES: [&str; 1] = ["users"];
 
 /// Keys whose names sound like a secret, and whose values are none: tables, names of files, settings.
-pub(crate) const PLAIN_KEYS: [&str; 19] = [
+pub(crate) const PLAIN_KEYS: [&str; 20] = [
     "bypass",
     "cookie",
     "credentials",
@@ -32,6 +32,7 @@ pub(crate) const PLAIN_KEYS: [&str; 19] = [
     "key_name",
     "keys_max",
     "remote_keys",
+    "rewrite_cookies",
     "session_cache",
     "session_reuse",
     "session_tickets",

@@ -17,8 +17,11 @@ const SAMPLE: &str = include_str!("sample.toml");
 const SHARED: [&str; 6] = ["progress", "rule", "headers", "hsts", "error_pages", "rewrite"];
 
 /// Tables of which there can be several in one place.
-const LISTS: [&str; 5] = [
+const LISTS: [&str; 8] = [
     "listener.NAME.route",
+    "listener.NAME.route.rewrite_body.rules",
+    "listener.NAME.route.rewrite_cookies",
+    "listener.NAME.route.rewrite_location",
     "listener.NAME.route.split",
     "listener.NAME.tls.certificates",
     "listener.NAME.tls.acme.external_account",

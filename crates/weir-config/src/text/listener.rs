@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::routing::error_page::ErrorPagesText;
 use super::{
-    CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RewriteText, RouteText, TlsChoice,
+    BodyRewriteText, CompressionSwitch, CookieRuleText, HeaderChangesText, HstsText, LocationRuleText,
+    ProxyProtocolText, RewriteText, RouteText, TlsChoice,
 };
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits, ListenerParts,
@@ -101,6 +102,12 @@ section! {
         /// Compression of responses, on all routes that have no `compression` of their own: `true` with the defaults, `false`, or a table. Off
         /// by default: a page that shows a secret beside text of the request can be read through TLS when it is compressed (BREACH).
         compression: CompressionSwitch = false, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
+        /// Rewriting of the bodies of responses, on all routes that have no `rewrite_body` of their own.
+        rewrite_body: SpannedTable<BodyRewriteText> = optional, like "nginx `sub_filter`, Apache httpd `mod_substitute`";
+        /// Rewriting of URLs in `Location` and `Refresh` of servers, on all routes that have no `rewrite_location` of their own: the first rule that is for a URL counts.
+        rewrite_location: Vec<SpannedTable<LocationRuleText>> = [], like "nginx `proxy_redirect`, Apache httpd `ProxyPassReverse`";
+        /// Changes of cookies that servers set, on all routes that have no `rewrite_cookies` of their own.
+        rewrite_cookies: Vec<SpannedTable<CookieRuleText>> = [], like "nginx `proxy_cookie_domain` `proxy_cookie_path` `proxy_cookie_flags`";
         /// Pages in place of Weir's own, on all routes; those of a route come first.
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, HAProxy `errorfile`";
         /// The access log of this listener, in place of the global one.

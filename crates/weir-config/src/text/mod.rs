@@ -38,6 +38,9 @@ pub(crate) use routing::matching::ValueRule;
 pub(crate) use routing::mirror::MirrorText;
 pub(crate) use routing::redirect_target::own_target_error;
 pub(crate) use routing::rewrite::{RewriteText, is_url};
+pub(crate) use routing::rewriting::{
+    AttributeText, BodyRewriteText, BodyRuleText, CookieRuleText, CookieSameSite, LocationRuleText,
+};
 pub(crate) use routing::route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };

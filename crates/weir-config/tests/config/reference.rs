@@ -63,6 +63,20 @@ fn header(heading: &str) -> String {
         "`[[listener.NAME.route.split]]`" => {
             "[[listener.web.route]]\n[[listener.web.route.split]]".to_owned()
         }
+        "`[[listener.NAME.route.rewrite_body.rules]]`" => {
+            "[[listener.web.route]]\n[[listener.web.route.rewrite_body.rules]]".to_owned()
+        }
+        "`[[listener.NAME.route.rewrite_location]]`" => {
+            "[[listener.web.route]]\n[[listener.web.route.rewrite_location]]".to_owned()
+        }
+        "`[[listener.NAME.route.rewrite_cookies]]`" => {
+            "[[listener.web.route]]\n[[listener.web.route.rewrite_cookies]]".to_owned()
+        }
+        "`[listener.NAME.route.rewrite_cookies.attribute]`" => {
+            "[[listener.web.route]]\n[[listener.web.route.rewrite_cookies]]\n\
+             [listener.web.route.rewrite_cookies.path]"
+                .to_owned()
+        }
         "`[[listener.NAME.tls.certificates]]`" => "[[listener.web.tls.certificates]]".to_owned(),
         "`[[listener.NAME.tls.acme.external_account]]`" => {
             "[[listener.web.tls.acme.external_account]]".to_owned()

@@ -139,6 +139,8 @@ factor! {
         TwoRoutes = "two-routes",
         /// Servers come from a registry that answers late.
         Discovered = "discovered",
+        /// Bodies are rewritten, each match to what it is.
+        Rewriting = "rewriting",
     }
 }
 
@@ -157,6 +159,7 @@ const TRIED: &[(&str, &[Feature])] = &[
     ("mirror", &[Feature::Mirror]),
     ("retries", &[Feature::Retries]),
     ("rewrite", &[Feature::Rewrites]),
+    ("rewriting", &[Feature::Rewriting]),
 ];
 
 /// Those that are no feature to be switched on here, and why.

@@ -62,6 +62,8 @@ pub struct CompressionShard {
     pub decompressed: [Counter; ContentCoding::COUNT],
     /// Responses that passed as they were, by reason.
     pub refused: [Counter; CompressionRefusal::COUNT],
+    /// Responses of routes with `rewrite_body` that passed as they were since they could not be decoded, by reason.
+    pub not_rewritten: [Counter; CompressionRefusal::COUNT],
     /// Bytes of bodies before they were compressed.
     pub bytes_in: Counter,
     /// The same bodies compressed.
@@ -84,6 +86,8 @@ pub struct CompressionStats {
     pub decompressed: [u64; ContentCoding::COUNT],
     #[serde(skip)]
     pub refused: [u64; CompressionRefusal::COUNT],
+    #[serde(skip)]
+    pub not_rewritten: [u64; CompressionRefusal::COUNT],
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub micros: u64,
@@ -97,6 +101,7 @@ impl CompressionStats {
             compressed: shard.compressed.each_ref().map(Counter::value),
             decompressed: shard.decompressed.each_ref().map(Counter::value),
             refused: shard.refused.each_ref().map(Counter::value),
+            not_rewritten: shard.not_rewritten.each_ref().map(Counter::value),
             bytes_in: shard.bytes_in.value(),
             bytes_out: shard.bytes_out.value(),
             micros: shard.nanos.value() / 1000,

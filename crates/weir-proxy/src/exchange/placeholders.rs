@@ -247,6 +247,13 @@ impl<'a> TemplateValues<'a> {
         self.normalize(value, out, start);
     }
 
+    /// Appends one value as part of a URL: what cannot stand in one is percent-encoded.
+    pub(in crate::exchange) fn write_in_url(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write_one(value, out);
+        clean_for_url(out, start);
+    }
+
     fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
         let Self { client, exchange, listener, .. } = self;
         let (request, text) = (&exchange.request, &exchange.request_text[..]);

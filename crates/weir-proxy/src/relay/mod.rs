@@ -56,7 +56,7 @@ pub(crate) struct Relay {
     done: bool,
     /// The pipe for bytes that are moved inside the kernel.
     pipe: Pipe,
-    /// What changes the body.
+    /// What changes the body: the last of a chain.
     filter: Option<Box<RunningFilter>>,
     /// What slows it down.
     pace: Option<Box<BodyPace>>,
@@ -78,9 +78,15 @@ impl Relay {
         }
     }
 
-    /// Changes the body on its way, which has not begun.
-    pub(crate) fn set_filter(&mut self, filter: BodyFilter) {
-        self.filter = Some(RunningFilter::new(filter));
+    /// Changes the body on its way, which has not begun, behind what changes it already.
+    pub(crate) fn add_filter(&mut self, filter: BodyFilter) {
+        self.filter = Some(RunningFilter::behind(self.filter.take(), filter));
+        self.is_altered = true;
+    }
+
+    /// Has a filter take the body as it comes, before it is changed.
+    pub(crate) fn observe(&mut self, filter: BodyFilter) {
+        RunningFilter::put_first(&mut self.filter, filter);
         self.is_altered = true;
     }
 

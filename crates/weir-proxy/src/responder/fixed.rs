@@ -39,7 +39,7 @@ pub(crate) fn answer(
 }
 
 /// How values are escaped in a body of this media type.
-fn format_of(content_type: &str) -> Option<ReplyFormat> {
+pub(crate) fn format_of(content_type: &str) -> Option<ReplyFormat> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match &*media_type {
         "text/html" | "application/xhtml+xml" | "application/xml" | "text/xml" => Some(ReplyFormat::Html),

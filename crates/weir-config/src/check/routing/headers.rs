@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::error_pages;
+use super::rewriting::CheckedRewriting;
 use crate::check::scope::CheckScope;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
@@ -27,6 +28,7 @@ pub(in crate::check) struct ListenerDefaults {
     pub(in crate::check) request: HeaderChanges,
     pub(in crate::check) response: HeaderChanges,
     pub(in crate::check) error_pages: Vec<ErrorPage>,
+    pub(in crate::check) rewriting: CheckedRewriting,
     /// Whether it has TLS, as far as can be read.
     pub(in crate::check) has_tls: bool,
 }
@@ -44,7 +46,8 @@ pub(in crate::check) fn check_listener(
     let response =
         with_hsts(check_response(response_headers, &place, diagnostics), hsts, has_tls, diagnostics);
     let error_pages = error_pages::check(text.value.error_pages.as_ref(), around, diagnostics);
-    ListenerDefaults { request, response, error_pages, has_tls }
+    let rewriting = CheckedRewriting::of_listener(&text.value, &place, diagnostics);
+    ListenerDefaults { request, response, error_pages, rewriting, has_tls }
 }
 
 /// The changes of a route to responses, with `Strict-Transport-Security` if it wants that.

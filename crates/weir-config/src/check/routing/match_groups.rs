@@ -1,7 +1,9 @@
 //! Groups of `path_regex` in what several routes share: keys of limits and lists, formats of access logs. There a group has a value for the
 //! routes that have it.
 
-use crate::config::{AccessLog, ErrorPage, FilesFallback, PageText, RouteAction, RouteSettings};
+use crate::config::{
+    AccessLog, CookieRewrite, ErrorPage, FilesFallback, PageText, RouteAction, RouteSettings,
+};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
@@ -43,6 +45,9 @@ pub(in crate::check) fn are_shown(settings: &RouteSettings, action: &RouteAction
         || cache.iter().any(|cache| cache.templates().flat_map(Template::values).any(is_group))
         || params.any(|(_, template)| template.values().any(is_group))
         || error_pages.iter().flat_map(ErrorPage::values).any(is_group)
+        || settings.rewrite_body.iter().flat_map(|rewrite| rewrite.values()).any(is_group)
+        || settings.rewrite_location.iter().flat_map(|rewrite| rewrite.values()).any(is_group)
+        || settings.rewrite_cookies.iter().flat_map(CookieRewrite::values).any(is_group)
         || request_headers.values().any(is_group)
         || response_headers.values().any(is_group)
         || log.format.as_ref().is_some_and(|format| {

@@ -15,3 +15,4 @@ pub(super) mod fastcgi;
 pub(super) mod error_pages;
 pub(super) mod match_groups;
 pub(super) mod maps;
+pub(super) mod rewriting;

@@ -104,6 +104,7 @@ impl RouteCheck<'_> {
         let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
         let request_headers = headers::check_request(&value.request_headers, place, diagnostics);
         let response_headers = headers::check_response_of_route(text, place, around.has_tls, diagnostics);
+        let rewriting = around.rewriting.of_route(value, place, diagnostics);
         let own_pages = error_pages::check(value.error_pages.as_ref(), scope, diagnostics);
         RouteSettings {
             internal: value.internal,
@@ -116,6 +117,9 @@ impl RouteCheck<'_> {
             access: access::check(value, scope, diagnostics).map(Box::new),
             cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, place, diagnostics)),
             compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
+            rewrite_body: rewriting.body,
+            rewrite_location: rewriting.location,
+            rewrite_cookies: rewriting.cookies,
             error_pages: [own_pages, around.error_pages.clone()].concat(),
             forward_host: value.forward_host.clone(),
             mirrors: mirror::check_all(value.mirror.as_ref(), scope, diagnostics),
@@ -355,7 +359,9 @@ fn report_early_condition(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 16] = [
+        "rewrite_location",
+        "rewrite_cookies",
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
@@ -395,7 +401,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 38] = [
+    const OF_HTTP: [&str; 41] = [
         "before_regex",
         "internal",
         "rewrite",
@@ -424,6 +430,9 @@ fn report_of_other_protocol(
         "forward_auth",
         "cache",
         "compression",
+        "rewrite_body",
+        "rewrite_location",
+        "rewrite_cookies",
         "error_pages",
         "forward_host",
         "mirror",

@@ -48,7 +48,8 @@ pub struct MediaPattern {
 }
 
 impl MediaPattern {
-    fn matches(&self, media: &[u8]) -> bool {
+    /// Whether it is for a media type without parameters.
+    pub(super) fn matches(&self, media: &[u8]) -> bool {
         let (start, end) = (self.start.as_bytes(), self.end.as_deref().map(str::as_bytes));
         match end {
             None => media.eq_ignore_ascii_case(start),

@@ -134,6 +134,14 @@ impl PageText {
         Some(Self { parts: parts.collect() })
     }
 
+    /// The pieces of a text that is about no failure: literals and values.
+    pub(crate) fn of_body(text: &str) -> Vec<PagePart> {
+        match Self::of_answer(text) {
+            Some(page) => page.parts.into_vec(),
+            None => vec![PagePart::Literal(text.into())],
+        }
+    }
+
     /// Finds the placeholders in a text. Braces around anything else are text: styles and scripts are full of them. So are braces behind a
     /// `$`, which have values of scripts.
     pub(crate) fn parse(text: &str) -> Self {

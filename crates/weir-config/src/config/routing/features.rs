@@ -27,6 +27,8 @@ impl Route {
         let (requests, responses) = (&self.request_headers, &self.response_headers);
         let gives_fields = forward.is_some_and(|forward| !forward.response_headers.is_empty());
         let takes_out = !requests.remove.is_empty() || !requests.set.is_empty() || gives_fields;
+        let rewrites_fields = self.rewrite_location.is_some() || !self.rewrite_cookies.is_empty();
+        let rewrites = self.rewrite_body.is_some() || rewrites_fields;
         let rows = rows_of([
             (Feature::AccessLists, !self.lists.is_empty()),
             (Feature::Limits, !self.limited_by.is_empty()),
@@ -41,6 +43,7 @@ impl Route {
             (Feature::Buffering, true),
             (Feature::ErrorPages, self.error_pages.iter().any(|page| page.of_servers)),
             (Feature::Compression, self.compression.is_some()),
+            (Feature::Rewriting, rewrites),
             (Feature::Headers, true),
         ]);
         let order = RuleOrder::new(&self.lists);
@@ -56,6 +59,7 @@ impl Route {
             (Stage::Upstream, Feature::Buffering, self.buffer_requests.is_some()),
             (Stage::ResponseHead, Feature::Buffering, self.buffer_responses.is_some()),
             (Stage::Route, Feature::Headers, takes_out),
+            (Stage::Server, Feature::Rewriting, self.rewrite_body.is_some()),
             (Stage::Server, Feature::Headers, !requests.is_empty()),
             (Stage::ResponseFields, Feature::Headers, !responses.is_empty()),
         ]))

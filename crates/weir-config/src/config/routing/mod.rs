@@ -10,6 +10,7 @@ pub(super) mod static_files;
 pub(super) mod fastcgi;
 pub(super) mod error_page;
 pub(super) mod cors;
+pub(super) mod rewriting;
 pub(super) mod compression;
 pub(super) mod cache;
 pub(super) mod rewrite;

@@ -12,9 +12,9 @@ use weir_traffic::route::{HostPattern, RouteMatch};
 
 use crate::config::RouteFault;
 use crate::config::{
-    Access, AccessList, AccessLog, Checked, CheckedParts, Compression, Cors, ErrorPage, FastcgiSettings,
-    FilesFallback, ForwardHost, FoundFaults, KeyLimit, Mirror, PageText, RewriteRule, RouteCache,
-    StaticFiles, UpstreamIndex,
+    Access, AccessList, AccessLog, BodyRewrite, Checked, CheckedParts, Compression, CookieRewrite, Cors,
+    ErrorPage, FastcgiSettings, FilesFallback, ForwardHost, FoundFaults, KeyLimit, LocationRewrite, Mirror,
+    PageText, RewriteRule, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::order::Stage;
@@ -86,6 +86,12 @@ pub struct RouteSettings {
     pub cache: Option<Box<RouteCache>>,
     /// How responses are compressed. Default: not at all.
     pub compression: Option<Box<Compression>>,
+    /// How the bodies of responses are rewritten. Default: not at all.
+    pub rewrite_body: Option<Arc<BodyRewrite>>,
+    /// How the URLs in `Location` and `Refresh` of servers are rewritten. Default: not at all.
+    pub rewrite_location: Option<Arc<LocationRewrite>>,
+    /// How cookies that servers set are changed: all rules that are for one, in their order. Default: not at all.
+    pub rewrite_cookies: Vec<CookieRewrite>,
     /// Pages in place of Weir's own, the first that fits; those of the listener included.
     pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
@@ -251,6 +257,9 @@ impl Default for RouteSettings {
             access: None,
             cache: None,
             compression: None,
+            rewrite_body: None,
+            rewrite_location: None,
+            rewrite_cookies: Vec::new(),
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
             mirrors: Vec::new(),

@@ -53,22 +53,14 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "`[map.NAME]` has values by networks and by other texts, `vars` names of your own; there are no scripts",
     ),
     unsupported(
-        "Rewriting of bodies, cookies and redirects of servers",
-        &[
-            "sub_filter",
-            "proxy_redirect",
-            "proxy_cookie_path",
-            "proxy_cookie_domain",
-            "proxy_cookie_flags",
-            "add_before_body",
-            "proxy_set_body",
-        ],
-        "configure the servers with their public name, which Weir sends as `Host` and in `X-Forwarded-*`",
+        "Other bodies for requests, and files around responses",
+        &["add_before_body", "add_after_body", "proxy_set_body"],
+        "`rewrite_body` of a route puts text into responses",
     ),
     unsupported(
         "Parts of responses in a cache, and pages put together",
         &["slice", "esi", "ssi"],
-        "requests with `Range` get their part while the whole is fetched, and go to the server where it is not stored",
+        "pages are put together by their server, or by scripts of the page; requests with `Range` get their part while the whole is fetched, and go to the server where it is not stored",
     ),
     unsupported(
         "Limits on the speed of request bodies",

@@ -6,6 +6,7 @@ pub(super) mod hsts;
 pub(super) mod cors;
 pub(super) mod mirror;
 pub(super) mod compression;
+pub(super) mod rewriting;
 pub(super) mod access_log;
 pub(super) mod cache;
 pub(super) mod files;

@@ -15,6 +15,7 @@ use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use super::mirror::MirrorText;
 use super::redirect_target::RedirectTarget;
 use super::rewrite::RewriteText;
+use super::rewriting::{BodyRewriteText, CookieRuleText, LocationRuleText};
 use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffering, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::text::admission::basic::BasicText;
@@ -122,6 +123,12 @@ section! {
         cache: RouteCacheChoice = optional, like "nginx `proxy_cache`, HAProxy `http-request cache-use`";
         /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
         compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
+        /// Rewriting of the bodies of responses, in place of that of the listener.
+        rewrite_body: SpannedTable<BodyRewriteText> = optional, like "nginx `sub_filter`, Apache httpd `mod_substitute`";
+        /// Rewriting of URLs in `Location` and `Refresh` of servers, in place of that of the listener: the first rule that is for a URL counts.
+        rewrite_location: Vec<SpannedTable<LocationRuleText>> = optional, like "nginx `proxy_redirect`, Apache httpd `ProxyPassReverse`";
+        /// Changes of cookies that servers set, in place of those of the listener.
+        rewrite_cookies: Vec<SpannedTable<CookieRuleText>> = optional, like "nginx `proxy_cookie_domain` `proxy_cookie_path` `proxy_cookie_flags`";
         /// Pages in place of Weir's own; the first that is for the status counts.
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
         /// The `Host` of the request to the server.

@@ -19,6 +19,7 @@ use super::grpc_call::GrpcCall;
 use super::header_changes::RenderedHeaders;
 use super::record::Record;
 use super::rerouting::{FailedPage, RareState, Rerouting};
+use super::rewritten_fields::RewrittenFields;
 use super::waits::Waits;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::relay::Relay;
@@ -58,6 +59,8 @@ pub(crate) struct Exchange {
     pub(crate) affinity: RequestAffinity,
     /// Values of headers that the route sets and adds, for the head that is written next.
     pub(crate) rendered_headers: RenderedHeaders,
+    /// Fields of the response that the route has rewritten.
+    pub(crate) rewritten_fields: RewrittenFields,
     /// The lines about the client that servers get, kept for the next request; `None` before the first.
     pub(in crate::exchange) forwarded_lines: Option<Box<ForwardedLines>>,
     /// The value of `Retry-After`, in seconds.
@@ -106,6 +109,7 @@ impl Exchange {
             answered: false,
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
+            rewritten_fields: None,
             forwarded_lines: None,
             retry_after: None,
             limits: ExchangeLimits::default(),

@@ -4,19 +4,19 @@
 //! response that would be another for another client says so in `Vary`. Must not know how a body is encoded.
 
 use weir_config::{Compression, Feature, HeaderChanges, Stage, is_event_stream};
-use weir_http::{
-    AcceptedCodings, ContentCoding, FieldName, FieldWriter, Fields, Framing, Method, depends_on_coding,
-};
+use weir_http::{AcceptedCodings, ContentCoding, FieldName, FieldWriter, Framing, Method, depends_on_coding};
 use weir_observe::CompressionRefusal;
 
 use crate::compression::{CodecLease, CompressionLimits};
 use crate::exchange::acting;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::body_coding::BodyCoding;
+use crate::exchange::exchange_state::body_coding::{BodyCoding, RewriteOutcome};
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::{is_changed_away, leave};
-use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::response_outline::{
+    DecodedFields, ResponseFields, ResponseOutline, forbids_changes, has_content, is_unchangeable,
+};
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::coding::{CodingFilter, FlushMode};
 use crate::state::snapshot::{RoutePlan, Snapshot};
@@ -26,66 +26,6 @@ const VARY: &str = "vary";
 
 /// The field that responses depend on which are compressed.
 const ACCEPT_ENCODING: &[u8] = b"Accept-Encoding";
-
-/// The fields of a response, of a server or of Weir itself.
-pub(in crate::exchange) trait ResponseFields {
-    /// The values of the fields of this name, which is in lower case.
-    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
-
-    fn first<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
-        self.values(name).next()
-    }
-}
-
-/// Those of a received head.
-pub(in crate::exchange) struct ReceivedFields<'a> {
-    pub(in crate::exchange) fields: &'a Fields,
-    pub(in crate::exchange) text: &'a [u8],
-}
-
-impl ResponseFields for ReceivedFields<'_> {
-    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.fields.all_by_name(self.text, name).map(|field| field.value.of(self.text))
-    }
-}
-
-/// Those of an answer of Weir's own.
-pub(in crate::exchange) struct OwnFields<'a, V>(pub(in crate::exchange) &'a [(&'a [u8], V)]);
-
-impl<V: AsRef<[u8]>> ResponseFields for OwnFields<'_, V> {
-    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        let is_named = move |other: &[u8]| other.eq_ignore_ascii_case(name.as_bytes());
-        self.0.iter().filter(move |(other, _)| is_named(other)).map(|(_, value)| value.as_ref())
-    }
-}
-
-/// What is known of a response before its body.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::exchange) struct ResponseOutline {
-    pub(in crate::exchange) status: u16,
-    /// The length of the body that GET would bring: `None` when there is none.
-    pub(in crate::exchange) length: Option<Framing>,
-}
-
-impl ResponseOutline {
-    /// Of a response with a body of this length, and `announced` where the answer to HEAD tells it.
-    pub(in crate::exchange) fn new(
-        status: u16,
-        method: Method,
-        length: Framing,
-        announced: Option<u64>,
-    ) -> Self {
-        let length = match (length, method) {
-            (Framing::None, Method::Head) => match announced {
-                Some(0) => None,
-                Some(length) => Some(Framing::Length(length)),
-                None => Some(Framing::Delimited),
-            },
-            (length, _) => Some(length).filter(|length| !length.is_empty()),
-        };
-        Self { status, length }
-    }
-}
 
 /// What is to become of a response, and why it passes as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +63,7 @@ fn decide(
             || plan.decompress || accepted().preferred(plan.algorithms.iter().copied()).is_some();
         return CompressionDecision::new(match may_vary {
             false => BodyCoding::AsItIs,
-            true if may_change() => BodyCoding::NotModified,
+            true if may_change() => BodyCoding::NotModified { varies: true },
             true => BodyCoding::Varies,
         });
     }
@@ -164,56 +104,40 @@ fn decide(
     }
 }
 
-/// Whether a final response of this status may have content of its own, or a part of some.
-const fn has_content(status: u16) -> bool {
-    status >= 200 && !matches!(status, 204 | 205 | 304)
-}
-
-/// Whether the body may not be changed, or is a part.
-fn is_unchangeable(fields: &impl ResponseFields) -> bool {
-    forbids_changes(fields) || fields.first("content-range").is_some()
-}
-
-/// Whether the response says that its body may not be changed (RFC 9110 section 7.7).
-fn forbids_changes(fields: &impl ResponseFields) -> bool {
-    let forbids = |value: &[u8]| {
-        value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
-    };
-    fields.values("cache-control").any(forbids)
-}
-
-/// Prepares for the response of a server, of which `head` is the text; gives the length that its body has for the client.
-#[cold]
-pub(in crate::exchange) fn begin_received<S, U>(
-    context: &mut Context<'_, S, U>,
-    plans: Plans<'_>,
-    head: &[u8],
-    length: Framing,
-) -> Framing {
-    let response = std::mem::take(&mut context.exchange.response);
-    let method = context.exchange.request.method();
-    let outline = ResponseOutline::new(response.status(), method, length, response.content_length());
-    let fields = ReceivedFields { fields: response.fields(), text: head };
-    let length = begin(context, (&plans.config.snapshot, plans.route), outline, &fields).framing_for(length);
-    context.exchange.response = response;
-    length
-}
-
-/// Prepares for a response of a route with compression, from whatever it comes.
-#[cold]
+/// Decides about a response of a route that changes bodies, from whatever it comes, and has its body compressed or decompressed.
 pub(in crate::exchange) fn begin<S, U>(
     context: &mut Context<'_, S, U>,
     (snapshot, route): (&Snapshot, &RoutePlan),
-    outline: ResponseOutline,
+    outcome: RewriteOutcome,
+    (outline, fields): (ResponseOutline, &impl ResponseFields),
+) -> BodyCoding {
+    let coding = match outcome {
+        RewriteOutcome::AsItIs => compress(context, (snapshot, route), (outline, outline.length), fields),
+        RewriteOutcome::NotModified => {
+            let compressed = compress(context, (snapshot, route), (outline, None), fields);
+            BodyCoding::NotModified { varies: compressed.varies() }
+        }
+        RewriteOutcome::Rewritten => {
+            // How long it will be is not known.
+            let length = Some(Framing::Delimited);
+            match compress(context, (snapshot, route), (outline, length), &DecodedFields(fields)) {
+                coding @ BodyCoding::Compressed(_) => coding,
+                coding => BodyCoding::Rewritten { varies: coding.varies() },
+            }
+        }
+    };
+    context.exchange.body_coding = coding;
+    coding
+}
+
+/// Has the body compressed or decompressed, as the route wants it. `length` is that of what the codec gets.
+fn compress<S, U>(
+    context: &mut Context<'_, S, U>,
+    (snapshot, route): (&Snapshot, &RoutePlan),
+    (outline, length): (ResponseOutline, Option<Framing>),
     fields: &impl ResponseFields,
 ) -> BodyCoding {
-    context.exchange.body_coding = BodyCoding::AsItIs;
     let Some(plan) = route.config.compression.as_deref() else { return BodyCoding::AsItIs };
-    let changes = &route.config.response_headers;
-    // A coding that the route itself names is that of the body.
-    if context.exchange.grpc.is_some() || is_changed_away(changes, b"content-encoding") {
-        return BodyCoding::AsItIs;
-    }
     let accepted = || {
         let fields = context.exchange.request.fields().all(FieldName::AcceptEncoding);
         AcceptedCodings::parse(fields.map(|field| field.value.of(&context.exchange.request_text)))
@@ -221,13 +145,13 @@ pub(in crate::exchange) fn begin<S, U>(
     let mut decision = decide(plan, accepted, outline, fields);
     let stock = &context.client.worker.codecs;
     if context.exchange.request.method() != Method::Head {
-        let codec = codec(context.client, snapshot, plan, decision.coding, outline);
+        let codec = codec(context.client, snapshot, plan, decision.coding, length);
         match codec {
             Some(Ok(lease)) => {
-                let mode = flush_mode(outline, fields);
+                let mode = flush_mode(length, fields);
                 let filter =
                     CodingFilter::new(lease, mode, &context.client.worker.timers, context.client.now);
-                context.exchange.response_relay.set_filter(BodyFilter::Coding(filter));
+                context.exchange.response_relay.add_filter(BodyFilter::Coding(filter));
             }
             Some(Err(refusal)) => decision = CompressionDecision::refused(BodyCoding::Varies, refusal),
             None => {}
@@ -236,8 +160,16 @@ pub(in crate::exchange) fn begin<S, U>(
     if let Some(refusal) = decision.refusal {
         stock.counters().refused[refusal as usize].increment();
     }
-    context.exchange.body_coding = decision.coding;
     decision.coding
+}
+
+/// What a worker may spend on codecs.
+pub(in crate::exchange) fn limits(client: &Client, snapshot: &Snapshot) -> CompressionLimits {
+    let process = &snapshot.process;
+    CompressionLimits {
+        time: process.compression_time.percent(),
+        codecs_max: process.compressions_max.div_ceil(client.worker.shared.loads.len().max(1) as u32),
+    }
 }
 
 /// The codec for a body that is to change.
@@ -246,14 +178,10 @@ fn codec(
     snapshot: &Snapshot,
     plan: &Compression,
     coding: BodyCoding,
-    outline: ResponseOutline,
+    length: Option<Framing>,
 ) -> Option<Result<CodecLease, CompressionRefusal>> {
-    let process = &snapshot.process;
-    let limits = CompressionLimits {
-        time: process.compression_time.percent(),
-        codecs_max: process.compressions_max.div_ceil(client.worker.shared.loads.len().max(1) as u32),
-    };
-    let length = match outline.length {
+    let limits = limits(client, snapshot);
+    let length = match length {
         Some(Framing::Length(length)) => Some(length),
         _ => None,
     };
@@ -263,12 +191,15 @@ fn codec(
             Some(stock.encoder(coding, plan.levels[coding as usize], length, limits, client.now))
         }
         BodyCoding::Decompressed(coding) => Some(stock.decoder(coding, limits)),
-        BodyCoding::AsItIs | BodyCoding::Varies | BodyCoding::NotModified => None,
+        BodyCoding::AsItIs
+        | BodyCoding::Varies
+        | BodyCoding::NotModified { .. }
+        | BodyCoding::Rewritten { .. } => None,
     }
 }
 
-fn flush_mode(outline: ResponseOutline, fields: &impl ResponseFields) -> FlushMode {
-    match outline.length {
+fn flush_mode(length: Option<Framing>, fields: &impl ResponseFields) -> FlushMode {
+    match length {
         _ if fields.first("content-type").is_some_and(is_event_stream) => FlushMode::EachPiece,
         Some(Framing::Length(_)) => FlushMode::Late,
         _ => FlushMode::Early,
@@ -281,11 +212,16 @@ pub(in crate::exchange) fn is_replaced(coding: BodyCoding, name: &[u8]) -> bool 
     match coding {
         BodyCoding::AsItIs => false,
         BodyCoding::Varies => is(VARY),
-        BodyCoding::NotModified => is(VARY) || is("etag"),
-        BodyCoding::Compressed(_) | BodyCoding::Decompressed(_) => {
-            is(VARY) || is("etag") || is("content-encoding") || depends_on_coding(name)
-        }
+        BodyCoding::NotModified { varies } => varies && is(VARY) || is("etag"),
+        BodyCoding::Rewritten { varies } => varies && is(VARY) || is_of_body(name),
+        BodyCoding::Compressed(_) | BodyCoding::Decompressed(_) => is(VARY) || is_of_body(name),
     }
+}
+
+/// Whether a field holds for the body as the server has sent it.
+fn is_of_body(name: &[u8]) -> bool {
+    let named = ["etag", "content-encoding"].iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    named || depends_on_coding(name)
 }
 
 /// Adds the fields that say what became of the body, in place of those that [`is_replaced`] names.
@@ -299,7 +235,12 @@ pub(in crate::exchange) fn write(
     if coding == BodyCoding::AsItIs {
         return;
     }
-    acting::note(Stage::ResponseFields, Feature::Compression);
+    if matches!(coding, BodyCoding::Rewritten { .. }) && exchange.rewritten_fields.is_none() {
+        acting::note(Stage::ResponseFields, Feature::Rewriting);
+    }
+    if coding.varies() {
+        acting::note(Stage::ResponseFields, Feature::Compression);
+    }
     if let BodyCoding::Compressed(coding) = coding {
         out.field(b"Content-Encoding", coding.name().as_bytes());
     }
@@ -308,7 +249,7 @@ pub(in crate::exchange) fn write(
     {
         write_etag(out, exchange, coding, etag);
     }
-    if leave(changes, VARY.as_bytes()) {
+    if coding.varies() && leave(changes, VARY.as_bytes()) {
         write_vary(out, fields);
     }
 }
@@ -359,6 +300,7 @@ mod tests {
     use weir_http::ContentCoding::{Brotli, Gzip};
 
     use super::*;
+    use crate::exchange::exchange_state::response_outline::OwnFields;
 
     /// The compression of a listener with these keys.
     fn plan(keys: &str) -> Compression {
@@ -393,7 +335,8 @@ mod tests {
 
     #[test]
     fn what_becomes_of_each_response() {
-        use BodyCoding::{AsItIs, Compressed, Decompressed, NotModified, Varies};
+        use BodyCoding::{AsItIs, Compressed, Decompressed, Varies};
+        const NOT_MODIFIED: BodyCoding = BodyCoding::NotModified { varies: true };
         use CompressionRefusal::{Encoded, MediaType, NotAccepted, Short, Unchangeable};
         let usual = plan("algorithms = [\"br\", \"gzip\"]");
         let decoding = plan("algorithms = [\"gzip\"], decompress = true, min_length = \"0B\"");
@@ -451,27 +394,16 @@ mod tests {
                 AsItIs,
                 Some(Unchangeable),
             ),
-            (&usual, "gzip", 304, None, "", NotModified, None),
-            (&usual, "gzip", 304, None, HTML, NotModified, None),
+            (&usual, "gzip", 304, None, "", NOT_MODIFIED, None),
+            (&usual, "gzip", 304, None, HTML, NOT_MODIFIED, None),
             (&usual, "", 304, None, HTML, Varies, None),
             (&usual, "zstd, gzip;q=0", 304, None, "", Varies, None),
-            (&decoding, "", 304, None, "", NotModified, None),
+            (&decoding, "", 304, None, "", NOT_MODIFIED, None),
             (&usual, "gzip", 304, None, "Content-Type: image/png", AsItIs, None),
             (&usual, "gzip", 304, None, "Cache-Control: no-transform", AsItIs, None),
         ] {
             let expected = CompressionDecision { coding, refusal };
             assert_eq!(decided(plan, accepts, status, length, head), expected, "{status} {accepts} {head}");
         }
-    }
-
-    #[test]
-    fn the_answer_to_head_is_decided_by_the_length_that_it_tells() {
-        let outline = |method, length, announced| ResponseOutline::new(200, method, length, announced).length;
-        assert_eq!(outline(Method::Head, Framing::None, Some(5)), Some(Framing::Length(5)));
-        assert_eq!(outline(Method::Head, Framing::None, None), Some(Framing::Delimited));
-        assert_eq!(outline(Method::Head, Framing::None, Some(0)), None);
-        assert_eq!(outline(Method::Get, Framing::None, None), None);
-        assert_eq!(outline(Method::Get, Framing::Length(0), Some(0)), None);
-        assert_eq!(outline(Method::Get, Framing::Length(5), Some(5)), Some(Framing::Length(5)));
     }
 }

@@ -28,7 +28,7 @@ use crate::relay::memory::MemoryBody;
 use crate::responder::Answer;
 use crate::responder::files::listing;
 use crate::responder::files::path::{FilePath, file_path, path_info};
-use crate::responder::files::response::{FileResponse, respond, whole};
+use crate::responder::files::response::{FileResponse, ResponseRules, respond, whole};
 use crate::responder::ranges::RangeBody;
 use crate::state::connections::activity::Activity;
 use crate::state::routes::static_files::{FilesPlan, FolderItem, OpenFile, OpenFiles};
@@ -370,11 +370,15 @@ async fn send<U>(
     (route, files): (&RoutePlan, &FilesPlan),
     file: &OpenFile,
 ) -> Result<(), Failure> {
-    let has_forms = !files.config.precompressed.is_empty();
+    // A body that is rewritten has no parts.
+    let rules = ResponseRules {
+        has_forms: !files.config.precompressed.is_empty(),
+        has_ranges: route.config.rewrite_body.is_none(),
+    };
     let boundary = context.client.worker.random();
     let (fields, text) = (context.exchange.request.fields(), &context.exchange.request_text[..]);
     let FileResponse { file, mut head, body } =
-        respond(context.exchange.request.method(), file, fields, text, has_forms, boundary);
+        respond(context.exchange.request.method(), file, fields, text, rules, boundary);
     // Not of failures: how long a file may be kept says nothing about them.
     if !files.config.headers.is_empty() && matches!(head.status, 200 | 206 | 304) {
         add_headers(context, (route, files), &mut head);

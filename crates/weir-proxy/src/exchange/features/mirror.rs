@@ -111,7 +111,7 @@ pub(in crate::exchange) fn note_head<S, U>(context: &mut Context<'_, S, U>, plan
     }
 }
 
-/// The response begins to pass: has the digest of its body made, unless Weir changes it, and keeps what is still to come of the request (which
+/// The response begins to pass: has the digest of its body made, as the server sends it, and keeps what is still to come of the request (which
 /// is no longer kept for retries).
 pub(in crate::exchange) fn observe_bodies(exchange: &mut Exchange, plans: Plans<'_>) {
     let Some(mirrored) = &exchange.mirror else { return };
@@ -120,9 +120,9 @@ pub(in crate::exchange) fn observe_bodies(exchange: &mut Exchange, plans: Plans<
     if !exchange.request_relay.is_done() {
         exchange.replay_buffer.begin(mirrored.kept_max);
     }
-    if is_compared && !exchange.response_relay.has_filter() {
+    if is_compared {
         acting::note(Stage::ResponseBody, Feature::Mirror);
-        exchange.response_relay.set_filter(BodyFilter::Digest(RunningDigest::new()));
+        exchange.response_relay.observe(BodyFilter::Digest(RunningDigest::new()));
     }
 }
 

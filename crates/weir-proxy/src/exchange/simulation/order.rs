@@ -54,6 +54,10 @@ path = "/fixed"
 cors = { origins = ["https://a.test"] }
 respond = { status = 200, body = "a body that is long enough to be compressed, be it only because there is no least length" }
 compression = { min_length = "1B" }
+[[listener.web.route]]
+path = "/rewritten"
+respond = { status = 200, body = "a body" }
+rewrite_body = { types = ["*"], rules = [{ text = "a", to = "b" }] }
 [upstream.many]
 servers = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]
 affinity = { cookie = "srv" }
@@ -66,7 +70,7 @@ servers = ["10.0.1.1:80"]
 const CREDENTIALS: &str = "Basic YW5uOnNlY3JldA==";
 
 /// Rows that no exchange in memory comes to.
-const ELSEWHERE: [(Stage, Feature); 7] = [
+const ELSEWHERE: [(Stage, Feature); 8] = [
     // A collector of traces, an authority, a disk.
     (Stage::RequestHead, Feature::Telemetry),
     (Stage::Server, Feature::Telemetry),
@@ -75,6 +79,8 @@ const ELSEWHERE: [(Stage, Feature); 7] = [
     // Servers that speak gRPC, or set cookies.
     (Stage::ResponseFields, Feature::Grpc),
     (Stage::Server, Feature::Affinity),
+    // Fields of a client that are left out, as others are that a route takes out.
+    (Stage::Server, Feature::Rewriting),
     // A response that is stored and then stale.
     (Stage::Server, Feature::Cache),
 ];
@@ -150,6 +156,7 @@ fn features_act_in_the_order_of_the_table() {
         (get("/many/a", &format!("Authorization: {CREDENTIALS}\r\n")), 0),
         (get("/slow/a", ""), 0),
         (get("/fixed", "Accept-Encoding: gzip\r\n"), 0),
+        (get("/rewritten", ""), 0),
         (post("/many/a", "Content-Length: 500\r\n"), 500),
         (
             post(

@@ -1,11 +1,12 @@
-//! Bodies that change on their way: a [`Source`] whose bytes come out of a filter.
+//! Bodies that change on their way: a [`Source`] whose bytes come out of a chain of filters.
 //!
-//! A filter belongs to a relay and joins any two protocols. It holds one bounded piece of what it has made, and takes the next bytes only
-//! when that has gone on. Must not decide which bodies are changed.
+//! The chain belongs to a relay and joins any two protocols. Each filter holds one bounded piece of what it has made, and takes the next bytes
+//! of the one before it, or of the source, only when that has gone on. Must not decide which bodies are changed.
 
 pub(crate) mod grpc_web;
 pub(crate) mod coding;
 pub(crate) mod digest;
+pub(crate) mod rewrite;
 
 use std::task::{Context, Poll};
 
@@ -15,6 +16,7 @@ use super::ends::{FileSlice, RelayError, Source};
 use coding::{ChangedTrailers, CodingFilter};
 use digest::RunningDigest;
 use grpc_web::{GrpcWebRequest, GrpcWebResponse};
+use rewrite::RewriteFilter;
 
 /// Bytes of the source that a filter takes at a time.
 const PIECE_MAX: usize = 8 * 1024;
@@ -25,6 +27,7 @@ pub(crate) enum BodyFilter {
     GrpcWebRequest(GrpcWebRequest),
     GrpcWebResponse(GrpcWebResponse),
     Coding(CodingFilter),
+    Rewrite(RewriteFilter),
     /// It is not, but its digest is made.
     Digest(RunningDigest),
 }
@@ -43,14 +46,17 @@ impl BodyFilter {
                 out.extend_from_slice(data);
                 Ok(())
             }
-            BodyFilter::Coding(_) => Ok(()),
+            BodyFilter::Coding(_) | BodyFilter::Rewrite(_) => Ok(()),
         }
     }
 
     /// Appends what can be given out although more follows, since nothing more is here.
     fn flush(&mut self, out: &mut Vec<u8>) {
         match self {
-            BodyFilter::GrpcWebRequest(_) | BodyFilter::Coding(_) | BodyFilter::Digest(_) => {}
+            BodyFilter::GrpcWebRequest(_)
+            | BodyFilter::Coding(_)
+            | BodyFilter::Rewrite(_)
+            | BodyFilter::Digest(_) => {}
             BodyFilter::GrpcWebResponse(response) => response.flush(out),
         }
     }
@@ -63,7 +69,16 @@ impl BodyFilter {
                 response.finish(source, out);
                 Ok(())
             }
-            BodyFilter::Coding(_) | BodyFilter::Digest(_) => Ok(()),
+            BodyFilter::Coding(_) | BodyFilter::Rewrite(_) | BodyFilter::Digest(_) => Ok(()),
+        }
+    }
+
+    /// What becomes of the trailers of the body.
+    const fn trailers(&self) -> TrailerRule {
+        match self {
+            BodyFilter::Digest(_) => TrailerRule::AsTheyAre,
+            BodyFilter::Coding(_) | BodyFilter::Rewrite(_) => TrailerRule::OfChangedBody,
+            BodyFilter::GrpcWebRequest(_) | BodyFilter::GrpcWebResponse(_) => TrailerRule::Dropped,
         }
     }
 
@@ -71,15 +86,31 @@ impl BodyFilter {
     fn may_end(&self) -> bool {
         match self {
             BodyFilter::GrpcWebResponse(response) => response.may_end(),
-            BodyFilter::GrpcWebRequest(_) | BodyFilter::Coding(_) | BodyFilter::Digest(_) => true,
+            BodyFilter::GrpcWebRequest(_)
+            | BodyFilter::Coding(_)
+            | BodyFilter::Rewrite(_)
+            | BodyFilter::Digest(_) => true,
         }
     }
 }
 
-/// A filter at work on one body.
+/// What becomes of the trailers of a body. Of several filters, the one that leaves the least decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum TrailerRule {
+    #[default]
+    AsTheyAre,
+    /// Those pass that do not hold for the body as it was.
+    OfChangedBody,
+    /// None: the filter has put them into the body.
+    Dropped,
+}
+
+/// A filter at work on one body, and those before it.
 #[derive(Debug)]
 pub(crate) struct RunningFilter {
     filter: BodyFilter,
+    /// The filter whose output this one takes, toward the source; `None`: it takes the body as it comes.
+    previous: Option<Box<RunningFilter>>,
     /// What it has made.
     made: Vec<u8>,
     /// How much of that was taken.
@@ -92,32 +123,64 @@ pub(crate) struct RunningFilter {
 }
 
 impl RunningFilter {
-    pub(crate) fn new(filter: BodyFilter) -> Box<Self> {
-        Box::new(Self { filter, made: Vec::new(), taken: 0, consumed: 0, has_ended: false, fault: None })
+    /// Takes what comes out of `previous`.
+    pub(crate) fn behind(previous: Option<Box<Self>>, filter: BodyFilter) -> Box<Self> {
+        Box::new(Self {
+            filter,
+            previous,
+            made: Vec::new(),
+            taken: 0,
+            consumed: 0,
+            has_ended: false,
+            fault: None,
+        })
     }
 
-    /// The length and the digest of what it has taken, if that is made.
+    /// Puts a filter before all others, so that it takes the body as it comes.
+    pub(crate) fn put_first(chain: &mut Option<Box<Self>>, filter: BodyFilter) {
+        match chain {
+            None => *chain = Some(Self::behind(None, filter)),
+            Some(running) => Self::put_first(&mut running.previous, filter),
+        }
+    }
+
+    /// The filters, the one nearest the sink first.
+    fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |running| running.previous.as_deref())
+    }
+
+    /// The one that takes the body as it comes.
+    fn first(&self) -> &Self {
+        self.all().last().unwrap_or(self)
+    }
+
+    /// The length and the digest of the body as it came, if that is made.
     pub(crate) fn digest(&self) -> Option<(u64, u128)> {
-        match &self.filter {
+        match &self.first().filter {
             BodyFilter::Digest(digest) => Some(digest.value()),
             _ => None,
         }
     }
 
-    /// Whether the body may end behind what it has taken.
+    /// Whether the body may end behind what was taken of it.
     pub(crate) fn may_end(&self) -> bool {
-        self.filter.may_end()
+        self.all().all(|running| running.filter.may_end())
     }
 
-    /// Bytes of the body that it has taken.
+    /// Bytes that were taken of the body as it came.
     pub(crate) fn consumed(&self) -> u64 {
-        self.consumed
+        self.first().consumed
+    }
+
+    /// What becomes of the trailers, by all filters at once: a writer for each would be a type without end.
+    fn trailers(&self) -> TrailerRule {
+        self.all().map(|running| running.filter.trailers()).max().unwrap_or_default()
     }
 }
 
-/// A source behind a filter, if there is one. Its trailers are a matter of the filter.
+/// A source behind a chain of filters, if there is one. Its trailers are a matter of the filters.
 ///
-/// One type for both, since the loops of a relay are compiled for each pair of a source and a sink.
+/// One type for all depths of a chain, since the loops of a relay are compiled for each pair of a source and a sink.
 pub(crate) struct Filtered<'a, S> {
     pub(crate) source: &'a mut S,
     pub(crate) running: Option<&'a mut RunningFilter>,
@@ -140,37 +203,42 @@ impl<S: Source> Source for Filtered<'_, S> {
 
     fn decode(&mut self) -> Result<usize, RelayError> {
         let Some(running) = &mut self.running else { return self.source.decode() };
-        let RunningFilter { filter, made, taken, consumed, has_ended, fault } = &mut **running;
+        let RunningFilter { filter, previous, made, taken, consumed, has_ended, fault } = &mut **running;
         if *taken < made.len() || *has_ended || fault.is_some() {
             return Ok(0);
         }
+        let source = &mut Filtered { source: &mut *self.source, running: previous.as_deref_mut() };
         made.clear();
         *taken = 0;
-        if let BodyFilter::Coding(coding) = filter {
-            let (cost, is_over) = coding.fill(self.source, made, consumed)?;
+        let filled = match filter {
+            BodyFilter::Coding(coding) => Some(coding.fill(source, made, consumed)?),
+            BodyFilter::Rewrite(rewrite) => Some(rewrite.fill(source, made, consumed)?),
+            _ => None,
+        };
+        if let Some((cost, is_over)) = filled {
             *has_ended = is_over;
             return Ok(cost);
         }
         let mut framing = 0;
         while made.len() < PIECE_MAX {
-            framing += self.source.decode()?;
-            let data = self.source.data();
+            framing += source.decode()?;
+            let data = source.data();
             if data.is_empty() {
                 break;
             }
             let len = data.len().min(PIECE_MAX);
             filter.pass(&data[..len], made).map_err(RelayError::Broken)?;
-            self.source.take(len);
+            source.take(len);
             *consumed += len as u64;
         }
         filter.flush(made);
-        if self.source.data().is_empty() && self.source.is_finished() {
+        if source.data().is_empty() && source.is_finished() {
             if !filter.may_end() {
                 *fault = Some(Rule::GrpcMessageCut);
                 return Ok(framing);
             }
             *has_ended = true;
-            filter.finish(self.source, made).map_err(RelayError::Broken)?;
+            filter.finish(source, made).map_err(RelayError::Broken)?;
         }
         Ok(framing)
     }
@@ -187,25 +255,25 @@ impl<S: Source> Source for Filtered<'_, S> {
         if let Some(rule) = running.fault {
             return Poll::Ready(Err(RelayError::Broken(rule)));
         }
-        match &mut running.filter {
-            BodyFilter::Coding(coding) => coding.poll_read(cx, self.source),
-            _ => self.source.poll_read(cx),
+        let RunningFilter { filter, previous, .. } = &mut **running;
+        let source = &mut Filtered { source: &mut *self.source, running: previous.as_deref_mut() };
+        match filter {
+            BodyFilter::Coding(coding) => coding.poll_read(cx, source),
+            BodyFilter::Rewrite(rewrite) => rewrite.poll_read(cx, source),
+            _ => source.poll_read(cx),
         }
     }
 
     fn has_trailers(&self) -> bool {
-        let passes = self
-            .running
-            .as_ref()
-            .is_none_or(|running| matches!(running.filter, BodyFilter::Coding(_) | BodyFilter::Digest(_)));
-        passes && self.source.has_trailers()
+        let trailers = self.running.as_ref().map_or_else(TrailerRule::default, |running| running.trailers());
+        trailers != TrailerRule::Dropped && self.source.has_trailers()
     }
 
     fn write_trailers(&self, out: &mut impl FieldWriter) {
-        match self.running.as_ref().map(|running| &running.filter) {
-            None | Some(BodyFilter::Digest(_)) => self.source.write_trailers(out),
-            Some(BodyFilter::Coding(_)) => self.source.write_trailers(&mut ChangedTrailers(out)),
-            Some(_) => {}
+        match self.running.as_ref().map_or_else(TrailerRule::default, |running| running.trailers()) {
+            TrailerRule::AsTheyAre => self.source.write_trailers(out),
+            TrailerRule::OfChangedBody => self.source.write_trailers(&mut ChangedTrailers(out)),
+            TrailerRule::Dropped => {}
         }
     }
 
@@ -224,5 +292,7 @@ impl<S: Source> Source for Filtered<'_, S> {
     }
 }
 
+#[cfg(test)]
+mod chain_tests;
 #[cfg(test)]
 mod tests;

@@ -20,14 +20,14 @@ use crate::relay::Relay;
 use crate::relay::ends::Sink;
 
 /// A body of these pieces, with trailers.
-struct Pieces {
+pub(super) struct Pieces {
     here: Vec<u8>,
-    to_come: VecDeque<Vec<u8>>,
-    trailers: &'static [(&'static str, &'static str)],
+    pub(super) to_come: VecDeque<Vec<u8>>,
+    pub(super) trailers: &'static [(&'static str, &'static str)],
 }
 
 impl Pieces {
-    fn new(pieces: impl IntoIterator<Item = Vec<u8>>) -> Self {
+    pub(super) fn new(pieces: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self { here: Vec::new(), to_come: pieces.into_iter().collect(), trailers: &[] }
     }
 }
@@ -65,12 +65,12 @@ impl Source for Pieces {
 
 /// A sink that copies short data, and takes longer data by up to `step` bytes at each write.
 #[derive(Default)]
-struct Slow {
-    step: usize,
-    taken: Vec<u8>,
+pub(super) struct Slow {
+    pub(super) step: usize,
+    pub(super) taken: Vec<u8>,
     /// How much of the data that was accepted is still to be written.
-    direct: usize,
-    has_trailers: bool,
+    pub(super) direct: usize,
+    pub(super) has_trailers: bool,
 }
 
 impl Sink for Slow {
@@ -104,9 +104,9 @@ impl Sink for Slow {
 }
 
 /// What comes out of the filter.
-fn filter(filter: BodyFilter, source: &mut Pieces, step: usize) -> Result<Vec<u8>, RelayError> {
+pub(super) fn filter(filter: BodyFilter, source: &mut Pieces, step: usize) -> Result<Vec<u8>, RelayError> {
     let (mut relay, mut sink) = (Relay::new(), Slow { step, ..Slow::default() });
-    relay.set_filter(filter);
+    relay.add_filter(filter);
     let mut cx = Context::from_waker(Waker::noop());
     loop {
         if let Poll::Ready(outcome) = relay.poll(&mut cx, source, &mut sink) {
@@ -185,7 +185,12 @@ proptest! {
 }
 
 /// A codec as an exchange gets it.
-fn coding(coding: ContentCoding, level: Option<u32>, mode: FlushMode, length: Option<u64>) -> BodyFilter {
+pub(super) fn coding(
+    coding: ContentCoding,
+    level: Option<u32>,
+    mode: FlushMode,
+    length: Option<u64>,
+) -> BodyFilter {
     let limits = CompressionLimits { time: 100, codecs_max: 10 };
     let stock = STOCK.with(Rc::clone);
     let lease = match level {
@@ -209,7 +214,7 @@ thread_local! {
 }
 
 /// Text that repeats itself now and then, so that it shrinks.
-fn text(len: usize, seed: u64) -> Vec<u8> {
+pub(super) fn text(len: usize, seed: u64) -> Vec<u8> {
     let mut bits = seed | 1;
     let mut text = Vec::new();
     while text.len() < len {
@@ -310,7 +315,7 @@ fn trailers_pass_but_for_what_held_for_another_body() {
     let BodyFilter::Coding(filter) = coding(ContentCoding::Gzip, Some(1), FlushMode::Late, None) else {
         unreachable!("it is a codec")
     };
-    let mut running = RunningFilter::new(BodyFilter::Coding(filter));
+    let mut running = RunningFilter::behind(None, BodyFilter::Coding(filter));
     let filtered = Filtered { source: &mut source, running: Some(&mut running) };
     let mut lines = weir_http::http1::FieldLines(Vec::new());
     assert!(filtered.has_trailers());
@@ -325,7 +330,7 @@ fn a_step_makes_no_more_than_a_piece_of_what_grows() {
         let encoder = coding(kind, Some(6), FlushMode::Late, None);
         let made = filter(encoder, &mut Pieces::new([vec![0; 1 << 20]]), 9_000).unwrap();
         assert!(made.len() < 2_000);
-        let mut running = RunningFilter::new(coding(kind, None, FlushMode::Late, None));
+        let mut running = RunningFilter::behind(None, coding(kind, None, FlushMode::Late, None));
         let mut source = Pieces::new([]);
         source.here = made;
         let mut filtered = Filtered { source: &mut source, running: Some(&mut running) };
@@ -344,8 +349,8 @@ fn a_step_makes_no_more_than_a_piece_of_what_grows() {
 #[test]
 fn a_piece_of_a_stream_of_events_can_be_decoded_as_soon_as_it_is_here() {
     for kind in ContentCoding::ALL {
-        let mut encoder = RunningFilter::new(coding(kind, Some(3), FlushMode::EachPiece, None));
-        let mut decoder = RunningFilter::new(coding(kind, None, FlushMode::Late, None));
+        let mut encoder = RunningFilter::behind(None, coding(kind, Some(3), FlushMode::EachPiece, None));
+        let mut decoder = RunningFilter::behind(None, coding(kind, None, FlushMode::Late, None));
         for event in ["data: 1\n\n", "data: 2\n\n", "data: 2\n\n"] {
             let mut source = Pieces::new([b"more to come".to_vec()]);
             source.here = event.as_bytes().to_vec();

@@ -23,13 +23,22 @@ pub(crate) struct FileResponse<'a> {
     pub(crate) body: RangeBody,
 }
 
-/// The response to a GET or HEAD with these fields: only GET has ranges (RFC 9110 section 14.2). `has_forms` says that there may be encoded forms; `boundary` parts several ranges.
+/// What a route has besides the file itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResponseRules {
+    /// Whether there may be encoded forms.
+    pub(crate) has_forms: bool,
+    /// Whether parts of a file are sent.
+    pub(crate) has_ranges: bool,
+}
+
+/// The response to a GET or HEAD with these fields: only GET has ranges (RFC 9110 section 14.2). `boundary` parts several ranges.
 pub(crate) fn respond<'a>(
     method: Method,
     file: &'a OpenFile,
     fields: &Fields,
     text: &[u8],
-    has_forms: bool,
+    rules: ResponseRules,
     boundary: u64,
 ) -> FileResponse<'a> {
     let (form, encoding) = choose_form(file, fields, text);
@@ -40,7 +49,12 @@ pub(crate) fn respond<'a>(
     }
     let is_known = outcome == ConditionOutcome::NotModified;
     let ranges = match fields.get_by_name(text, "range") {
-        Some(range) if method == Method::Get && !is_known && validators.allow_range(fields, text) => {
+        Some(range)
+            if method == Method::Get
+                && rules.has_ranges
+                && !is_known
+                && validators.allow_range(fields, text) =>
+        {
             select_ranges(range.value.of(text), form.len())
         }
         _ => RangeSelection::Whole,
@@ -58,7 +72,7 @@ pub(crate) fn respond<'a>(
         };
     }
     head = head.with(b"Last-Modified", &form.last_modified[..]).with(b"ETag", &*form.etag);
-    if has_forms {
+    if rules.has_forms {
         head = head.with(b"Vary", &b"Accept-Encoding"[..]);
     }
     if is_known {
@@ -67,7 +81,9 @@ pub(crate) fn respond<'a>(
     if let Some(encoding) = encoding {
         head = head.with(b"Content-Encoding", encoding);
     }
-    head = head.with(b"Accept-Ranges", &b"bytes"[..]);
+    if rules.has_ranges {
+        head = head.with(b"Accept-Ranges", &b"bytes"[..]);
+    }
     if let Some(range) = about_range {
         head = head.with(b"Content-Range", range);
     }

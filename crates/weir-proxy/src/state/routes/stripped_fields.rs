@@ -5,6 +5,9 @@
 
 use weir_config::{HeaderChanges, Listener, Route, WithheldHeaders};
 
+/// Fields that ask a server for a body that cannot be rewritten, or for a part of one.
+const AGAINST_REWRITING: [&str; 3] = ["accept-encoding", "if-range", "range"];
+
 /// Names that peers may not use.
 #[derive(Debug, Clone)]
 pub(crate) struct StrippedFields {
@@ -30,7 +33,8 @@ impl StrippedFields {
         let forward = route.access.as_ref().and_then(|access| access.forward.as_ref());
         let given = forward.iter().flat_map(|forward| &forward.response_headers);
         let names = remove.iter().chain(set.iter().map(|(name, _)| name)).chain(given);
-        Self::new(names.map(|name| (**name).into()).collect())
+        let of_bodies = route.rewrite_body.iter().flat_map(|_| AGAINST_REWRITING).map(Box::from);
+        Self::new(names.map(|name| (**name).into()).chain(of_bodies).collect())
     }
 
     /// The same of responses.

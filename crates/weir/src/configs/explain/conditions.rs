@@ -86,7 +86,6 @@ impl ExplainedRequest {
                 let count = TemplateFacts::count(self, value).min(TEXTS_MAX);
                 (0..count).map(|nth| self.nth_text(value, nth)).collect()
             }
-            TemplateValue::ClientAddress => vec![self.source().to_string().into_bytes()],
             TemplateValue::PeerAddress => vec![self.from.to_string().into_bytes()],
             _ => Vec::new(),
         }

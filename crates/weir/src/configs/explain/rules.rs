@@ -119,7 +119,7 @@ fn own_values(explanation: &RequestExplanation<'_>) -> Vec<(String, String)> {
             values.extend(fixed.headers.iter().flat_map(|(_, text)| text.values()));
         }
         RouteAction::Files(files) => values.extend(files.try_files.iter().flat_map(Template::values)),
-        RouteAction::Upstream(_) | RouteAction::Split(_) => {}
+        RouteAction::Upstream(_) | RouteAction::Split(_) | RouteAction::Then(_) => {}
     }
     conditions::own_values(values, request)
 }

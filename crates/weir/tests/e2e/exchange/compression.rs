@@ -11,7 +11,7 @@ fn page() -> String {
     (0..800).map(|line| format!("<p>line {line} of {}</p>\n", line * line % 97)).collect()
 }
 
-fn gzip(text: &str) -> Vec<u8> {
+pub(super) fn gzip(text: &str) -> Vec<u8> {
     let mut out = vec![0; text.len() + 100];
     let config = zlib_rs::DeflateConfig { window_bits: 31, ..zlib_rs::DeflateConfig::default() };
     let (made, _) = zlib_rs::compress_slice(&mut out, text.as_bytes(), config);
@@ -19,7 +19,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 /// What a body of this coding decodes to, as far as it goes, and whether it is whole.
-fn decode(coding: &str, bytes: &[u8]) -> (String, bool) {
+pub(super) fn decode(coding: &str, bytes: &[u8]) -> (String, bool) {
     let mut out = vec![0; 4 << 20];
     let (len, is_whole) = match coding {
         "gzip" => {
@@ -56,7 +56,7 @@ fn decode(coding: &str, bytes: &[u8]) -> (String, bool) {
 }
 
 /// What a response decodes to, by its `Content-Encoding`.
-fn text_of(response: &Response) -> String {
+pub(super) fn text_of(response: &Response) -> String {
     match response.field("content-encoding") {
         None => response.text(),
         Some(coding) => {

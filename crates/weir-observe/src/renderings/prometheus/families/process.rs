@@ -208,6 +208,12 @@ pub(super) const FAMILIES: &[Family] = families! {
                 samples.labelled(&[("reason", refusal.name())], count);
             }
         };
+    "weir_worker_bodies_not_rewritten_total" Counter Worker, "Responses that `rewrite_body` is for and that passed as they were, by reason: in a coding that Weir does not know, or with no room for a decoder.",
+        |samples, worker| {
+            for refusal in [CompressionRefusal::Encoded, CompressionRefusal::Load, CompressionRefusal::Limit] {
+                samples.labelled(&[("reason", refusal.name())], worker.compression.not_rewritten[refusal as usize]);
+            }
+        };
     "weir_worker_compression_input_bytes_total" Counter Worker, "Bytes of bodies before they were compressed.",
         |samples, worker| samples.value(worker.compression.bytes_in);
     "weir_worker_compression_output_bytes_total" Counter Worker, "Bytes of the same bodies when compressed.",

@@ -14,11 +14,12 @@ use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::exchange::exchange_state::header_changes::{has_values, leave};
+use crate::exchange::exchange_state::response_outline::{OwnFields, ResponseOutline};
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::features::compression::{OwnFields, ResponseOutline};
 use crate::exchange::features::forwarded;
 use crate::exchange::features::headers::fields;
 use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::headers::rewriting;
 use crate::exchange::features::{compression, cors, grpc};
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::pacing;
@@ -207,12 +208,14 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
     let framed = framed.in_response(context.exchange.request.method(), status);
     context.exchange.response_relay.restart();
     context.exchange.body_coding = BodyCoding::AsItIs;
-    let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {
+    let (framed, length) = match route
+        .filter(|route| route.acts_on_response_fields() && rewriting::body::is_wanted(route))
+    {
         None => (framed, length),
         Some(route) => {
             let outline = ResponseOutline::new(status, context.exchange.request.method(), framed, length);
             let own = OwnFields(&answer.fields);
-            let coding = compression::begin(context, (&context.config.snapshot, route), outline, &own);
+            let coding = rewriting::body::begin(context, (&context.config.snapshot, route), outline, &own);
             (coding.framing_for(framed), length.filter(|_| !coding.replaces_length()))
         }
     };

@@ -141,7 +141,8 @@ pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
         return false;
     };
     let is_for_whole = matches!(used.task, CacheTask::Fetch(_) | CacheTask::Refresh { .. });
-    let wants_part = context.exchange.request.method() == Method::Get
+    let wants_part = plans.route.config.rewrite_body.is_none()
+        && context.exchange.request.method() == Method::Get
         && context.exchange.request_for_cache().contains("range");
     if !is_for_whole || !wants_part || context.exchange.response.status() != 200 {
         return false;

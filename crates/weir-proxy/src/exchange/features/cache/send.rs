@@ -20,10 +20,12 @@ use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::cache_use::STATUS;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::{has_values, leave};
+use crate::exchange::exchange_state::response_outline::{ReceivedFields, ResponseOutline};
+use crate::exchange::exchange_state::rewritten_fields;
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::features::compression::{ReceivedFields, ResponseOutline};
 use crate::exchange::features::headers::fields;
 use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::headers::rewriting;
 use crate::exchange::features::{compression, cors};
 use crate::exchange::phases::pacing;
 use crate::net::clock;
@@ -90,7 +92,7 @@ pub(in crate::exchange) async fn stored<U>(
         context.stream.close_after();
     }
     let Some(route) = context.route() else { return Ok(()) };
-    let selected = select_part(context.exchange, &answer, context.client.worker.random());
+    let selected = select_part(context.exchange, route, &answer, context.client.worker.random());
     stage_head(context, route, &answer, &selected);
     let (stored, reader) = (&answer.stored, &mut answer.reader);
     match selected.body {
@@ -127,7 +129,7 @@ pub(in crate::exchange) async fn stored<U>(
 }
 
 /// What the request asks for of it (RFC 9111 section 4.3.2, RFC 9110 section 14).
-fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Selected {
+fn select_part(exchange: &Exchange, route: &RoutePlan, answer: &StoredAnswer, boundary: u64) -> Selected {
     let whole = |status| Selected {
         growing: None,
         status,
@@ -143,6 +145,8 @@ fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Sel
         return Selected { body: RangeBody::None, ..whole(304) };
     }
     let range = request.first("range").filter(|_| exchange.request.method() == Method::Get);
+    // A body that is rewritten has no parts: which bytes they would be is known behind it only.
+    let range = range.filter(|_| route.config.rewrite_body.is_none());
     let Some((range, len)) = range.zip(stored.body_len()) else { return whole(200) };
     let modified = head.first("last-modified").and_then(parse_date);
     let etag = head.first("etag").unwrap_or_default();
@@ -181,12 +185,12 @@ fn stage_head<U>(
     context.exchange.response_relay.restart();
     context.exchange.body_coding = BodyCoding::AsItIs;
     let stored_fields = ReceivedFields { fields: head.fields, text: head.text };
-    let (framed, length) = match route.config.compression {
-        None => (framed, length),
-        Some(_) => {
+    let (framed, length) = match rewriting::body::is_wanted(route) {
+        false => (framed, length),
+        true => {
             let outline = ResponseOutline::new(status, context.exchange.request.method(), framed, length);
             let coding =
-                compression::begin(context, (&context.config.snapshot, route), outline, &stored_fields);
+                rewriting::body::begin(context, (&context.config.snapshot, route), outline, &stored_fields);
             (coding.framing_for(framed), length.filter(|_| !coding.replaces_length()))
         }
     };
@@ -197,6 +201,9 @@ fn stage_head<U>(
         let values = TemplateValues { response: Some((head.fields, head.text)), status, ..values };
         rendered.render(changes, |template, out| values.write(template, out));
         context.exchange.rendered_headers = rendered;
+    }
+    if rewritten_fields::is_wanted(route) {
+        rewriting::fields::prepare(context, route, (status, head.fields, head.text), |_, _| false);
     }
     let response = FinalHead {
         status: Status { code: status, reason: status_text(status).as_bytes() },
@@ -211,6 +218,9 @@ fn stage_head<U>(
         }
         fields::write_id(out, context.exchange, context.listener, changes);
         context.exchange.limits.write_levels(out, changes);
+        if rewritten_fields::is_wanted(route) {
+            rewritten_fields::write(out, &context.exchange.rewritten_fields, changes);
+        }
         compression::write(out, context.exchange, &stored_fields, changes);
         if let Some(cors) = &route.config.cors {
             cors::write(out, cors, context.exchange);
@@ -254,6 +264,8 @@ fn copy_fields(
     let changes = &route.config.response_headers;
     let id = listener.id_of_responses();
     let has_etag = head.contains("etag");
+    let rewrites = rewritten_fields::is_wanted(route);
+    let is_rewritten = |name: &[u8]| rewrites && rewritten_fields::is_rewritten(route, name);
     for field in head.fields {
         let name = field.name.of(head.text);
         let is_left_out = match selected.status {
@@ -265,6 +277,7 @@ fn copy_fields(
             && leave(changes, name)
             && !compression::is_replaced(exchange.body_coding, name)
             && !id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            && !is_rewritten(name)
             && (route.config.cors.is_none() || !cors::is_of_protocol(name));
         if passes {
             out.field(name, field.value.of(head.text));

@@ -22,7 +22,7 @@ pub(in crate::exchange) fn begin(exchange: &mut Exchange) {
 pub(in crate::exchange) fn begin_request_body(exchange: &mut Exchange) {
     let Some(web) = exchange.grpc.and_then(|call| call.web) else { return };
     if web.sends_text && !exchange.request.body().is_empty() {
-        exchange.request_relay.set_filter(BodyFilter::GrpcWebRequest(GrpcWebRequest::default()));
+        exchange.request_relay.add_filter(BodyFilter::GrpcWebRequest(GrpcWebRequest::default()));
     }
 }
 
@@ -36,6 +36,6 @@ pub(in crate::exchange) fn begin_response_body(
     if length.is_empty() || fields::web_response_type(exchange, head).is_none() {
         return length;
     }
-    exchange.response_relay.set_filter(BodyFilter::GrpcWebResponse(GrpcWebResponse::new(web.takes_text)));
+    exchange.response_relay.add_filter(BodyFilter::GrpcWebResponse(GrpcWebResponse::new(web.takes_text)));
     Framing::Delimited
 }

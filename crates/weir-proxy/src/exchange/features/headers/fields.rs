@@ -19,8 +19,8 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::{is_changed_away, leave, write_changes};
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::exchange_state::{authorization, cache_use};
-use crate::exchange::features::compression::ReceivedFields;
+use crate::exchange::exchange_state::response_outline::ReceivedFields;
+use crate::exchange::exchange_state::{authorization, cache_use, rewritten_fields};
 use crate::exchange::features::{affinity, compression, cors, forwarded, grpc};
 use crate::exchange::telemetry::trace;
 use crate::state::snapshot::ListenerPlan;
@@ -306,6 +306,9 @@ fn write_response_features(
 ) {
     let changes = &plans.route.config.response_headers;
     exchange.limits.write_levels(out, changes);
+    if rewritten_fields::is_wanted(plans.route) {
+        rewritten_fields::write(out, &exchange.rewritten_fields, changes);
+    }
     if exchange.body_coding != BodyCoding::AsItIs {
         let fields = ReceivedFields { fields: exchange.response.fields(), text };
         compression::write(out, exchange, &fields, changes);
@@ -347,16 +350,19 @@ fn copy_response_fields<W: FieldWriter>(
     let others = response.connection().others();
     let id = listener.id_of_responses();
     let decides_cors = plans.route.config.cors.is_some();
+    let acts = plans.route.acts_on_response_fields();
+    let rewrites = acts && rewritten_fields::is_wanted(plans.route);
     let coding = exchange.body_coding;
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (others && response.is_named_by_connection(text, field))
             || id.is_some_and(|id| name.eq_ignore_ascii_case(id))
             || decides_cors && cors::is_of_protocol(name)
+            || rewrites && rewritten_fields::is_rewritten(plans.route, name)
             || compression::is_replaced(coding, name)
             || is_changed_away(changes, name)
     };
-    let ask = others || id.is_some() || plans.route.acts_on_response_fields();
+    let ask = others || id.is_some() || acts;
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop,

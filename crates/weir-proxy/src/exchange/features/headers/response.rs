@@ -5,13 +5,15 @@ use weir_observe::Phase;
 
 use super::fields;
 use super::placeholders::TemplateValues;
+use super::rewriting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::has_values;
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::rewritten_fields;
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::features::{affinity, compression, grpc};
+use crate::exchange::features::{affinity, grpc};
 use crate::exchange::phases::attempt::private;
 use crate::exchange::phases::respond;
 use crate::net::clock;
@@ -41,9 +43,11 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
         None => length,
         Some(_) => grpc::web::begin_response_body(context.exchange, head, length),
     };
-    let length = match plans.route.config.compression {
-        None => length,
-        Some(_) => compression::begin_received(context, plans, head, length),
+    // One question for most routes, which have nothing for the fields of responses.
+    let acts = plans.route.acts_on_response_fields();
+    let length = match acts && rewriting::body::is_wanted(plans.route) {
+        false => length,
+        true => rewriting::body::begin_received(context, plans, head, length),
     };
     if context.listener.logs_response_fields {
         context.exchange.response_text.extend_from_slice(head);
@@ -53,8 +57,8 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
         affinity::learn(context.exchange, plans.upstream, server, head, now);
         affinity::count(context.exchange, plans, server);
     }
-    if !plans.route.config.response_headers.is_empty() {
-        prepare_changes(context, plans, responding);
+    if acts {
+        prepare_fields(context, plans, responding);
         head = responding.server.head();
     }
     let response = FinalHead {
@@ -68,6 +72,20 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
         fields::write_response(out, (client, exchange, listener), plans, server, head);
     });
     responding.server.take_head();
+}
+
+/// Prepares for what the route has for the fields of the response.
+fn prepare_fields<T: ServerStream, U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    plans: Plans<'_>,
+    responding: &mut RespondingServer<T>,
+) {
+    if !plans.route.config.response_headers.is_empty() {
+        prepare_changes(context, plans, responding);
+    }
+    if rewritten_fields::is_wanted(plans.route) {
+        prepare_rewritten(context, plans, responding);
+    }
 }
 
 /// Prepares for what the route changes in the fields of the response, in its head and behind its body.
@@ -92,6 +110,23 @@ fn prepare_changes<T: ServerStream, U>(
     }
 }
 
+/// Prepares for what the route rewrites in the fields of the server.
+#[cold]
+fn prepare_rewritten<T: ServerStream, U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    plans: Plans<'_>,
+    responding: &RespondingServer<T>,
+) {
+    let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
+    let server = responding.slot.server;
+    let response = std::mem::take(&mut context.exchange.response);
+    let head = (response.status(), response.fields(), responding.server.head());
+    rewriting::fields::prepare(context, plans.route, head, |value, out| {
+        marking.is_some_and(|affinity| affinity.mark_set_cookie(out, value, server))
+    });
+    context.exchange.response = response;
+}
+
 /// The same for one that turns the connection into a tunnel.
 pub(in crate::exchange) fn begin_tunnel<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
@@ -109,6 +144,10 @@ pub(in crate::exchange) fn begin_tunnel<T: ServerStream, U>(
     let server = responding.slot.server;
     affinity::learn(context.exchange, plans.upstream, server, head, now);
     affinity::count(context.exchange, plans, server);
+    if rewritten_fields::is_wanted(plans.route) {
+        prepare_rewritten(context, plans, responding);
+    }
+    let head = responding.server.head();
     let response = FinalHead {
         status: Status::received(&context.exchange.response, head),
         content: Content::Tunnel,
