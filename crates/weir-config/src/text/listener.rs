@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::routing::error_page::ErrorPagesText;
-use super::{CompressionSwitch, HeaderChangesText, HstsText, ProxyProtocolText, RouteText, TlsChoice};
+use super::{CompressionSwitch, HeadersText, HstsText, ProxyProtocolText, RouteText, TlsChoice};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits, ListenerParts,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
@@ -80,10 +80,10 @@ section! {
         /// The id of a request, in logs and headers.
         request_id: SpannedTable<RequestId> = {};
         /// Changes to the headers of requests to servers, on all routes; those of a route are applied after them.
-        request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
+        request_headers: HeadersText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of responses, on all routes; those of a route are applied after them. Responses that Weir generates have
         /// them as well.
-        response_headers: HeaderChangesText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
+        response_headers: HeadersText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
         /// `Strict-Transport-Security` (RFC 6797), on all routes that have none of their own: browsers use TLS for this host from then on,
         /// whatever link they follow. Needs `tls`.
         hsts: SpannedTable<HstsText> = optional, like "Traefik `stsSeconds`";

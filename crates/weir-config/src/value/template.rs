@@ -36,6 +36,8 @@ macro_rules! values {
             TokenClaim(Box<str>),
             /// The time in a phase, as far as it is over.
             Phase(Phase),
+            /// How many servers of an upstream can take requests now: neither down, ejected, draining nor in maintenance. Only conditions ask for it.
+            UsableServers(Box<str>),
         }
 
         /// Name, value, the fact that it is part of, and meaning of every value without parameters.
@@ -64,6 +66,7 @@ values! {
     Target "target" Request "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
     Path "path" Request "Path of the request in its normal form.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
+    ContentLength "content_length" Request "Length of the body of the request in bytes, as the client announces it; nothing when it does not.",
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" RequestId "Id of the request.",
     TraceId "trace_id" Trace "Trace id (W3C Trace Context).",
@@ -102,6 +105,8 @@ const QUERY_PARAMETER: &str = "query.";
 const MATCH_GROUP: &str = "match.";
 const TOKEN_CLAIM: &str = "jwt.";
 const PHASE: &str = "phase.";
+const UPSTREAM: &str = "upstream.";
+const USABLE: &str = ".usable";
 
 impl TemplateValue {
     /// The value that a placeholder of this name stands for.
@@ -154,6 +159,7 @@ impl TemplateValue {
             TemplateValue::MatchGroup(name) => format!("{MATCH_GROUP}{name}"),
             TemplateValue::TokenClaim(name) => format!("{TOKEN_CLAIM}{name}"),
             TemplateValue::Phase(phase) => format!("{PHASE}{}", phase.name()),
+            TemplateValue::UsableServers(upstream) => format!("{UPSTREAM}{upstream}{USABLE}"),
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
                 row.map_or_else(String::new, |(name, ..)| (*name).to_owned())
@@ -183,6 +189,7 @@ impl TemplateValue {
                 | TemplateValue::TlsSession
                 | TemplateValue::TlsClientSubject
                 | TemplateValue::TlsClientFingerprint
+                | TemplateValue::UsableServers(_)
         )
     }
 
@@ -207,6 +214,7 @@ impl TemplateValue {
         match self {
             TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => Fact::Response,
             TemplateValue::TokenClaim(_) => Fact::Claims,
+            TemplateValue::UsableServers(_) => Fact::Connection,
             TemplateValue::MatchGroup(_) => Fact::Route,
             TemplateValue::Header(_) | TemplateValue::Cookie(_) | TemplateValue::QueryParameter(_) => {
                 Fact::Request

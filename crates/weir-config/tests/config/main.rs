@@ -5,6 +5,7 @@ mod arguments;
 mod certificate_directory;
 mod certificates;
 mod client_certificates;
+mod decisions;
 mod defaults;
 mod diff;
 mod discovery;

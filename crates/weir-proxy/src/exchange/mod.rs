@@ -27,8 +27,9 @@ use context::Context;
 use exchange_state::client::Client;
 use exchange_state::outcome::AttemptHistory;
 use exchange_state::stream::ClientStream;
+use features::{conditions, retries};
 use phases::attempt_response::AttemptResponse;
-use phases::{finish, pause, queue, respond, retry};
+use phases::{finish, pause, queue, respond};
 use stages::{
     before_server, failed, request_head, response_body, response_fields, response_head, server_chosen,
     upstream_known,
@@ -57,6 +58,7 @@ pub(crate) fn run(
             // On the heap, since it would make every exchange larger.
             Err(Ended::Failed(failure)) => Box::pin(failed::answer(&mut context, failure)).await,
         };
+        conditions::decide_line(&mut context);
         finish::record(&mut context);
         end
     }
@@ -108,7 +110,7 @@ fn carry(
             match outcome {
                 AttemptResponse::Done(end) => return Ok(end),
                 AttemptResponse::Passes(response) => break (location, response),
-                AttemptResponse::BrokenOff(failed) => retry::again(context, plans, &mut history, failed)?,
+                AttemptResponse::BrokenOff(failed) => retries::again(context, plans, &mut history, failed)?,
                 AttemptResponse::GoesAgain => {}
             }
         };

@@ -80,12 +80,12 @@ pub(in crate::check) fn check(
         cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, &place, diagnostics)),
         compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
         error_pages: [
-            error_pages::check(value.error_pages.as_ref(), scope, diagnostics),
+            error_pages::check(value.error_pages.as_ref(), &place, scope, diagnostics),
             around.error_pages.clone(),
         ]
         .concat(),
         forward_host: value.forward_host.clone(),
-        mirrors: mirror::check_all(value.mirror.as_ref(), scope, diagnostics),
+        mirrors: mirror::check_all(value.mirror.as_ref(), &place, scope, diagnostics),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
@@ -99,6 +99,11 @@ pub(in crate::check) fn check(
         retry: None,
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
+    for (key, fault) in settings.rule_faults() {
+        if let Some(fault) = fault {
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), fault.to_string()));
+        }
+    }
     action::split_settings(value, (&place, scope), (&mut action, &settings), interner, diagnostics);
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);

@@ -48,7 +48,7 @@ pub struct MediaPattern {
 }
 
 impl MediaPattern {
-    fn matches(&self, media: &[u8]) -> bool {
+    pub(super) fn matches(&self, media: &[u8]) -> bool {
         let (start, end) = (self.start.as_bytes(), self.end.as_deref().map(str::as_bytes));
         match end {
             None => media.eq_ignore_ascii_case(start),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{ForwardHost, UpstreamIndex};
-use crate::value::{Size, StatusRange, Template, TemplateValue};
+use crate::value::{Size, StatusRange, Template, TemplateValue, WhenCondition};
 
 /// Pages for some statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +11,8 @@ use crate::value::{Size, StatusRange, Template, TemplateValue};
 pub struct ErrorPage {
     /// The statuses.
     pub status: Vec<StatusRange>,
+    /// Only failures for which it holds have it.
+    pub when: Option<WhenCondition>,
     /// For browsers.
     pub html: Option<PageText>,
     /// For programs.
@@ -43,7 +45,8 @@ impl ErrorPage {
     /// The values of the exchange in its texts, and in the path that it is fetched from.
     pub(crate) fn values(&self) -> impl Iterator<Item = &TemplateValue> {
         let texts = self.html.iter().chain(&self.json).flat_map(PageText::values);
-        texts.chain(self.remote.iter().flat_map(|remote| remote.path.values()))
+        let asked = self.when.iter().flat_map(WhenCondition::values);
+        texts.chain(asked).chain(self.remote.iter().flat_map(|remote| remote.path.values()))
     }
 
     /// Whether it is for this status.

@@ -1,6 +1,8 @@
 //! Routes and what they do.
 
 pub(super) mod route;
+pub(super) mod expires;
+pub(super) mod header_rules;
 pub(super) mod hsts;
 pub(super) mod cors;
 pub(super) mod mirror;

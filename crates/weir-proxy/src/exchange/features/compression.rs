@@ -3,7 +3,7 @@
 //! Decided by the plan of the route, by what the client accepts, and by status and fields of the response, whatever gives that response. A
 //! response that would be another for another client says so in `Vary`. Must not know how a body is encoded.
 
-use weir_config::{Compression, Feature, HeaderChanges, Stage, is_event_stream};
+use weir_config::{Compression, Feature, HeaderName, Stage, is_event_stream};
 use weir_http::{
     AcceptedCodings, ContentCoding, FieldName, FieldWriter, Fields, Framing, Method, depends_on_coding,
 };
@@ -15,7 +15,7 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::{is_changed_away, leave};
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::coding::{CodingFilter, FlushMode};
@@ -209,9 +209,9 @@ pub(in crate::exchange) fn begin<S, U>(
 ) -> BodyCoding {
     context.exchange.body_coding = BodyCoding::AsItIs;
     let Some(plan) = route.config.compression.as_deref() else { return BodyCoding::AsItIs };
-    let changes = &route.config.response_headers;
-    // A coding that the route itself names is that of the body.
-    if context.exchange.grpc.is_some() || is_changed_away(changes, b"content-encoding") {
+    // A coding that the route itself names is that of the body: for some responses at least.
+    let is_coding = |name: &HeaderName| &**name == "content-encoding";
+    if context.exchange.grpc.is_some() || route.config.response_headers.replaced().any(is_coding) {
         return BodyCoding::AsItIs;
     }
     let accepted = || {
@@ -293,7 +293,7 @@ pub(in crate::exchange) fn write(
     out: &mut impl FieldWriter,
     exchange: &Exchange,
     fields: &impl ResponseFields,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     let coding = exchange.body_coding;
     if coding == BodyCoding::AsItIs {
@@ -304,11 +304,11 @@ pub(in crate::exchange) fn write(
         out.field(b"Content-Encoding", coding.name().as_bytes());
     }
     if let Some(etag) =
-        fields.first("etag").filter(|_| coding != BodyCoding::Varies && leave(changes, b"etag"))
+        fields.first("etag").filter(|_| coding != BodyCoding::Varies && changes.leave(b"etag"))
     {
         write_etag(out, exchange, coding, etag);
     }
-    if leave(changes, VARY.as_bytes()) {
+    if changes.leave(VARY.as_bytes()) {
         write_vary(out, fields);
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_config::{Feature, Stage};
 use weir_observe::{Cause, Failure};
-use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
+use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision, RetryRefusal};
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
@@ -83,7 +83,13 @@ pub(in crate::exchange) fn again<S, U>(
     };
     let millis = plan.millis(now);
     let policy = plans.retry();
-    match policy.judge(&facts, || plan.retry_budget.try_take(millis)) {
+    let decision = match policy.judge(&facts, || plan.retry_budget.try_take(millis)) {
+        RetryDecision::Retry { counts_as_attempt: true, .. } if facts.sent_any && !history.may_repeat => {
+            RetryDecision::GiveUp(RetryRefusal::NotConfigured)
+        }
+        decision => decision,
+    };
+    match decision {
         RetryDecision::GiveUp(reason) => {
             plans.upstream_shard().retries_refused[reason as usize].increment();
             context.exchange.attempt_trace.decided(Decision::GiveUp(reason), now);

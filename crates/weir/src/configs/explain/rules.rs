@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{AccessList, LimitUse, Mirror, Route, RouteCache, RowSet, RuleOrder, Stage, Template};
+use weir_config::{AccessList, LimitUse, ListEntries, Mirror, Route, RouteCache, RowSet, RuleOrder, Stage};
 use weir_traffic::route::RouteRequest as _;
 
+use super::asked;
 use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
 
 /// Those of the route, or of the listener where no route takes the request.
@@ -39,15 +40,15 @@ fn has_client(list: &AccessList, explanation: &RequestExplanation<'_>) -> Option
 pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, String)> {
     let (lists, limits) = of_request(explanation);
     let order = RuleOrder::new(lists);
-    let when = |key: &Template| match order.stage(key) {
-        stage if stage < Stage::Identity => "",
-        _ => ", after authentication",
-    };
+    let when = |stage: Stage| if stage < Stage::Identity { "" } else { ", after authentication" };
     let list = |list: &Arc<AccessList>| {
         let what = match has_client(list, explanation) {
             Some(true) => "the client is in it".to_owned(),
             Some(false) => "the client is not in it".to_owned(),
-            None => format!("by {}{}", list.key, when(&list.key)),
+            None if list.entries == ListEntries::All => {
+                format!("by its condition{}", when(order.of_list(list)))
+            }
+            None => format!("by {}{}", list.key, when(order.of_list(list))),
         };
         ("list", format!("{} ({}): {what}", list.name, list.action.name()))
     };
@@ -58,7 +59,13 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let shared = shared.map_or_else(String::new, |store| format!(", shared in {}", store.name));
         (
             "limit",
-            format!("{}: {} by {}{}{shared}{dry}", limit.name, limit.rule(), limit.key, when(&limit.key)),
+            format!(
+                "{}: {} by {}{}{shared}{dry}",
+                limit.name,
+                limit.rule(),
+                limit.key,
+                when(order.of_limit(limit))
+            ),
         )
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
@@ -91,7 +98,8 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         (label, format!("{}: {}", stage.name(), features.join(", ")))
     });
     let rules = stages.chain(lists.iter().map(list)).chain(limits.iter().map(limit));
-    rules.chain(cache).chain(mirrors).chain(advice).collect()
+    let asked = asked::lines(explanation).into_iter();
+    rules.chain(cache).chain(mirrors).chain(asked).chain(advice).collect()
 }
 
 /// The same for programs.
@@ -107,6 +115,10 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
     if !limits.is_empty() {
         let limit = |one: &LimitUse| json!({ "name": one.limit.name, "rule": one.limit.rule(), "key": one.limit.key.to_string() });
         object["limits"] = limits.iter().map(limit).collect();
+    }
+    let asked = asked::json(explanation);
+    if !asked.is_empty() {
+        object["conditions"] = asked.into();
     }
     if let Some(advice) = &explanation.advice {
         object["advice"] = json!(advice);

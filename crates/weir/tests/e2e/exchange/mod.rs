@@ -8,6 +8,7 @@ mod stripped_trailers;
 mod large_bodies;
 mod grpc;
 mod compression;
+mod expiry;
 mod backpressure;
 mod buffering;
 mod cache;

@@ -4,6 +4,7 @@
 
 mod routes;
 mod conditions;
+mod conditions_of_features;
 mod routes_from_store;
 mod placeholders;
 mod cors;

@@ -1,6 +1,6 @@
 //! Pages of the config for failures.
 
-use weir_config::PageText;
+use weir_config::{ErrorPage, PageText, WhenCondition};
 use weir_http::FieldName;
 use weir_observe::{Failure, ReplyFormat, choose_format};
 
@@ -24,7 +24,8 @@ pub(in crate::exchange) fn instead_of_own<'a, U>(
     let route = context.route();
     let pages = route.map_or(&context.listener.config.error_pages, |route| &route.config.error_pages);
     let format = format_for(context.exchange);
-    let Some(text) = page_of(pages, page.status, format) else { return page };
+    let values = TemplateValues { status: page.status, ..TemplateValues::new(context, route) };
+    let Some(text) = find_page(pages, &values).and_then(|found| page_of(found, format)) else { return page };
     let values = PageValues { status: page.status, detail: failure.client_text(), reason: failure.reason() };
     let body = body(context, route, (text, format, values));
     Answer { body: body.into(), ..page }
@@ -41,12 +42,23 @@ pub(in crate::exchange) fn for_fixed<'a, U>(
         return fetched.instead_of(answer);
     }
     let format = format_for(context.exchange);
-    let Some(text) = page_of(&route.config.error_pages, answer.status, format) else { return answer };
+    let values = TemplateValues { status: answer.status, ..TemplateValues::new(context, Some(route)) };
+    let found = find_page(&route.config.error_pages, &values);
+    let Some(text) = found.and_then(|found| page_of(found, format)) else { return answer };
     let values = PageValues { status: answer.status, detail: "", reason: "" };
     let body = body(context, Some(route), (text, format, values));
     let has_type = answer.field(b"Content-Type").is_some();
     let answer = Answer { body: body.into(), ..answer };
     if has_type { answer } else { answer.with(b"Content-Type", format.content_type().as_bytes()) }
+}
+
+/// The first entry for a status whose condition holds.
+pub(in crate::exchange) fn find_page<'a>(
+    pages: &'a [ErrorPage],
+    values: &TemplateValues<'_>,
+) -> Option<&'a ErrorPage> {
+    let holds = |condition: &WhenCondition| condition.holds(values);
+    pages.iter().find(|page| page.is_for(values.status) && page.when.as_ref().is_none_or(holds))
 }
 
 /// The format that the client prefers.

@@ -3,5 +3,6 @@
 pub(in crate::exchange) mod response;
 pub(in crate::exchange) mod request;
 pub(in crate::exchange) mod cgi;
+pub(in crate::exchange) mod rules;
 pub(in crate::exchange) mod placeholders;
 pub(in crate::exchange) mod fields;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use weir_cache::rules as cache_rules;
 use weir_config::{Template, TemplatePart, TemplateValue};
-use weir_http::{Field, FieldName, Fields, digits, normalize_authority};
+use weir_http::{Field, FieldName, Fields, Framing, digits, normalize_authority};
 use weir_observe::access_log::UnixMicros;
 use weir_observe::{AffinityOutcome, CacheResult};
 use weir_traffic::ServerId;
@@ -25,7 +25,7 @@ use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
 use crate::net::peer::Peer;
-use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot, UpstreamPlan};
 
 /// Where values are looked up.
 #[derive(Clone, Copy)]
@@ -34,6 +34,7 @@ pub(in crate::exchange) struct TemplateValues<'a> {
     pub(in crate::exchange) end: &'a dyn ClientEnd,
     pub(in crate::exchange) exchange: &'a Exchange,
     pub(in crate::exchange) listener: &'a ListenerPlan,
+    pub(in crate::exchange) snapshot: &'a Snapshot,
     pub(in crate::exchange) route: Option<&'a RoutePlan>,
     pub(in crate::exchange) known_client_address: Option<IpAddr>,
     /// The upstream and the server of an attempt; without them, those of the record.
@@ -57,6 +58,7 @@ impl<'a> TemplateValues<'a> {
             end: context.stream,
             exchange: context.exchange,
             listener: context.listener,
+            snapshot: &context.config.snapshot,
             known_client_address: context.known_client_address,
             route,
             attempt: None,
@@ -77,7 +79,7 @@ impl<'a> TemplateValues<'a> {
     }
 
     /// Upstream and server; empty without one.
-    fn destination(&self) -> (&'a str, &'a str) {
+    pub(in crate::exchange) fn destination(&self) -> (&'a str, &'a str) {
         let record = &self.exchange.record;
         let of_record = || {
             let served = record.served()?;
@@ -276,11 +278,31 @@ impl<'a> TemplateValues<'a> {
                 let group = path.and_then(|path| path.group(request.normal_path(text), name));
                 out.extend_from_slice(group.unwrap_or_default());
             }
+            TemplateValue::ContentLength => {
+                if let Some(length) = self.content_length() {
+                    digits::decimal(out, length);
+                }
+            }
+            TemplateValue::UsableServers(upstream) => digits::decimal(out, self.usable_servers(upstream)),
             TemplateValue::Target => out.extend_from_slice(request.target().of(text)),
             TemplateValue::UserAgent => self.write_request_header("user-agent", out),
             TemplateValue::Referer => self.write_request_header("referer", out),
             other => self.write_of_record(other, out),
         }
+    }
+
+    /// The length of the body as the client announces it.
+    pub(in crate::exchange) fn content_length(&self) -> Option<u64> {
+        match self.exchange.request.body() {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        }
+    }
+
+    /// How many servers of an upstream may be chosen now.
+    pub(in crate::exchange) fn usable_servers(&self, upstream: &str) -> u64 {
+        let Some((_, upstream)) = self.snapshot.upstream(upstream) else { return 0 };
+        upstream.balancer().states().iter().filter(|state| state.is_eligible()).count() as u64
     }
 
     fn write_request_header(&self, name: &str, out: &mut Vec<u8>) {
