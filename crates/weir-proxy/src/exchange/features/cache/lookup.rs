@@ -190,7 +190,8 @@ fn key_of<U>(
     let holds = |rule: &HeaderRule| rule.when.as_ref().is_some_and(|condition| condition.holds(values));
     let applied = rules.zip(0_u32..).filter(|((_, rule), _)| holds(rule));
     let applied = applied.fold(0_u8, |all, (_, at)| all | 1_u8.checked_shl(at).unwrap_or_default());
-    plan.end_key(&mut key, place, (class, applied)).then(|| RequestKey { key, is_proven: class.is_proven })
+    let has_place = plan.end_key(&mut key, place, (class, applied));
+    has_place.then_some(RequestKey { key, is_proven: class.is_proven })
 }
 
 /// The place of the target of the split that the request goes to, 0 without a split; `None` when it goes to no server.
