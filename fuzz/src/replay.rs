@@ -57,6 +57,7 @@ mod tests {
         cache_file
         chunked
         client_hello
+        conditions
         dns_response
         fastcgi
         forwarded

@@ -53,6 +53,7 @@ pub use certificate::{
     ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, TicketKey, UnusableCertificate,
     has_uri,
 };
+pub use config::ResponseOrigin;
 pub use config::{
     AcceptFrom, Access, AccessList, AccessListParts, AccessLog, AccessLogFormat, AccessLogOutput,
     AccountSecret, Acme, AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, Bird, BodyRule,
@@ -60,25 +61,25 @@ pub use config::{
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
     CollectorUrl, Config, ConfigDump, ConfigFault, ConfigParts, ConnectionsMax, ConsulAgent, ConsulService,
     CookieMode, CookieSecret, Cors, CorsOrigin, Credentials, Dialogue, DiscoverySettings, Dns, DnsHook,
-    DnsRecords, DnsUpdate, EncodedSlashAction, ErrorPage, ErrorStep, EtcdCluster, ExternalAccount, FailBack,
-    FastcgiSettings, FileEncoding, FilesFallback, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders,
-    GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe,
-    INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority, InternalSource, Interner, JwtAuth, Keepalived,
-    KeyExchangeGroup, KeyLimit, KeyLimitParts, Leniency, LimitBandwidth, LimitRate, LimitRateParts,
-    LimitStore, LimitUse, ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerParts,
-    ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax,
-    Metrics, Mirror, MirrorPart, MonitoredMaster, NetworkTable, OnDown, OutlierEjection, PagePart, PageText,
-    PartitionName, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount,
-    ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, REROUTINGS_MAX,
-    RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
-    ResponseBuffering, RetrySettings, RewriteFlag, RewriteRule, Route, RouteAccessLog, RouteAction,
-    RouteCache, RouteOrder, RouteParts, RouteSettings, RouteSource, RouteStore, RouteTarget, RouteTimeouts,
-    RuleOrder, SandboxMode, Sentinel, Server, ServerDescription, ServerLeniency, ServerProtocol,
-    ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin,
-    StorePlace, StoreTls, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource,
-    TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2, UpstreamIndex,
-    UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WithheldHeaders,
-    WorkerCount, XdsControlPlane, XdsNode, clean_target,
+    DnsRecords, DnsUpdate, EncodedSlashAction, ErrorPage, ErrorStep, EtcdCluster, Expires, ExpiresTime,
+    ExternalAccount, FailBack, FastcgiSettings, FileEncoding, FilesFallback, FixedResponse, ForwardAuth,
+    ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HeaderRule, HealthCheck,
+    HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority,
+    InternalSource, Interner, JwtAuth, Keepalived, KeyExchangeGroup, KeyLimit, KeyLimitParts, Leniency,
+    LimitBandwidth, LimitRate, LimitRateParts, LimitStore, LimitUse, ListAction, ListEntries, Listener,
+    ListenerHttp2, ListenerLimits, ListenerParts, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel,
+    LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror, MirrorPart, MonitoredMaster, NetworkTable,
+    OnDown, OutlierEjection, PagePart, PageText, PartitionName, PathForm, PathSettings, PoolSettings,
+    PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority,
+    QueueSettings, REROUTINGS_MAX, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage,
+    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, RewriteFlag, RewriteRule, Route,
+    RouteAccessLog, RouteAction, RouteCache, RouteOrder, RouteParts, RouteSettings, RouteSource, RouteStore,
+    RouteTarget, RouteTimeouts, RuleOrder, SandboxMode, Sentinel, Server, ServerDescription, ServerLeniency,
+    ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles,
+    StoreLogin, StorePlace, StoreTls, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys,
+    TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2,
+    UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode, clean_target,
 };
 pub use config::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use config::{Compression, MediaPattern, is_event_stream};
@@ -88,7 +89,7 @@ pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChan
 pub use fragments::{FragmentReport, FragmentTexts, OfferedFragments};
 pub use load::CheckedConfig;
 pub use masked_text::MaskedText;
-pub use order::{Fact, Feature, ORDER, Row, RowSet, Stage, order_markdown};
+pub use order::{ASKED, DECISIONS, Fact, Feature, KeyStage, ORDER, Row, RowSet, Stage, order_markdown};
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use text::Realm;

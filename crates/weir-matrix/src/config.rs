@@ -41,6 +41,30 @@ pub(crate) struct Addresses {
     pub(crate) registry: SocketAddr,
 }
 
+/// A condition that holds for every exchange: of the request, the connection, the client, an upstream.
+const HOLDS: &str = "'method in [\"GET\", \"HEAD\", \"POST\"] && !has(header[\"x-never\"]) && path.startsWith(\"/\") && upstream.app.usable >= 0 && \
+                     (client_address in [\"127.0.0.0/8\", \"192.0.2.0/24\"] || query.q == \"1\")'";
+
+/// One that holds for none.
+const NEVER: &str = "'header[\"x-never\"] == \"1\" || method == \"NEVER\" || content_length > 1000000000'";
+
+/// A key of an inline table, behind others: the condition that holds, where the case has conditions.
+fn when(case: &Case) -> String {
+    if case.has(Feature::When) { format!(", when = {HOLDS}") } else { String::new() }
+}
+
+/// Changes to headers: under a condition that holds, before some that are under none that does.
+fn header_rules(case: &Case, key: &str) -> String {
+    let rule = "remove = [\"x-secret\"], set = { x-rule = \"1\" }";
+    let never = format!("{{ when = {NEVER}, remove = [\"x-id\"], set = {{ x-rule = \"2\" }} }}");
+    match (case.has(Feature::HeaderRules), case.has(Feature::When)) {
+        (true, true) => format!("{key} = [{{ {rule}{} }}, {never}]", when(case)),
+        (true, false) => format!("{key} = {{ {rule} }}"),
+        (false, true) => format!("{key} = {never}"),
+        (false, false) => String::new(),
+    }
+}
+
 /// The config.
 pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
     let mut text = String::from("process.workers = 2\n");
@@ -52,16 +76,27 @@ pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
         line("cache.store = { memory = \"8MiB\", response_max = \"256KiB\" }");
     }
     if case.has(Feature::Limits) {
-        line("limit.all = { rate = \"100000/s\", concurrent = 1000, bandwidth = \"200MB/s\" }");
+        let when = when(case);
+        line(&format!(
+            "limit.all = {{ rate = \"100000/s\", concurrent = 1000, bandwidth = \"200MB/s\"{when} }}"
+        ));
     }
     if case.event == Event::LimitReached {
         // Each client asks once that is not to be refused.
         let key = if case.names_users() { "{user}" } else { "{header.x-counted}" };
-        line(&format!("limit.counted = {{ key = \"{key}\", rate = \"1/h\" }}"));
+        line(&format!("limit.counted = {{ key = \"{key}\", rate = \"1/h\"{} }}", when(case)));
     }
     if case.has(Feature::Lists) {
-        line("list.known = { action = \"tag\", entries = [\"127.0.0.0/8 near\", \"192.0.2.0/24 far\"] }");
-        line("list.bad = { action = \"deny\", key = \"{header.x-bad}\", entries = [\"yes\"] }");
+        let when = when(case);
+        line(&format!(
+            "list.known = {{ action = \"tag\", entries = [\"127.0.0.0/8 near\", \"192.0.2.0/24 far\"]{when} }}"
+        ));
+        line(&format!(
+            "list.bad = {{ action = \"deny\", key = \"{{header.x-bad}}\", entries = [\"yes\"]{when} }}"
+        ));
+        if case.has(Feature::When) {
+            line(&format!("list.never = {{ action = \"deny\", when = {NEVER} }}"));
+        }
     }
     if is_by_members(case) {
         line(&format!("list.members = {{ action = \"allow\", key = \"{{user}}\", entries = {USERS:?} }}"));
@@ -115,13 +150,24 @@ fn route(case: &Case, name: &str) -> String {
     if !limits.is_empty() {
         writeln!(text, "limited_by = [{}]", limits.join(", ")).expect("a string takes it");
     }
-    let lines = [
+    let when = when(case);
+    let cache =
+        format!("cache = {{ name = \"store\"{when}, refresh_when = {NEVER}, store_when = 'status < 600' }}");
+    let mirror = format!("mirror = {{ upstream = \"copies\"{when} }}");
+    let members = if is_by_members(case) { ", \"members\", \"others\"" } else { "" };
+    let never = if case.has(Feature::When) { ", \"never\"" } else { "" };
+    let lists = format!("lists = [\"known\", \"bad\"{never}{members}]");
+    let error_pages = format!(
+        "error_pages = [{{ status = \"500-599\", html = \"page.html\", json = \"page.html\", of_servers = true{when} }}]"
+    );
+    let lines: [(bool, &str); _] = [
         (case.client == Client::GrpcWeb, "grpc_web = true"),
         (
             case.server == Server::Fastcgi,
             "fastcgi = { root = \"/srv\", script = \"/index.php\", check_script = false }",
         ),
-        (case.has(Feature::Cache), "cache = \"store\""),
+        (case.has(Feature::Cache) && !case.has(Feature::When), "cache = \"store\""),
+        (case.has(Feature::Cache) && case.has(Feature::When), &*cache),
         (case.has(Feature::Compression), "compression = { algorithms = [\"gzip\"], min_length = \"16B\" }"),
         (
             case.has(Feature::Rewriting),
@@ -129,9 +175,8 @@ fn route(case: &Case, name: &str) -> String {
         ),
         (case.has(Feature::BufferRequests), "buffer_requests = { memory = \"16KiB\", file = \"64KiB\" }"),
         (case.has(Feature::BufferResponses), "buffer_responses = { memory = \"16KiB\", file = \"64KiB\" }"),
-        (case.has(Feature::Mirror), "mirror = { upstream = \"copies\" }"),
-        (case.has(Feature::Lists) && !is_by_members(case), "lists = [\"known\", \"bad\"]"),
-        (is_by_members(case), "lists = [\"known\", \"bad\", \"members\", \"others\"]"),
+        (case.has(Feature::Mirror), &*mirror),
+        (case.has(Feature::Lists), &*lists),
         (
             case.has(Feature::ForwardAuth),
             "forward_auth = { upstream = \"judge\", path = \"/verify\", response_headers = [\"remote-user\"] }",
@@ -140,15 +185,9 @@ fn route(case: &Case, name: &str) -> String {
             case.has(Feature::Jwt),
             "jwt = { keys_file = \"jwks.json\", algorithms = [\"HS256\"], from = \"header.x-token\" }",
         ),
-        (
-            case.has(Feature::ErrorPages),
-            "error_pages = [{ status = \"500-599\", html = \"page.html\", json = \"page.html\", of_servers = true }]",
-        ),
-        (
-            case.has(Feature::HeaderRules),
-            "request_headers = { remove = [\"x-secret\"], set = { x-rule = \"1\" } }\n\
-             response_headers = { remove = [\"x-secret\"], set = { x-rule = \"1\" } }",
-        ),
+        (case.has(Feature::ErrorPages), &*error_pages),
+        (true, &*header_rules(case, "request_headers")),
+        (true, &*header_rules(case, "response_headers")),
     ];
     for (_, line) in lines.iter().filter(|(is_on, _)| *is_on) {
         text.push_str(line);
@@ -182,10 +221,9 @@ fn upstreams(case: &Case, addresses: &Addresses) -> String {
         writeln!(text, "tls = {{ ca = \"ca.pem\", server_name = \"{SERVER_NAME}\" }}")
             .expect("a string takes it");
     }
-    text.push_str(if case.has(Feature::Retries) {
-        "retry = { attempts_max = 3, budget_per_second = 1000 }\n"
-    } else {
-        "retry = { attempts_max = 1 }\n"
+    text.push_str(&match case.has(Feature::Retries) {
+        true => format!("retry = {{ attempts_max = 3, budget_per_second = 1000{} }}\n", when(case)),
+        false => "retry = { attempts_max = 1 }\n".to_owned(),
     });
     if case.has(Feature::Affinity) {
         text.push_str("affinity = {}\n");

@@ -6,6 +6,7 @@ pub mod cache_directives;
 pub mod cache_file;
 pub mod chunked;
 pub mod client_hello;
+pub mod conditions;
 pub mod dns_response;
 pub mod fastcgi;
 pub mod forwarded;

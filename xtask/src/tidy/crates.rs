@@ -64,7 +64,10 @@ const OURS: &[(&str, &[&str])] = &[
     ),
     ("weir-wire", &[]),
     ("weir-matrix", &["weir-wire"]),
-    ("weir-fuzz", &["weir-cache", "weir-config", "weir-control", "weir-http", "weir-wire"]),
+    (
+        "weir-fuzz",
+        &["weir-cache", "weir-conditions", "weir-config", "weir-control", "weir-http", "weir-wire"],
+    ),
     (
         "weir",
         &[

@@ -56,6 +56,8 @@ reasons! {
     Stale "stale",
     /// The rule for the status says so.
     TtlZero "ttl-zero",
+    /// The condition of the route on what is stored does not hold.
+    Condition "condition",
     /// It is larger than an object may be.
     TooLarge "too-large",
     /// The store has no memory for it: what clients still read takes it.
@@ -78,6 +80,7 @@ impl NotStored {
                 | Self::CodingNotAccepted
                 | Self::NoMemory
                 | Self::Purged
+                | Self::Condition
                 | Self::Incomplete
         )
     }

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use crate::check::conditions;
+use crate::check::conditions::ConditionPlace;
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::templates;
@@ -16,6 +18,7 @@ use crate::config::{
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{Spanned, SpannedTable};
+use crate::order::Stage;
 use crate::text::{CacheText, Document, RouteCacheText};
 
 /// The caches by their names, and which of them are used.
@@ -80,6 +83,11 @@ impl CacheLookup {
                     .help("write placeholders, such as `{host}{path}{query}`"),
             });
         }
+        let asked = ConditionPlace::new(place, Stage::BeforeServer, "when the cache is asked");
+        let of_response = ConditionPlace::new(place, Stage::ResponseHead, "when a response is stored");
+        let when = conditions::check(value.when.as_ref(), &asked, diagnostics);
+        let refresh_when = conditions::check(value.refresh_when.as_ref(), &asked, diagnostics);
+        let store_when = conditions::check(value.store_when.as_ref(), &of_response, diagnostics);
         let name = value.name.as_ref()?;
         let Some(found) = self.caches.iter().position(|cache| cache.name == name.value) else {
             let help = did_you_mean(&name.value, self.caches.iter().map(|cache| &*cache.name))
@@ -104,6 +112,9 @@ impl CacheLookup {
             stale_if_error: value.stale_if_error,
             wait: value.wait,
             bypass: value.bypass.iter().map(|template| template.value.clone()).collect(),
+            when,
+            refresh_when,
+            store_when,
             ignore_set_cookie: value.ignore_set_cookie,
             obey_clients: value.obey_clients,
         }))

@@ -16,6 +16,7 @@ mod admission;
 mod cache;
 mod certificate_files;
 mod admin;
+mod conditions;
 mod templates;
 mod stages;
 mod upstream_lookup;
@@ -83,6 +84,7 @@ pub(crate) fn check(
             .push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, "there is no listener").help(help));
     }
     match_groups::report_unknown(document, diagnostics);
+    conditions::report_unknown(document, diagnostics);
     sockets::check(document, diagnostics);
     tcp::check_upstreams(document, diagnostics);
     grpc_web::check_upstreams(document, diagnostics);

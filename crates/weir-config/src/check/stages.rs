@@ -8,8 +8,8 @@ use crate::config::{AccessList, KeyLimit, Listener, Route};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
-use crate::text::{Document, HeaderChangesText, ListenerText, RouteText};
-use crate::value::{Template, TemplateValue};
+use crate::text::{Document, HeadersText, ListenerText, RouteText};
+use crate::value::{Template, TemplateValue, WhenCondition};
 
 /// What a route learns of its clients before it serves them.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +37,10 @@ impl Proofs {
         })
     }
 
-    /// The first value of a key that can never be known.
-    fn missing_of(self, key: &Template) -> Option<(&TemplateValue, &'static str)> {
-        key.values().find_map(|value| Some((value, self.missing(value)?)))
+    /// The first value of a list or a limit that can never be known.
+    fn missing_of<'a>(self, rule: &KeyedRule<'a>) -> Option<(&'a TemplateValue, &'static str)> {
+        let asked = rule.when.into_iter().flat_map(WhenCondition::values);
+        rule.key.values().chain(asked).find_map(|value| Some((value, self.missing(value)?)))
     }
 }
 
@@ -48,6 +49,7 @@ struct KeyedRule<'a> {
     what: String,
     key: &'a Template,
     key_at: SourceSpan,
+    when: Option<&'a WhenCondition>,
 }
 
 /// The lists and limits of a config.
@@ -64,8 +66,12 @@ pub(super) fn report_unknown(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     for (list, (_, text)) in rules.lists.iter().zip(&document.list.0) {
-        let rule =
-            KeyedRule { what: format!("list `{}`", list.name), key: &list.key, key_at: text.value.key.span };
+        let rule = KeyedRule {
+            what: format!("list `{}`", list.name),
+            key: &list.key,
+            key_at: text.value.key.span,
+            when: list.when.as_ref(),
+        };
         let uses = |route: &Route| route.lists.iter().any(|one| Arc::ptr_eq(one, list));
         report(
             &rule,
@@ -80,6 +86,7 @@ pub(super) fn report_unknown(
             what: format!("limit `{}`", limit.name),
             key: &limit.key,
             key_at: text.value.key.span,
+            when: limit.when.as_ref(),
         };
         let uses = |route: &Route| route.limited_by.iter().any(|one| Arc::ptr_eq(&one.limit, limit));
         let by_name = |text: &RouteText| named(text.limited_by.as_ref(), &limit.name);
@@ -103,13 +110,13 @@ fn report(
     (uses, by_name): (impl Fn(&Route) -> bool, impl Fn(&RouteText) -> Option<SourceSpan>),
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let Some((value, _)) = (Proofs { basic: false, jwt: false }).missing_of(rule.key) else { return };
+    let Some((value, _)) = (Proofs { basic: false, jwt: false }).missing_of(rule) else { return };
     let (mut unknown, mut is_known, mut is_told) = (None, false, false);
     for (listener, (_, text)) in listeners.iter().zip(&document.listener.0) {
         for (place, _) in listener.routes.iter().enumerate().filter(|(_, route)| uses(route)) {
             let text = text.value.route.get(place);
             let proofs = text.map_or(Proofs { basic: false, jwt: false }, Proofs::of_route);
-            let Some((value, why)) = proofs.missing_of(rule.key) else {
+            let Some((value, why)) = proofs.missing_of(rule) else {
                 is_known = true;
                 continue;
             };
@@ -136,9 +143,12 @@ fn report(
 }
 
 /// The same for the headers that a listener gives to all its routes.
-fn report_headers(text: &ListenerText, changes: &HeaderChangesText, diagnostics: &mut Vec<Diagnostic>) {
-    for (name, template) in changes.set.0.iter().chain(&changes.add.0) {
-        for value in template.values() {
+fn report_headers(text: &ListenerText, changes: &HeadersText, diagnostics: &mut Vec<Diagnostic>) {
+    let given = changes.given().map(|(name, template)| (name.span, template.values().collect::<Vec<_>>()));
+    let asked = changes.0.iter().flat_map(|table| &table.value.when);
+    let asked = asked.map(|when| (when.span, when.value.values().collect::<Vec<_>>()));
+    for (span, values) in given.chain(asked) {
+        for value in values {
             let mut routes = text.route.iter();
             let missing = Proofs { basic: false, jwt: false }.missing(value);
             let is_known = routes.any(|route| Proofs::of_route(route).missing(value).is_none());
@@ -147,7 +157,7 @@ fn report_headers(text: &ListenerText, changes: &HeaderChangesText, diagnostics:
                     "`{{{}}}` has no value on any route of the listener: each has {why}",
                     value.name()
                 );
-                diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message));
+                diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message));
             }
         }
     }

@@ -19,18 +19,20 @@ pub(super) struct TemplatePlace<'a> {
     pub(super) proofs: Proofs,
     /// The `path_regex` of the route.
     pub(super) pattern: Option<&'a RouteRegex>,
+    /// Whether several routes have it.
+    pub(super) is_shared: bool,
 }
 
 impl<'a> TemplatePlace<'a> {
     /// On a route, before a server was chosen.
     pub(super) fn in_route(text: &'a SpannedTable<RouteText>) -> Self {
         let pattern = text.value.path_regex.as_ref().map(|pattern| &pattern.0);
-        Self { stage: Stage::Identity, proofs: Proofs::of_route(text), pattern }
+        Self { stage: Stage::Identity, proofs: Proofs::of_route(text), pattern, is_shared: false }
     }
 
     /// Where no route is known.
     pub(super) const OF_LISTENER: TemplatePlace<'static> =
-        TemplatePlace { stage: Stage::RequestHead, proofs: Proofs::ANY, pattern: None };
+        TemplatePlace { stage: Stage::RequestHead, proofs: Proofs::ANY, pattern: None, is_shared: false };
 
     /// On a route, before its client is authenticated.
     pub(super) fn before_access(text: &'a SpannedTable<RouteText>) -> Self {
@@ -39,7 +41,7 @@ impl<'a> TemplatePlace<'a> {
 
     /// What several routes share, before a server was chosen: what only some of them know is checked where all routes are.
     pub(super) const SHARED: TemplatePlace<'static> =
-        TemplatePlace { stage: Stage::Identity, proofs: Proofs::ANY, pattern: None };
+        TemplatePlace { stage: Stage::Identity, proofs: Proofs::ANY, pattern: None, is_shared: true };
 }
 
 /// Reports values that are not there where the template is used.

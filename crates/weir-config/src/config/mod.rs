@@ -78,15 +78,18 @@ pub use routing::compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use routing::cors::split_origin;
 pub use routing::cors::{Cors, CorsOrigin};
 pub use routing::error_page::{ErrorPage, ErrorStep, PagePart, PageText, RemotePage};
+pub use routing::expires::{Expires, ExpiresTime};
 pub use routing::fastcgi::FastcgiSettings;
+pub(crate) use routing::header_changes::{CACHED_RULES_MAX, RULES_MAX};
+pub use routing::header_changes::{HeaderChanges, HeaderRule, ResponseOrigin};
 pub use routing::mirror::{Mirror, MirrorPart};
 pub use routing::rewrite::{
     FilesFallback, REROUTINGS_MAX, RewriteFlag, RewriteRule, RouteTarget, clean_target,
 };
 pub use routing::rewriting::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use routing::route::{
-    FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
-    Route, RouteAccessLog, RouteAction, RouteParts, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
+    FixedResponse, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering, Route,
+    RouteAccessLog, RouteAction, RouteParts, RouteSettings, RouteTimeouts, SplitAction, SplitTarget,
 };
 pub(crate) use routing::route::{late_values, split_fault, upgrade_fault};
 pub use routing::static_files::{FileEncoding, StaticFiles, SymlinkRule};

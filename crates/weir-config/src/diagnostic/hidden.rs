@@ -182,7 +182,7 @@ impl Search<'_> {
             "dns_command" if place > 0 && !value.starts_with('-') => SecretPart::Whole,
             "path" if above_is(&ASKING_TABLES) => SecretPart::Segments,
             "on_demand_ask" => SecretPart::Segments,
-            "when" if is_telling(value) => SecretPart::Constants,
+            "when" | "refresh_when" | "store_when" if is_telling(value) => SecretPart::Constants,
             _ => SecretPart::None,
         }
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use weir_traffic::route::{FieldMatch, QueryMatch, RouteMatch, ValueMatch};
 
-use crate::key::{ConfigValue, Map, Spanned};
+use crate::config::AccessLog;
+use crate::key::{ConfigValue, Map, OneOrMany, Spanned, SpannedTable};
 use crate::masked_text::{has_drawn_word, is_telling, masked_target};
 use crate::text::{
-    AcmeText, AskUrl, CookieSecretText, Document, ErrorPagesText, HeaderChangesText, MapText,
-    PasswordHashText, ProbeBytes, StorePasswordText, ValueRule,
+    AcmeText, AskUrl, ConditionText, CookieSecretText, Document, ErrorPagesText, ExpiresText, HeadersText,
+    MapText, MirrorText, PasswordHashText, ProbeBytes, RouteAccessLogText, RouteText, StorePasswordText,
+    ValueRule,
 };
 use crate::value::{HeaderTemplate, HeaderValue, Template, TemplateValue, WhenCondition};
 
@@ -22,8 +24,10 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     for (_, value) in &mut document.traces.value.headers.0 {
         *value = hidden_value();
     }
+    hide_of_log(&mut document.access_log.value);
     for (_, listener) in &mut document.listener.0 {
         hide_variables(&mut listener.value.vars);
+        listener.value.access_log.iter_mut().for_each(|log| hide_of_log(&mut log.value));
         hide_changes(&mut listener.value.request_headers);
         hide_changes(&mut listener.value.response_headers);
         hide_paths(&mut listener.value.error_pages);
@@ -41,6 +45,7 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
                 condition.value = hidden_condition(&condition.value);
             }
             hide_variables(&mut route.value.vars);
+            hide_conditions_of_route(&mut route.value);
             hide_changes(&mut route.value.request_headers);
             hide_changes(&mut route.value.response_headers);
             for part in route.value.split.iter_mut().flat_map(|parts| &mut parts.0) {
@@ -74,7 +79,11 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             *password = password.take().map(|_| StorePasswordText(LEFT_OUT.into()));
         }
     }
+    for (_, limit) in &mut document.limit.0 {
+        hide_condition(&mut limit.value.when);
+    }
     for (_, list) in &mut document.list.0 {
+        hide_condition(&mut list.value.when);
         let is_secret = list.value.key.value.values().any(TemplateValue::is_secret);
         for entry in list.value.entries.iter_mut().filter(|_| is_secret) {
             entry.value = LEFT_OUT.into();
@@ -82,6 +91,8 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     }
     document.map.0.iter_mut().for_each(|(name, map)| hide_map(&name.value, &mut map.value));
     for (_, upstream) in &mut document.upstream.0 {
+        let retry = &mut upstream.value.retry.value;
+        retry.when = retry.when.take().map(|condition| hidden_condition(&condition));
         if let Some(affinity) = &mut upstream.value.affinity {
             let secret = &mut affinity.value.secret;
             *secret = secret.take().map(|_| CookieSecretText(LEFT_OUT.into()));
@@ -166,6 +177,7 @@ fn mask(path: &mut Box<str>) {
 /// The same of the paths of pages.
 fn hide_paths(pages: &mut Option<ErrorPagesText>) {
     for page in pages.iter_mut().flat_map(|pages| &mut pages.0) {
+        hide_condition(&mut page.value.when);
         let path = &mut page.value.path.0;
         // A mask has no placeholder, and takes away none.
         if let Ok(masked) = masked_target(&path.to_string()).parse() {
@@ -188,9 +200,50 @@ fn hide_arguments(acme: &mut AcmeText) {
     }
 }
 
-fn hide_changes(changes: &mut HeaderChangesText) {
-    hide(&mut changes.set, hidden_template);
-    hide(&mut changes.add, hidden_template);
+fn hide_changes(changes: &mut HeadersText) {
+    for table in &mut changes.0 {
+        hide(&mut table.value.set, hidden_template);
+        hide(&mut table.value.add, hidden_template);
+        hide_condition(&mut table.value.when);
+    }
+}
+
+fn hide_condition(condition: &mut Option<ConditionText>) {
+    if let Some(condition) = condition {
+        condition.value = hidden_condition(&condition.value);
+    }
+}
+
+fn hide_mirrors(mirrors: &mut Option<OneOrMany<SpannedTable<MirrorText>>>) {
+    for mirror in mirrors.iter_mut().flat_map(|mirrors| &mut mirrors.0) {
+        hide_condition(&mut mirror.value.when);
+    }
+}
+
+/// The same in the access log, which is read as it is used.
+fn hide_of_log(log: &mut AccessLog) {
+    log.when = log.when.take().map(|condition| hidden_condition(&condition));
+}
+
+/// The same in the cache, `expires`, the mirrors and the log of a route.
+fn hide_conditions_of_route(route: &mut RouteText) {
+    if let Some(cache) = &mut route.cache {
+        let cache = &mut cache.0.value;
+        let conditions = [&mut cache.when, &mut cache.refresh_when, &mut cache.store_when];
+        conditions.into_iter().for_each(hide_condition);
+    }
+    if let Some(ExpiresText::Rules(rules)) = &mut route.expires {
+        rules.iter_mut().for_each(|rule| hide_condition(&mut rule.value.when));
+    }
+    hide_mirrors(&mut route.mirror);
+    route
+        .split
+        .iter_mut()
+        .flat_map(|parts| &mut parts.0)
+        .for_each(|part| hide_mirrors(&mut part.value.mirror));
+    if let RouteAccessLogText::Own(log) = &mut route.access_log {
+        hide_of_log(&mut log.value);
+    }
 }
 
 fn hidden_template() -> HeaderTemplate {

@@ -240,7 +240,60 @@ fn push_conditions(page: &mut String) {
          | both hold, one holds, it does not hold | `a && b`, `a \\|\\| b`, `!a`, `(a)` |\n\n\
          Of several headers, cookies or parameters of one name, one that is so is enough, and `!=` holds if none is so. A value that \
          is missing is an empty text; a number or an address that is missing is in no relation to another. A condition has 4096 \
-         bytes, 64 comparisons and 16 levels at most, and takes time that is linear in what it looks at.\n",
+         bytes, 64 comparisons and 16 levels at most, and takes time that is linear in what it looks at.\n\n\
+         Beside the placeholders there are `upstream.NAME.usable` (or `upstream[\"NAME\"].usable`), the number of servers of an upstream that \
+         can take requests now: neither down, ejected, draining nor in maintenance; and `response.status`, another name of `status`.\n\n\
+         Where `when` stands, and what it may ask for: [the table of keys](order.md#what-each-key-may-ask-for).\n\n\
+         | condition of | decides | known by then |\n|---|---|---|\n\
+         | a route | whether the route takes the request | the request, its connection, its client |\n\
+         | a list | whether requests are looked up in it; without entries, whether they are in it | that, and the route; `user` and the claims: then the list is asked after authentication |\n\
+         | a limit | whether requests are counted and limited | the same |\n\
+         | a mirror, `cache`, `cache.refresh_when` | whether a request is copied; has to do with the cache; has what is stored confirmed or fetched anew | all that is known before a server |\n\
+         | retries (`retry` of an upstream) | whether what failed behind its first byte goes to another server | the same, and the upstream |\n\
+         | request headers (`request_headers`) | whether the changes are made | the same, and the server |\n\
+         | a cache (`store_when`), error pages | whether a response is stored; whether the page is used | the same, and status and fields of the response |\n\
+         | response headers (`response_headers`, `expires`) | whether the changes are made | the same, and what the cache did |\n\
+         | the access log | whether the exchange has a line | everything; of a tunnel, what is known when it begins |\n\n\
+         What `request_headers` make of a request by a condition is part of what keeps stored responses apart: at most four such tables on a route with a cache, \
+         and none of them asks for the server and for something else. A response that differs by a header of the request needs `Vary` for caches behind Weir: \
+         add it in the same table. Times and counts of other exchanges are not known to conditions.\n\n\
+         | nginx, HAProxy, Apache httpd | here |\n|---|---|\n\
+         | nginx `if ($request_method = POST) { return 403; }`; `http-request deny if METH_POST` | a list with `action = \"deny\"` and `when = 'method == \"POST\"'` |\n\
+         | nginx `if ($http_user_agent ~* bot)`; `acl bot hdr_sub(user-agent) -i bot` | `header[\"user-agent\"].lowerAscii().contains(\"bot\")` |\n\
+         | HAProxy `http-request set-header X-A 1 if { path_beg /a } !{ src 10.0.0.0/8 }` | `request_headers = { when = 'path.startsWith(\"/a\") && !(client_address in [\"10.0.0.0/8\"])', set = { x-a = \"1\" } }` |\n\
+         | nginx `add_header X 1`; `add_header X 1 always` | `response_headers = { status = \"success\", set = { X = \"1\" } }`; without `status` |\n\
+         | HAProxy `http-response set-header ... if { status 404 }` | `response_headers = { status = 404, set = { ... } }` |\n\
+         | nginx `proxy_cache_bypass $http_x_refresh` | `cache.refresh_when = 'header[\"x-refresh\"] != \"\"'` |\n\
+         | nginx `proxy_no_cache $upstream_http_x_private` | `cache.store_when = 'response.header[\"x-private\"] == \"\"'` |\n\
+         | both with `$cookie_session` | `cache.when = 'cookie.session == \"\"'` |\n\
+         | nginx `access_log ... if=$loggable`; `http-request set-log-level silent if` | `access_log.when = 'status >= 400'` |\n\
+         | HAProxy `use_backend spare if { nbsrv(app) lt 1 }` | a route with `when = 'upstream.app.usable < 1'` |\n\
+         | Apache httpd `SetEnvIf`, `<If \"...\">`, `Header set ... \"expr=...\"` | the same conditions |\n\n\
+         nginx's `if` inside a location changes which directives of it count; a condition here decides about the table that it stands in, and nothing else.\n",
+    );
+    push_expiry(page);
+}
+
+/// What `expires` makes of a response.
+fn push_expiry(page: &mut String) {
+    page.push_str(
+        "\n## Expiry\n\n`expires` of a route says how long clients, and caches behind Weir, may keep responses. It writes `Cache-Control: max-age` and `Expires` in \
+         place of what is there.\n\n\
+         - A table of media types asks those without `*` first, then patterns in their order, then `default`; of a list, the first rule that is for the response counts.\n\
+         - Only responses of success have it (200, 201, 204, 206, 301 to 304, 307, 308), unless `status` of a rule says otherwise.\n\
+         - What a server forbids stays: with `no-store`, `no-cache` or `private` in `Cache-Control`, the response passes as it is, unless the rule has `override_server`. \
+         Other directives of the server stay beside `max-age`, such as `public` and `must-revalidate`; nginx drops them, and overrides what is forbidden, too.\n\
+         - The time counts from when the client gets the response: one from the cache has `Age`, and `max-age` is longer by that. What the cache of Weir stores, and for how long, is \
+         a matter of what the server says and of `ttl`: `expires` changes nothing about it.\n\
+         - A file that the client has already (304) has the fields of its type. So has what the cache confirms; a 304 that a server sends has none by type, since it does not name one.\n\
+         - `response_headers` of the route and of the listener: those of the route come later, so a `Cache-Control` in them counts. A response that gives the client a cookie of `affinity` has `private` as well.\n\n\
+         | nginx, Apache httpd | here |\n|---|---|\n\
+         | nginx `expires 1h`, `ExpiresDefault \"access plus 1 hour\"` | `expires = \"1h\"` |\n\
+         | nginx `map $sent_http_content_type $e { default off; text/html epoch; ~image/ 30d; }`, `ExpiresByType` | `expires = { \"text/html\" = \"epoch\", \"image/*\" = \"30d\" }` |\n\
+         | nginx `expires modified +24h`, `\"modification plus 1 day\"` | `expires = \"modified+1d\"` |\n\
+         | nginx `expires -1` | `expires = \"epoch\"` |\n\
+         | nginx `expires max` | `expires = \"max\"` |\n\
+         | nginx `expires @15h30m` | not available |\n",
     );
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::routing::error_page::ErrorPagesText;
 use super::{
-    BodyRewriteText, CompressionSwitch, CookieRuleText, HeaderChangesText, HstsText, LocationRuleText,
+    BodyRewriteText, CompressionSwitch, CookieRuleText, HeadersText, HstsText, LocationRuleText,
     ProxyProtocolText, RewriteText, RouteText, TlsChoice,
 };
 use crate::config::{
@@ -92,10 +92,10 @@ section! {
         /// The id of a request, in logs and headers.
         request_id: SpannedTable<RequestId> = {};
         /// Changes to the headers of requests to servers, on all routes; those of a route are applied after them.
-        request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
+        request_headers: HeadersText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of responses, on all routes; those of a route are applied after them. Responses that Weir generates have
         /// them as well.
-        response_headers: HeaderChangesText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
+        response_headers: HeadersText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
         /// `Strict-Transport-Security` (RFC 6797), on all routes that have none of their own: browsers use TLS for this host from then on,
         /// whatever link they follow. Needs `tls`.
         hsts: SpannedTable<HstsText> = optional, like "Traefik `stsSeconds`";

@@ -10,6 +10,7 @@ mod traces;
 mod upstreams;
 mod routing;
 mod admission;
+mod condition;
 
 pub use admission::basic::Realm;
 pub(crate) use admission::basic::{BasicText, PasswordHashText};
@@ -22,6 +23,7 @@ pub(crate) use certificates::client_certificates::ClientCertificatesText;
 pub(crate) use certificates::dns_update::DnsUpdateText;
 pub(crate) use certificates::internal::InternalText;
 pub(crate) use certificates::tls::{CertificateText, ListenerTlsText, TlsChoice};
+pub(crate) use condition::ConditionText;
 pub(crate) use document::Document;
 pub(crate) use listener::ListenerText;
 pub(crate) use proxy_protocol::ProxyProtocolText;
@@ -30,8 +32,10 @@ pub(crate) use routing::cache::{CacheText, RouteCacheText};
 pub(crate) use routing::compression::CompressionSwitch;
 pub(crate) use routing::cors::CorsText;
 pub(crate) use routing::error_page::{ErrorPageText, ErrorPagesText, value_error};
+pub(crate) use routing::expires::{ExpiresRuleText, ExpiresText};
 pub(crate) use routing::fastcgi::FastcgiText;
 pub(crate) use routing::files::FilesText;
+pub(crate) use routing::header_rules::{HeaderChangesText, HeadersText, RuleStatus};
 pub(crate) use routing::hsts::HstsText;
 pub(crate) use routing::map::MapText;
 pub(crate) use routing::matching::ValueRule;
@@ -42,7 +46,7 @@ pub(crate) use routing::rewriting::{
     AttributeText, BodyRewriteText, BodyRuleText, CookieRuleText, CookieSameSite, LocationRuleText,
 };
 pub(crate) use routing::route::{
-    HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
+    RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };
 pub(crate) use traces::TracesText;
 pub(crate) use upstreams::affinity::{

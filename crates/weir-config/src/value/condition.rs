@@ -4,13 +4,14 @@
 //! of its values, as for a template.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_conditions::{Expression, ExpressionError, Facts, NameError, Names, TermOutcome, ValueType};
 
-use super::ValueError;
 use super::template::{PLAIN, TemplateValue};
+use super::{ValueError, is_name};
 use crate::diagnostic::did_you_mean;
 use crate::order::Stage;
 
@@ -32,6 +33,11 @@ impl WhenCondition {
     /// Its values; one that occurs twice comes twice.
     pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
         self.0.values()
+    }
+
+    /// Its comparisons: the bytes of each in the text, and its values.
+    pub fn terms(&self) -> impl Iterator<Item = (Range<usize>, impl Iterator<Item = &TemplateValue>)> {
+        self.0.terms().iter().map(|term| (term.span.clone(), term.values()))
     }
 
     /// The first stage at which all its values are known.
@@ -92,7 +98,15 @@ impl Names for PlaceholderNames {
     type Value = TemplateValue;
 
     fn resolve(&self, parts: &[&str]) -> Result<(TemplateValue, ValueType), NameError> {
-        let name = parts.join(".");
+        if let ["upstream", name, "usable"] = parts
+            && is_name(name)
+        {
+            return Ok((TemplateValue::UsableServers((*name).into()), ValueType::Number));
+        }
+        let name = match parts {
+            ["response", "status"] => "status".to_owned(),
+            parts => parts.join("."),
+        };
         match TemplateValue::from_name(&name) {
             Some(value) => {
                 let value_type = value_type(&value);
@@ -115,7 +129,8 @@ fn unknown(parts: &[&str], name: &str) -> NameError {
         ["header" | "cookie" | "query" | "jwt" | "match"] | ["response", "header"] => {
             Some(format!("write `{name}[\"NAME\"]`"))
         }
-        ["response"] => Some("write `response.header[\"NAME\"]`".to_owned()),
+        ["response"] => Some("write `response.status` or `response.header[\"NAME\"]`".to_owned()),
+        ["upstream", ..] => Some("write `upstream[\"NAME\"].usable`, or `upstream` for the name".to_owned()),
         _ => {
             let with_parts = ["header", "cookie", "query", "jwt", "match", "phase", "map", "vars"];
             did_you_mean(name, PLAIN.iter().map(|(name, ..)| *name).chain(with_parts))
@@ -142,6 +157,8 @@ fn value_type(value: &TemplateValue) -> ValueType {
         | TemplateValue::Retries
         | TemplateValue::Duration
         | TemplateValue::DurationMillis
+        | TemplateValue::ContentLength
+        | TemplateValue::UsableServers(_)
         | TemplateValue::Phase(_) => ValueType::Number,
         _ => ValueType::Text,
     }
@@ -163,6 +180,11 @@ mod tests {
             ("user == 'ann' || jwt['role'] == 'admin'", Stage::Identity),
             ("server == 'a' && queue_position > 0", Stage::Server),
             ("status >= 500 || response.header['content-type'].startsWith('text/')", Stage::ResponseHead),
+            ("response.status == 404", Stage::ResponseHead),
+            (
+                "content_length > 1000 && upstream['a-b'].usable == 0 && upstream.c.usable > 1",
+                Stage::RequestHead,
+            ),
             ("phase.queue > 1000 && duration.ms > 10", Stage::ResponseHead),
         ] {
             let condition: WhenCondition = text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"));

@@ -42,12 +42,17 @@ impl FromStr for StatusRange {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
+        if let Some(class) = text.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok())
+            && (2..=5).contains(&class)
+            && text.len() == 3
+        {
+            return Ok(Self { first: class * 100, last: class * 100 + 99 });
+        }
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let status = |part: &str| {
             let is_number = part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit());
             part.parse().ok().filter(|status| is_number && (STATUS_MIN..=STATUS_MAX).contains(status))
         };
-        let class = text.strip_suffix("xx").filter(|class| class.len() == 1);
         match (status(first), status(last)) {
             (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),
             (Some(_), Some(_)) => Err(ValueError::new(format!("`{text}`: the larger status comes first"))
@@ -55,14 +60,9 @@ impl FromStr for StatusRange {
             _ => {
                 let error =
                     ValueError::new(format!("`{text}` is neither a status nor a range of status codes"));
-                Err(match class {
-                    Some(class @ ("2" | "3" | "4" | "5")) => {
-                        error.help(format!("write `\"{class}00-{class}99\"`"))
-                    }
-                    _ => error.help(format!(
-                        "write for example `200` or `\"200-299\"`; final status codes are {STATUS_MIN} to {STATUS_MAX}"
-                    )),
-                })
+                Err(error.help(format!(
+                    "write for example `200`, `\"2xx\"` or `\"200-299\"`; final status codes are {STATUS_MIN} to {STATUS_MAX}"
+                )))
             }
         }
     }
@@ -87,6 +87,7 @@ mod tests {
             ("200-399", "200-399", [200, 399], [199, 400]),
             ("204", "204", [204, 204], [203, 205]),
             ("404-404", "404", [404, 404], [403, 405]),
+            ("5xx", "500-599", [500, 599], [499, 600]),
         ] {
             let range: StatusRange = text.parse().unwrap();
             assert_eq!(range.to_string(), printed);
@@ -98,9 +99,10 @@ mod tests {
 
     #[test]
     fn diagnostics_say_what_to_write() {
-        let usual = "write for example `200` or `\"200-299\"`; final status codes are 200 to 599";
+        let usual = "write for example `200`, `\"2xx\"` or `\"200-299\"`; final status codes are 200 to 599";
         for (text, help) in [
-            ("2xx", "write `\"200-299\"`"),
+            ("6xx", usual),
+            ("02xx", usual),
             ("299-200", "write `200-299`"),
             ("1xx", usual),
             ("", usual),

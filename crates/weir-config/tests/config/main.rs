@@ -6,6 +6,7 @@ mod blocks;
 mod certificate_directory;
 mod certificates;
 mod client_certificates;
+mod decisions;
 mod defaults;
 mod diff;
 mod discovery;

@@ -82,6 +82,9 @@ fn header(heading: &str) -> String {
             "[[listener.web.tls.acme.external_account]]".to_owned()
         }
         "`[[upstream.NAME.servers]]`" => "[[upstream.app.servers]]".to_owned(),
+        "`[listener.NAME.route.expires]`" => {
+            "[[listener.web.route]]\n[[listener.web.route.expires]]".to_owned()
+        }
         "progress" => "[listener.web.timeouts.send]".to_owned(),
         "rule" => "[[listener.web.route]]\n[listener.web.route.header.x]".to_owned(),
         "headers" => "[[listener.web.route]]\n[listener.web.route.request_headers]".to_owned(),

@@ -137,6 +137,8 @@ factor! {
         CodedServers = "coded-servers",
         /// Another route for the same URLs, told apart by a header.
         TwoRoutes = "two-routes",
+        /// What is on is under conditions that hold, beside rules whose conditions do not.
+        When = "when",
         /// Servers come from a registry that answers late.
         Discovered = "discovered",
         /// Bodies are rewritten, each match to what it is.

@@ -91,6 +91,8 @@ pub struct ExchangeRecord<'a> {
     pub limit: &'a str,
     /// How many exchanges stood before this one when it was queued.
     pub queue_position: u32,
+    /// The length of the body of the request, as its head announces it.
+    pub content_length: Option<u64>,
     /// The outcome of affinity; `None` without affinity or response.
     pub kept: Option<AffinityOutcome>,
     /// The result of the TLS handshake with the client; `None` without TLS.
@@ -160,6 +162,7 @@ impl Default for ExchangeRecord<'_> {
             tag: b"",
             limit: "",
             queue_position: 0,
+            content_length: None,
             kept: None,
             tls: None,
             ended_by: None,

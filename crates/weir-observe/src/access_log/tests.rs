@@ -97,6 +97,7 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         tag: b"",
         limit: "",
         queue_position: 4,
+        content_length: Some(9),
         kept: Some(AffinityOutcome::Moved),
         tls: Some(TlsRecord {
             version: "1.3",

@@ -29,8 +29,9 @@ use context::Context;
 use exchange_state::client::Client;
 use exchange_state::outcome::AttemptHistory;
 use exchange_state::stream::ClientStream;
+use features::{conditions, retries};
 use phases::attempt_response::AttemptResponse;
-use phases::{finish, pause, queue, respond, retry};
+use phases::{finish, pause, queue, respond};
 use stages::{
     before_server, failed, request_head, response_body, response_fields, response_head, resume,
     server_chosen, upstream_known,
@@ -62,6 +63,7 @@ pub(crate) fn run(
                 end => end,
             },
         };
+        conditions::decide_line(&mut context);
         finish::record(&mut context);
         end
     }
@@ -141,7 +143,7 @@ fn carry(
             match outcome {
                 AttemptResponse::Done(end) => return Ok(end),
                 AttemptResponse::Passes(response) => break (location, response),
-                AttemptResponse::BrokenOff(failed) => retry::again(context, plans, &mut history, failed)?,
+                AttemptResponse::BrokenOff(failed) => retries::again(context, plans, &mut history, failed)?,
                 AttemptResponse::GoesAgain => {}
             }
         };

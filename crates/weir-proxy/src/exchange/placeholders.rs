@@ -8,7 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use weir_cache::rules as cache_rules;
 use weir_config::{Listener, Template, TemplateFacts, TemplatePart, TemplateValue};
 use weir_http::{
-    EncodedSlashRule, Field, FieldName, Fields, RequestHead, digits, normalize_authority, write_normal_path,
+    EncodedSlashRule, Field, FieldName, Fields, Framing, RequestHead, digits, normalize_authority,
+    write_normal_path,
 };
 use weir_observe::access_log::UnixMicros;
 use weir_observe::{AffinityOutcome, CacheResult};
@@ -26,7 +27,7 @@ use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
 use crate::net::peer::Peer;
-use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot, UpstreamPlan};
 
 /// Where values are looked up.
 #[derive(Clone, Copy)]
@@ -35,6 +36,7 @@ pub(in crate::exchange) struct TemplateValues<'a> {
     pub(in crate::exchange) end: &'a dyn ClientEnd,
     pub(in crate::exchange) exchange: &'a Exchange,
     pub(in crate::exchange) listener: &'a ListenerPlan,
+    pub(in crate::exchange) snapshot: &'a Snapshot,
     pub(in crate::exchange) route: Option<&'a RoutePlan>,
     pub(in crate::exchange) known_client_address: Option<IpAddr>,
     /// The upstream and the server of an attempt; without them, those of the record.
@@ -58,6 +60,7 @@ impl<'a> TemplateValues<'a> {
             end: context.stream,
             exchange: context.exchange,
             listener: context.listener,
+            snapshot: &context.config.snapshot,
             known_client_address: context.known_client_address,
             route,
             attempt: None,
@@ -72,7 +75,7 @@ impl<'a> TemplateValues<'a> {
         client: &'a Client,
         end: &'a dyn ClientEnd,
         exchange: &'a Exchange,
-        listener: &'a ListenerPlan,
+        (snapshot, listener): (&'a Snapshot, &'a ListenerPlan),
         route: Option<&'a RoutePlan>,
     ) -> Self {
         Self {
@@ -80,6 +83,7 @@ impl<'a> TemplateValues<'a> {
             end,
             exchange,
             listener,
+            snapshot,
             known_client_address: None,
             route,
             attempt: None,
@@ -100,7 +104,7 @@ impl<'a> TemplateValues<'a> {
     }
 
     /// Upstream and server; empty without one.
-    fn destination(&self) -> (&'a str, &'a str) {
+    pub(in crate::exchange) fn destination(&self) -> (&'a str, &'a str) {
         let record = &self.exchange.record;
         let of_record = || {
             let served = record.served()?;
@@ -318,6 +322,12 @@ impl<'a> TemplateValues<'a> {
                 let group = path.and_then(|path| path.group(request.normal_path(text), name));
                 out.extend_from_slice(group.unwrap_or_default());
             }
+            TemplateValue::ContentLength => {
+                if let Some(length) = self.content_length() {
+                    digits::decimal(out, length);
+                }
+            }
+            TemplateValue::UsableServers(upstream) => digits::decimal(out, self.usable_servers(upstream)),
             TemplateValue::Target => out.extend_from_slice(exchange.received_target()),
             TemplateValue::Args => out.extend_from_slice(self.query()),
             TemplateValue::Port => {
@@ -344,6 +354,20 @@ impl<'a> TemplateValues<'a> {
     pub(in crate::exchange) fn variable(&self, name: &str) -> Option<&Template> {
         let vars = self.route.map_or(&self.listener.config.vars, |route| &route.config.vars);
         vars.iter().find(|(known, _)| **known == *name).map(|(_, text)| text)
+    }
+
+    /// The length of the body as the client announces it.
+    pub(in crate::exchange) fn content_length(&self) -> Option<u64> {
+        match self.exchange.request.body() {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        }
+    }
+
+    /// How many servers of an upstream may be chosen now.
+    pub(in crate::exchange) fn usable_servers(&self, upstream: &str) -> u64 {
+        let Some((_, upstream)) = self.snapshot.upstream(upstream) else { return 0 };
+        upstream.balancer().states().iter().filter(|state| state.is_eligible()).count() as u64
     }
 
     fn write_request_header(&self, name: &str, out: &mut Vec<u8>) {

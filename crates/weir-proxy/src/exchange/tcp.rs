@@ -11,6 +11,7 @@ use super::exchange_state::client::Client;
 use super::exchange_state::client_end::ClientEnd;
 use super::exchange_state::exchange::{Ended, Exchange};
 use super::exchange_state::outcome::AttemptHistory;
+use super::features::{conditions, retries};
 use super::phases::attempt;
 use super::phases::end::End;
 use super::phases::retry;
@@ -59,6 +60,7 @@ pub(crate) async fn run(
         Err(Ended::Closed | Ended::Rerouted) => End::Closed,
         Err(Ended::Failed(failure)) => {
             context.exchange.record.failure = Some(failure);
+            conditions::decide_line(context);
             finish::record(context);
             End::Closed
         }
@@ -107,7 +109,7 @@ async fn carry(context: &mut Context<'_, impl TcpClient, impl Servers>) -> Resul
         match attempt::connect(context, plans, slot).await {
             Ok(connected) => break (location, connected),
             Err(failed) => {
-                retry::again(context, plans, &mut history, failed)?;
+                retries::again(context, plans, &mut history, failed)?;
                 // Never on the same server: its connection was a new one.
                 history.slot = None;
             }
@@ -117,6 +119,7 @@ async fn carry(context: &mut Context<'_, impl TcpClient, impl Servers>) -> Resul
     let plans = plans.on(&location.0, location.1);
     // Relay: raw bytes in both directions.
     let ends_at = context.client.ends_at();
+    conditions::decide_line(context);
     Ok(End::Tunnel(Tunnelled::new(context, plans, server, slot, ends_at)))
 }
 

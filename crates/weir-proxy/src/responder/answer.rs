@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use weir_config::ResponseOrigin;
+
 /// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
@@ -9,12 +11,17 @@ pub(crate) struct Answer<'a> {
     /// Names and values, without those that every answer has.
     pub(crate) fields: Vec<(&'a [u8], Cow<'a, [u8]>)>,
     pub(crate) body: Cow<'a, [u8]>,
+    /// Where it comes from, for rules about headers.
+    pub(crate) origin: ResponseOrigin,
+    /// The media type of what it is about, also where it has no body (304).
+    pub(crate) media_type: Option<&'a [u8]>,
 }
 
 impl<'a> Answer<'a> {
     /// One without fields or body.
     pub(crate) fn new(status: u16) -> Self {
-        Self { status, fields: Vec::new(), body: Cow::Borrowed(b"") }
+        let (origin, media_type) = (ResponseOrigin::Weir, None);
+        Self { status, fields: Vec::new(), body: Cow::Borrowed(b""), origin, media_type }
     }
 
     /// The same with another field.

@@ -32,8 +32,7 @@ impl FetchedPage {
 }
 
 /// The first page for a status in a format; `None` without one.
-pub(crate) fn page_of(pages: &[ErrorPage], status: u16, format: ReplyFormat) -> Option<&PageText> {
-    let page = pages.iter().find(|page| page.is_for(status))?;
+pub(crate) fn page_of(page: &ErrorPage, format: ReplyFormat) -> Option<&PageText> {
     match format {
         ReplyFormat::Html => page.html.as_ref(),
         ReplyFormat::Json => page.json.as_ref(),

@@ -7,6 +7,8 @@ use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::{BandwidthLimit, RateError};
 
 use super::store::StoreLookup;
+use crate::check::conditions;
+use crate::check::conditions::ConditionPlace;
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::templates;
@@ -17,8 +19,9 @@ use crate::config::{
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
+use crate::order::Stage;
 use crate::text::{Document, LimitText};
-use crate::value::{Size, Template, TemplateValue};
+use crate::value::{Size, Template, TemplateValue, WhenCondition};
 
 /// Limits that one listener, route or upstream may name: each is looked up for every request.
 const NAMED_MAX: usize = 16;
@@ -158,13 +161,15 @@ pub(in crate::check) fn report_of_http(
             told.push(what);
         }
     };
-    let of_request =
-        |key: &Template| key.values().find(|value| !value.is_of_connection()).map(TemplateValue::name);
+    let of_request = |key: &Template, when: Option<&WhenCondition>| {
+        let mut values = key.values().chain(when.into_iter().flat_map(WhenCondition::values));
+        values.find(|value| !value.is_of_connection()).map(TemplateValue::name)
+    };
     let without = |name: String| format!("a connection of TCP has no `{{{name}}}`");
     for route in routes {
         for limit in route.limited_by.iter().map(|one| &one.limit) {
             let what = format!("the limit `{}`", limit.name);
-            if let Some(name) = of_request(&limit.key) {
+            if let Some(name) = of_request(&limit.key, limit.when.as_ref()) {
                 report(what, &without(name));
             } else if limit.bandwidth.is_some() {
                 report(
@@ -176,7 +181,7 @@ pub(in crate::check) fn report_of_http(
             }
         }
         for list in &route.lists {
-            if let Some(name) = of_request(&list.key) {
+            if let Some(name) = of_request(&list.key, list.when.as_ref()) {
                 report(format!("the list `{}`", list.name), &without(name));
             }
         }
@@ -204,9 +209,15 @@ fn check(
         let message = "`bandwidth_burst` has no effect here: the limit has no `bandwidth`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, burst.span, message));
     }
+    let when = conditions::check(
+        value.when.as_ref(),
+        &ConditionPlace::shared(Stage::Identity, "when limits are asked"),
+        diagnostics,
+    );
     let limit = KeyLimit::assume(KeyLimitParts {
         name: name.value.clone(),
         key: value.key.value.clone(),
+        when,
         prefixes: AddressPrefixes::new(value.prefix.ipv4 as u8, value.prefix.ipv6 as u8).unwrap_or_default(),
         rate: rate(text, diagnostics),
         concurrent: value.concurrent,
@@ -256,7 +267,7 @@ fn report(
                 let at = text.value.bandwidth_burst.as_ref().map_or(text.span, |burst| burst.span);
                 Diagnostic::new(DiagnosticKind::BadValue, at, fault.to_string())
             }
-            RuleFault::SameKeyForAll | RuleFault::NetworksByOtherKey => continue,
+            RuleFault::SameKeyForAll | RuleFault::NoEntries | RuleFault::NetworksByOtherKey => continue,
         });
     }
 }

@@ -4,16 +4,20 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::check::conditions;
+use crate::check::conditions::ConditionPlace;
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
-    AccessList, AccessListParts, ListAction, ListEntries, NetworkTable, ValueFault, is_client_address,
+    AccessList, AccessListParts, ListAction, ListEntries, NetworkTable, RuleFault, ValueFault,
+    is_client_address,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
+use crate::order::Stage;
 use crate::text::{Document, ListText};
 use crate::value::{ValueError, parse_network};
 
@@ -110,12 +114,21 @@ fn check(
     let value = &text.value;
     templates::check_shared(&value.key.value, value.key.span, &TemplatePlace::SHARED, diagnostics);
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
-    if value.file.is_none()
+    let when = conditions::check(
+        value.when.as_ref(),
+        &ConditionPlace::shared(Stage::Identity, "when lists are asked"),
+        diagnostics,
+    );
+    let has_entries = !text.is_missing("entries") || !text.is_missing("file");
+    if when.is_none()
+        && text.is_missing("when")
+        && value.file.is_none()
         && value.entries.is_empty()
         && text.is_missing("entries")
         && text.is_missing("file")
     {
-        let message = format!("the list `{}` has neither `entries` nor a `file`", name.value);
+        let message =
+            format!("the list `{}` has neither `entries` nor a `file` nor a condition (`when`)", name.value);
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, name.span, message));
     }
     let action = value.action.unwrap_or_default();
@@ -130,16 +143,22 @@ fn check(
     }
     let inline = value.entries.iter().map(|entry| (&*entry.value, entry.span, false));
     let in_files = texts.iter().flat_map(|file| lines(files.sources, *file));
-    let entries = entries(name, is_client_address(&value.key.value), inline.chain(in_files), diagnostics);
+    let entries = match has_entries {
+        true => entries(name, is_client_address(&value.key.value), inline.chain(in_files), diagnostics),
+        false => ListEntries::All,
+    };
     let list = AccessList::assume(AccessListParts {
         name: name.value.clone(),
         action,
         key: value.key.value.clone(),
+        when,
         entries,
         status: value.status,
         delay: value.delay,
     });
-    for fault in list.faults().into_iter().filter(|fault| matches!(fault.fault, ValueFault::Rule(_))) {
+    let of_key =
+        |fault: &ValueFault| matches!(fault, ValueFault::Rule(rule) if *rule != RuleFault::NoEntries);
+    for fault in list.faults().into_iter().filter(|fault| of_key(&fault.fault)) {
         let message = fault.fault.to_string();
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message));
     }

@@ -8,7 +8,7 @@ use crate::config::{ClientCertificateHeaders, ClientCertificates};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{ClientCertificatesText, HeaderChangesText, ListenerText};
+use crate::text::{ClientCertificatesText, HeadersText, ListenerText};
 
 pub(in crate::check) fn check(
     text: &SpannedTable<ClientCertificatesText>,
@@ -72,12 +72,12 @@ pub(in crate::check) fn check_headers(
 
 /// Reports changes of a route to headers that it cannot change.
 fn report_changes(
-    changes: &HeaderChangesText,
+    changes: &HeadersText,
     headers: &ClientCertificateHeaders,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let removed = changes.remove.iter().map(|name| (&*name.value, name.span));
-    let written = changes.set.0.iter().chain(&changes.add.0).map(|(name, _)| (&*name.value, name.span));
+    let removed = changes.removed().map(|name| (&*name.value, name.span));
+    let written = changes.given().map(|(name, _)| (&*name.value, name.span));
     let named: Vec<(&str, SourceSpan)> = removed.chain(written).collect();
     for (name, at) in named {
         if is_one(headers, name) {

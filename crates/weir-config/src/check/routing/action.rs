@@ -142,7 +142,7 @@ pub(in crate::check) fn split_settings(
         let SplitText { request_headers, response_headers, forward_host, mirror, .. } = &part.value;
         let request = headers::check_request(request_headers, place, diagnostics);
         let response = headers::check_response(response_headers, place, diagnostics);
-        let mirrors = mirror::check_all(mirror.as_ref(), scope, diagnostics);
+        let mirrors = mirror::check_all(mirror.as_ref(), place, scope, diagnostics);
         let changes = !request.is_empty() || !response.is_empty() || forward_host.is_some();
         if target.upstream().is_none() || !changes && mirrors.is_empty() {
             continue;
@@ -152,6 +152,16 @@ pub(in crate::check) fn split_settings(
         own.response_headers = settings.response_headers.followed_by(&response);
         own.forward_host = forward_host.clone().unwrap_or(settings.forward_host.clone());
         own.mirrors.extend(mirrors);
+        let of_route = settings.rule_faults();
+        for ((key, fault), (_, known)) in own.rule_faults().into_iter().zip(of_route) {
+            if let Some(fault) = fault.filter(|_| known.is_none()) {
+                diagnostics.push(Diagnostic::new(
+                    DiagnosticKind::BadValue,
+                    part.key_at(key),
+                    fault.to_string(),
+                ));
+            }
+        }
         target.settings = Some(interner.intern(own));
     }
 }

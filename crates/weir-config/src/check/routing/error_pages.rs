@@ -3,8 +3,11 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use crate::check::conditions;
+use crate::check::conditions::ConditionPlace;
 use crate::check::files::Files;
 use crate::check::scope::CheckScope;
+use crate::check::templates::TemplatePlace;
 use crate::config::{ErrorPage, ErrorStep, PageText, RemotePage, RouteTarget, ServerProtocol};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -17,15 +20,17 @@ const PAGE_BYTES_MAX: u64 = 256 * 1024;
 
 pub(in crate::check) fn check(
     text: Option<&ErrorPagesText>,
+    place: &TemplatePlace<'_>,
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<ErrorPage> {
     let Some(pages) = text else { return Vec::new() };
-    pages.0.iter().map(|page| check_page(page, around, diagnostics)).collect()
+    pages.0.iter().map(|page| check_page(page, place, around, diagnostics)).collect()
 }
 
 fn check_page(
     text: &SpannedTable<ErrorPageText>,
+    place: &TemplatePlace<'_>,
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ErrorPage {
@@ -43,10 +48,21 @@ fn check_page(
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
     }
     let remote = check_remote(text, around, diagnostics);
+    let asked = ConditionPlace::new(place, Stage::ResponseHead, "when a page is chosen");
+    let when = conditions::check(text.value.when.as_ref(), &asked, diagnostics);
     let mut page = |file: &Option<Spanned<Box<str>>>| read_page(file.as_ref()?, around.files, diagnostics);
     let (html, json) = (page(html), page(json));
     let then = check_step(text, diagnostics);
-    ErrorPage { status, html, json, of_servers: *of_servers, remote, then, new_status: text.value.new_status }
+    ErrorPage {
+        status,
+        when,
+        html,
+        json,
+        of_servers: *of_servers,
+        remote,
+        then,
+        new_status: text.value.new_status,
+    }
 }
 
 /// What happens instead of a page, and with which status.

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use super::error_pages;
 use super::rewriting::CheckedRewriting;
+use super::{error_pages, expires, header_rules};
+use crate::check::conditions;
+use crate::check::conditions::ConditionPlace;
 use crate::check::scope::CheckScope;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
-use crate::config::{ErrorPage, HeaderChanges, RouteFault};
+use crate::config::{ErrorPage, HeaderChanges, HeaderRule, RouteFault};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::order::Stage;
-use crate::text::{HeaderChangesText, HstsText, ListenerText, RouteText};
+use crate::text::{HeaderChangesText, HeadersText, HstsText, ListenerText, RouteText, RuleStatus};
 pub(in crate::check) use crate::value::FRAMING;
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue};
 
@@ -45,7 +47,7 @@ pub(in crate::check) fn check_listener(
     let (hsts, has_tls) = (hsts.as_ref().map(|hsts| (hsts, text.key_at("hsts"))), !text.is_missing("tls"));
     let response =
         with_hsts(check_response(response_headers, &place, diagnostics), hsts, has_tls, diagnostics);
-    let error_pages = error_pages::check(text.value.error_pages.as_ref(), around, diagnostics);
+    let error_pages = error_pages::check(text.value.error_pages.as_ref(), &place, around, diagnostics);
     let rewriting = CheckedRewriting::of_listener(&text.value, &place, diagnostics);
     ListenerDefaults { request, response, error_pages, rewriting, has_tls }
 }
@@ -58,6 +60,7 @@ pub(in crate::check) fn check_response_of_route(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HeaderChanges {
     let changes = check_response(&text.value.response_headers, place, diagnostics);
+    let changes = expires::check(text, place, diagnostics).followed_by(&changes);
     let hsts = text.value.hsts.as_ref().map(|hsts| (hsts, text.key_at("hsts")));
     with_hsts(changes, hsts, has_tls, diagnostics)
 }
@@ -93,7 +96,7 @@ fn check_hsts(
         let at = hsts.key_at("preload");
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
-    if response.set.iter().any(|(name, _)| &**name == NAME) {
+    if response.given().any(|(name, _)| &**name == NAME) {
         let message = format!("`{NAME}` is set by `hsts` and by `response_headers`");
         diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, key, message).help("remove one of them"));
     }
@@ -104,21 +107,59 @@ fn check_hsts(
 }
 
 pub(in crate::check) fn check_request(
-    text: &HeaderChangesText,
+    text: &HeadersText,
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HeaderChanges {
+    for table in &text.0 {
+        for key in ["status", "from"] {
+            if let Some(at) = table.written(key) {
+                let message = format!("`{key}` is of responses: a request has none");
+                let help = "write it in `response_headers`";
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+            }
+        }
+    }
     let place = TemplatePlace { stage: Stage::Server, ..*place };
-    check(text, &[("host", "write `forward_host`")], &place, diagnostics)
+    let when = "when a request goes to a server";
+    check_all(text, &[("host", "write `forward_host`")], (&place, when), diagnostics)
 }
 
 pub(in crate::check) fn check_response(
-    text: &HeaderChangesText,
+    text: &HeadersText,
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HeaderChanges {
     let place = TemplatePlace { stage: Stage::ResponseFields, ..*place };
-    check(text, &[], &place, diagnostics)
+    check_all(text, &[], (&place, "when a response goes to the client"), diagnostics)
+}
+
+/// The tables, each on top of those before it.
+fn check_all(
+    text: &HeadersText,
+    elsewhere: &[(&str, &str)],
+    (place, when): (&TemplatePlace<'_>, &'static str),
+    diagnostics: &mut Vec<Diagnostic>,
+) -> HeaderChanges {
+    let mut all = HeaderChanges::default();
+    for table in &text.0 {
+        let changes = check(&table.value, elsewhere, place, diagnostics);
+        let value = &table.value;
+        let condition_place = ConditionPlace::new(place, place.stage, when);
+        let rule = HeaderRule {
+            when: conditions::check(value.when.as_ref(), &condition_place, diagnostics),
+            status: value.status.as_ref().map(|status| RuleStatus::ranges(&status.0)).unwrap_or_default(),
+            from: value.from.iter().flat_map(|from| from.0.iter().copied()).collect(),
+            ..HeaderRule::default()
+        };
+        let is_of_responses = place.stage == Stage::ResponseFields;
+        let changes = match is_of_responses && value.status.is_none() {
+            true => header_rules::of_success(&rule, changes),
+            false => header_rules::under(&rule, changes),
+        };
+        all = all.followed_by(&changes);
+    }
+    all
 }
 
 /// The headers of a response from the config.
@@ -204,6 +245,7 @@ fn check(
         add: named(&text.add, elsewhere, diagnostics, |value, span, diagnostics| {
             check_template(value, span, place, diagnostics);
         }),
+        rules: Vec::new(),
     };
     for (name, _) in &text.set.0 {
         let lower = name.value.to_ascii_lowercase();

@@ -8,7 +8,7 @@ use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{Document, ListenerText, RouteAccessLogText, RouteText};
-use crate::value::{Template, TemplateValue};
+use crate::value::{Template, TemplateValue, WhenCondition};
 
 /// Whether something that a route uses shows what a group of its path has matched.
 pub(in crate::check) fn are_shown(settings: &RouteSettings, action: &RouteAction, log: &AccessLog) -> bool {
@@ -39,8 +39,15 @@ pub(in crate::check) fn are_shown(settings: &RouteSettings, action: &RouteAction
     let mut params = fastcgi.iter().flat_map(|fastcgi| &fastcgi.params);
     let limits = settings.limited_by.iter().map(|one| &one.limit.key);
     let mut keys = limits.chain(settings.lists.iter().map(|list| &list.key));
+    let of_limits = settings.limited_by.iter().map(|one| &one.limit.when);
+    let of_lists = settings.lists.iter().map(|list| &list.when);
+    let of_mirrors = settings.mirrors.iter().map(|mirror| &mirror.when);
+    let of_cache = cache.iter().flat_map(|cache| [&cache.when, &cache.refresh_when, &cache.store_when]);
+    let conditions = of_limits.chain(of_lists).chain(of_mirrors).chain(of_cache).chain([&log.when]);
+    let mut asked = conditions.flatten().flat_map(WhenCondition::values);
     in_action
         || settings.rewrites.iter().any(|rule| rule.replacement.values().any(is_group))
+        || asked.any(is_group)
         || keys.any(|key| key.values().any(is_group))
         || cache.iter().any(|cache| cache.templates().flat_map(Template::values).any(is_group))
         || params.any(|(_, template)| template.values().any(is_group))
@@ -72,10 +79,15 @@ pub(in crate::check) fn log_of<'a>(
 pub(in crate::check) fn report_unknown(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let all: Vec<_> = document.listener.0.iter().flat_map(|(_, text)| &text.value.route).collect();
     let keys = document.limit.0.iter().map(|(_, text)| &text.value.key);
-    for key in keys.chain(document.list.0.iter().map(|(_, text)| &text.value.key)) {
-        for value in key.value.leaves() {
+    let keys = keys.chain(document.list.0.iter().map(|(_, text)| &text.value.key));
+    let keys = keys.map(|key| (key.span, key.value.leaves().collect::<Vec<_>>()));
+    let of_limits = document.limit.0.iter().flat_map(|(_, text)| &text.value.when);
+    let asked = of_limits.chain(document.list.0.iter().flat_map(|(_, text)| &text.value.when));
+    let asked = asked.map(|when| (when.span, when.value.values().collect::<Vec<_>>()));
+    for (span, values) in keys.chain(asked) {
+        for value in values {
             if let TemplateValue::MatchGroup(group) = value {
-                report(group, key.span, &all, diagnostics);
+                report(group, span, &all, diagnostics);
             }
         }
     }

@@ -1,32 +1,40 @@
 //! `mirror` of a route, or of a target of its split.
 
+use crate::check::conditions;
+use crate::check::conditions::ConditionPlace;
 use crate::check::scope::CheckScope;
+use crate::check::templates::TemplatePlace;
 use crate::config::{Mirror, RouteFault, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, SpannedTable};
+use crate::order::Stage;
 use crate::text::MirrorText;
 use crate::value::ShareFraction;
 
 /// The mirrors that a route or a target has.
 pub(in crate::check) fn check_all(
     written: Option<&OneOrMany<SpannedTable<MirrorText>>>,
+    place: &TemplatePlace<'_>,
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Mirror> {
     let mirrors = written.into_iter().flat_map(|mirrors| &mirrors.0);
-    mirrors.map(|mirror| check(mirror, around, diagnostics)).collect()
+    mirrors.map(|mirror| check(mirror, place, around, diagnostics)).collect()
 }
 
 fn check(
     text: &SpannedTable<MirrorText>,
+    place: &TemplatePlace<'_>,
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Mirror {
     let value = &text.value;
     let upstream = value.upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
+    let asked = ConditionPlace::new(place, Stage::BeforeServer, "when copies of requests are decided about");
     let mirror = Mirror {
         upstream: upstream.unwrap_or(UpstreamIndex(0)),
         share: ShareFraction::of_percent(value.share),
+        when: conditions::check(value.when.as_ref(), &asked, diagnostics),
         methods: value.methods.clone(),
         compare: value.compare.clone(),
         ignore_headers: value.ignore_headers.clone(),

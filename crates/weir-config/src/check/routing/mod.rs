@@ -11,6 +11,8 @@ pub(super) mod mirror;
 pub(super) mod access_log;
 pub(super) mod static_files;
 pub(super) mod headers;
+pub(super) mod header_rules;
+pub(super) mod expires;
 pub(super) mod fastcgi;
 pub(super) mod error_pages;
 pub(super) mod match_groups;

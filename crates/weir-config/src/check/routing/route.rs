@@ -59,6 +59,11 @@ pub(in crate::check) fn check(
     }
     let limited_by = scope.limits.of_route(rules.1, &value.limited_by, &action, diagnostics);
     let settings = RouteSettings { rewrite, limited_by, ..route.settings(fastcgi, diagnostics) };
+    for (key, fault) in settings.rule_faults() {
+        if let Some(fault) = fault {
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), fault.to_string()));
+        }
+    }
     action::split_settings(value, (&route.place, scope), (&mut action, &settings), interner, diagnostics);
     let log = match_groups::log_of(value, listener, scope.document);
     let shows_groups = match_groups::are_shown(&settings, &action, log);
@@ -105,7 +110,7 @@ impl RouteCheck<'_> {
         let request_headers = headers::check_request(&value.request_headers, place, diagnostics);
         let response_headers = headers::check_response_of_route(text, place, around.has_tls, diagnostics);
         let rewriting = around.rewriting.of_route(value, place, diagnostics);
-        let own_pages = error_pages::check(value.error_pages.as_ref(), scope, diagnostics);
+        let own_pages = error_pages::check(value.error_pages.as_ref(), place, scope, diagnostics);
         RouteSettings {
             internal: value.internal,
             rewrites: rewrites::check(&value.rewrite, &TemplatePlace::before_access(text), diagnostics),
@@ -122,7 +127,7 @@ impl RouteCheck<'_> {
             rewrite_cookies: rewriting.cookies,
             error_pages: [own_pages, around.error_pages.clone()].concat(),
             forward_host: value.forward_host.clone(),
-            mirrors: mirror::check_all(value.mirror.as_ref(), scope, diagnostics),
+            mirrors: mirror::check_all(value.mirror.as_ref(), place, scope, diagnostics),
             buffer_requests: value.buffer_requests.as_ref().map(|one| one.value.clone()).or(buffers),
             buffer_responses: value.buffer_responses.as_ref().map(|one| one.value.clone()),
             queue_priority: value.queue_priority,

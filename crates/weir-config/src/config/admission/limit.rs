@@ -10,7 +10,7 @@ use weir_traffic::limit::{RateError, TokenRate};
 use super::list::{REFUSAL_STATUSES, is_client_address};
 use crate::config::RuleFault;
 use crate::config::{Checked, CheckedParts, FoundFaults, LimitStore};
-use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template, TemplateValue};
+use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template, TemplateValue, WhenCondition};
 
 /// Requests at once after a pause.
 pub(crate) const BURST: RangeInclusive<u64> = 1..=1_000_000_000;
@@ -32,6 +32,8 @@ pub struct KeyLimitParts {
     pub name: Box<str>,
     /// What has a limit of its own: each value that this text comes to. Without values in it, all requests together.
     pub key: Template,
+    /// Only requests for which it holds are limited.
+    pub when: Option<WhenCondition>,
     /// The networks that `{client_address}` in the key stands for.
     pub prefixes: AddressPrefixes,
     /// Requests per time.
@@ -152,6 +154,7 @@ impl KeyLimitParts {
         Self {
             name: name.into(),
             key: TemplateValue::ClientAddress.into(),
+            when: None,
             prefixes: AddressPrefixes::default(),
             rate: None,
             concurrent: None,

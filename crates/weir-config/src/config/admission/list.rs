@@ -11,7 +11,7 @@ use weir_traffic::limit::AddressTable;
 use crate::config::RuleFault;
 use crate::config::{Checked, CheckedParts, FoundFaults};
 use crate::key::choice;
-use crate::value::{Template, TemplateValue};
+use crate::value::{Template, TemplateValue, WhenCondition};
 
 /// Statuses of refusals.
 pub(crate) const REFUSAL_STATUSES: RangeInclusive<u64> = 400..=599;
@@ -32,6 +32,8 @@ pub struct AccessListParts {
     pub action: ListAction,
     /// What is looked up.
     pub key: Template,
+    /// Only requests for which it holds are looked up.
+    pub when: Option<WhenCondition>,
     /// The entries.
     pub entries: ListEntries,
     /// The status of refusals.
@@ -45,6 +47,8 @@ pub struct AccessListParts {
 pub enum ListEntries {
     /// Networks of clients.
     Networks(NetworkTable),
+    /// All requests for which the condition holds.
+    All,
     /// Keys that are compared whole, with their texts.
     Texts(HashMap<Box<[u8]>, Box<str>>),
 }
@@ -122,6 +126,7 @@ impl AccessListParts {
             name: name.into(),
             action,
             key: TemplateValue::ClientAddress.into(),
+            when: None,
             entries: ListEntries::Networks(NetworkTable::new(networks)),
             status: 403,
             delay: Duration::from_secs(10),
@@ -142,7 +147,11 @@ impl AccessListParts {
 
     /// The same of another key.
     pub fn find_text(&self, key: &[u8]) -> Option<(u8, &str)> {
-        let ListEntries::Texts(entries) = &self.entries else { return None };
+        let entries = match &self.entries {
+            ListEntries::Texts(entries) => entries,
+            ListEntries::All => return Some((AccessList::WHOLE_KEY_BITS, &self.name)),
+            ListEntries::Networks(_) => return None,
+        };
         entries.get(key).map(|tag| (AccessList::WHOLE_KEY_BITS, &**tag))
     }
 }
@@ -153,7 +162,9 @@ impl CheckedParts for AccessListParts {
     }
 
     fn check(&self, faults: &mut FoundFaults) {
-        faults.extend(self.key.literal().is_some().then_some(RuleFault::SameKeyForAll));
+        let is_for_all = self.entries == ListEntries::All;
+        faults.extend((self.key.literal().is_some() && !is_for_all).then_some(RuleFault::SameKeyForAll));
+        faults.extend((is_for_all && self.when.is_none()).then_some(RuleFault::NoEntries));
         let is_other = self.is_of_networks() && !is_client_address(&self.key);
         faults.extend(is_other.then_some(RuleFault::NetworksByOtherKey));
         faults.check_key("status", &self.status, REFUSAL_STATUSES);

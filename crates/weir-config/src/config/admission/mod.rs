@@ -1,6 +1,6 @@
 //! Who may do what, and how often.
 
 pub(super) mod access;
-pub(super) mod limit;
 pub(super) mod rule_order;
+pub(super) mod limit;
 pub(super) mod list;

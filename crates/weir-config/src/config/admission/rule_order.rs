@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use super::limit::KeyLimit;
 use super::list::{AccessList, ListAction};
 use crate::order::{Feature, Stage};
-use crate::value::{Template, TemplateValue};
+use crate::value::{Template, TemplateValue, WhenCondition};
 
 /// The stages of the lists and limits of one route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,18 +20,33 @@ impl RuleOrder {
     /// That of a route with these lists.
     pub fn new(lists: &[Arc<AccessList>]) -> Self {
         let tagging = lists.iter().filter(|list| list.action == ListAction::Tag);
-        let stages = tagging.flat_map(|list| list.key.leaves()).map(TemplateValue::stage);
+        let stages = tagging.flat_map(|list| values(&list.key, list.when.as_ref())).map(TemplateValue::stage);
         Self { tag: asked_at(stages.max()) }
     }
 
-    /// The stage at which a list or a limit with this key is asked.
-    pub fn stage(&self, key: &Template) -> Stage {
-        let stages = key.leaves().map(|value| match value {
+    /// The stage at which a list is asked.
+    pub fn of_list(&self, list: &AccessList) -> Stage {
+        self.stage(&list.key, list.when.as_ref())
+    }
+
+    /// The stage at which a limit is asked.
+    pub fn of_limit(&self, limit: &KeyLimit) -> Stage {
+        self.stage(&limit.key, limit.when.as_ref())
+    }
+
+    /// The stage at which a list or a limit with this key and this condition is asked.
+    fn stage(&self, key: &Template, when: Option<&WhenCondition>) -> Stage {
+        let stages = values(key, when).map(|value| match value {
             TemplateValue::Tag => self.tag,
             value => value.stage(),
         });
         asked_at(stages.max())
     }
+}
+
+/// What they are made of in the end.
+fn values<'a>(key: &'a Template, when: Option<&'a WhenCondition>) -> impl Iterator<Item = &'a TemplateValue> {
+    key.leaves().chain(when.into_iter().flat_map(WhenCondition::values).flat_map(TemplateValue::leaves))
 }
 
 /// The first stage at which lists and limits are asked, once all that a key has is `known`.
@@ -62,7 +78,7 @@ mod tests {
             ("{tag}", Stage::Route, Stage::Identity),
         ] {
             let key = key.parse().expect("it is a template");
-            let stages = [net, team].map(|lists| RuleOrder::new(lists).stage(&key));
+            let stages = [net, team].map(|lists| RuleOrder::new(lists).stage(&key, None));
             assert_eq!(stages, [by_net, by_team], "{key}");
         }
     }

@@ -19,6 +19,16 @@ pub(crate) enum RouteFault {
     /// Of a condition: it is not the one that the route table shows.
     OtherCondition,
     LateValue(Box<str>),
+    TooManyRules {
+        count: usize,
+        max: usize,
+    },
+    TooManyCachedRules {
+        count: usize,
+        max: usize,
+    },
+    /// Of a rule for requests on a route with a cache: it asks for the request and for the server.
+    MixedCachedRule,
     Framing(Box<str>),
     MarkOfCopies(Box<str>),
     CopyOfTunnel,
@@ -62,6 +72,19 @@ impl fmt::Display for RouteFault {
             Self::LateValue(name) => write!(f, "`{name}` is not known when the route is chosen"),
             Self::H2cUpgrade => {
                 f.write_str("`h2c` cannot be forwarded: requests in the tunnel would bypass every rule")
+            }
+            Self::TooManyRules { count, max } => {
+                write!(
+                    f,
+                    "{count} rules for the headers of one message, with those of the listener: there may be {max}"
+                )
+            }
+            Self::MixedCachedRule => f.write_str("a rule for requests on a route with a cache asks for the server and for something else: two rules, since which responses are kept apart is decided before a server is chosen"),
+            Self::TooManyCachedRules { count, max } => {
+                write!(
+                    f,
+                    "{count} rules for requests with conditions on a route with a cache: there may be {max}, since each combination of them has stored responses of its own"
+                )
             }
             Self::Framing(name) => {
                 write!(f, "`{name}` cannot be changed: Weir sets it for each connection")

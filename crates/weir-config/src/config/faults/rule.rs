@@ -15,6 +15,7 @@ pub(crate) enum RuleFault {
     FieldsOff,
     LongBurst { burst: Size, rate: ByteRate },
     SameKeyForAll,
+    NoEntries,
     NetworksByOtherKey,
 }
 
@@ -38,6 +39,7 @@ impl fmt::Display for RuleFault {
             Self::LongBurst { burst, rate } => {
                 write!(f, "a burst of {burst} takes more than a day at {rate}")
             }
+            Self::NoEntries => f.write_str("the list has neither entries nor a condition"),
             Self::SameKeyForAll => {
                 f.write_str("a key without placeholders is the same for every request")
             }

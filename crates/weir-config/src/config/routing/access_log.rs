@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::key::{TextFormat, section, text_values};
-use crate::value::{TemplateValue, ValueError};
+use crate::value::{TemplateValue, ValueError, WhenCondition};
 
 section! {
     /// One line per exchange. The table of a listener replaces this one as a whole, not key by key.
@@ -16,6 +16,9 @@ section! {
         /// The format of a line: `"common"`, `"combined"`, `"json"`, `"httplog"` (HAProxy's; on TCP listeners its `tcplog`), a text with
         /// `{placeholders}`, or `json` and a list of placeholders. `"off"` writes none.
         format: Option<AccessLogFormat> = "off", like "nginx `log_format`, HAProxy `option httplog`, `log-format`";
+        /// A condition: only exchanges for which it holds have a line. Everything is known then, `status` and times included. See
+        /// [Conditions](#conditions).
+        when: WhenCondition = optional, like "nginx `access_log ... if=`, HAProxy `http-request set-log-level silent if`, Envoy `access_log_filter`";
         /// The destination of the lines. A file is opened again on SIGUSR1 and SIGHUP; syslog is RFC 5424.
         output: AccessLogOutput = "stdout", like "nginx `access_log`, HAProxy `log`";
         /// Lines that may wait for the writer; further ones are dropped and counted, since a full disk must not stop traffic. The default

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::RouteFault;
 use crate::config::{Checked, CheckedParts, FoundFaults};
-use crate::value::{Size, StatusRange, Template};
+use crate::value::{Size, StatusRange, Template, WhenCondition};
 
 /// A store of responses.
 pub type CacheStore = Checked<CacheStoreParts>;
@@ -79,6 +79,12 @@ pub struct RouteCache {
     pub wait: Option<Duration>,
     /// Requests for which one of these comes to something have nothing to do with the cache.
     pub bypass: Vec<Template>,
+    /// Only requests for which it holds have to do with the cache.
+    pub when: Option<WhenCondition>,
+    /// Requests for which it holds have what is stored confirmed or fetched anew.
+    pub refresh_when: Option<WhenCondition>,
+    /// Only responses for which it holds are stored.
+    pub store_when: Option<WhenCondition>,
     /// Whether responses that set cookies are stored, without them.
     pub ignore_set_cookie: bool,
     /// Whether `Cache-Control` of requests counts.

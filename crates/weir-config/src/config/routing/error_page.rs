@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{ForwardHost, RouteTarget, UpstreamIndex};
-use crate::value::{Size, StatusRange, Template, TemplateValue};
+use crate::value::{Size, StatusRange, Template, TemplateValue, WhenCondition};
 
 /// Pages for some statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +11,8 @@ use crate::value::{Size, StatusRange, Template, TemplateValue};
 pub struct ErrorPage {
     /// The statuses.
     pub status: Vec<StatusRange>,
+    /// Only failures for which it holds have it.
+    pub when: Option<WhenCondition>,
     /// For browsers.
     pub html: Option<PageText>,
     /// For programs.
@@ -68,7 +70,8 @@ impl ErrorPage {
             ErrorStep::Target { .. } => None,
         });
         let of_step = step.flat_map(Template::values);
-        texts.chain(self.remote.iter().flat_map(|remote| remote.path.values())).chain(of_step)
+        let asked = self.when.iter().flat_map(WhenCondition::values);
+        texts.chain(asked).chain(self.remote.iter().flat_map(|remote| remote.path.values())).chain(of_step)
     }
 
     /// The route that a request with such a failure goes on with, if it is named.

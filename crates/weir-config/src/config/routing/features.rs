@@ -26,7 +26,7 @@ impl Route {
         let forward = access.and_then(|access| access.forward.as_ref());
         let (requests, responses) = (&self.request_headers, &self.response_headers);
         let gives_fields = forward.is_some_and(|forward| !forward.response_headers.is_empty());
-        let takes_out = !requests.remove.is_empty() || !requests.set.is_empty() || gives_fields;
+        let takes_out = requests.replaced().next().is_some() || gives_fields;
         let rewrites_fields = self.rewrite_location.is_some() || !self.rewrite_cookies.is_empty();
         let rewrites = self.rewrite_body.is_some() || rewrites_fields;
         let rows = rows_of([
@@ -47,8 +47,8 @@ impl Route {
             (Feature::Headers, true),
         ]);
         let order = RuleOrder::new(&self.lists);
-        let lists = || self.lists.iter().map(|list| order.stage(&list.key));
-        let limits = || self.limited_by.iter().map(|one| order.stage(&one.limit.key));
+        let lists = || self.lists.iter().map(|list| order.of_list(list));
+        let limits = || self.limited_by.iter().map(|one| order.of_limit(&one.limit));
         let is_by_user = |stage: Stage| stage >= Stage::Identity;
         rows.without(idle([
             // A limit that waits for the user asks the lists once more: one that allows a request lets it past.

@@ -7,7 +7,7 @@ use weir_traffic::route::MethodMatch;
 use crate::config::RouteFault;
 use crate::config::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
-use crate::value::{FRAMING, HeaderName, ShareFraction, Size};
+use crate::value::{FRAMING, HeaderName, ShareFraction, Size, WhenCondition};
 
 /// Copies of requests for another upstream, whose responses no client gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Mirror {
     pub upstream: UpstreamIndex,
     /// The share of the requests that are copied, drawn at random.
     pub share: ShareFraction,
+    /// Only requests for which it holds are copied.
+    pub when: Option<WhenCondition>,
     /// The methods that are copied.
     pub methods: Vec<MethodMatch>,
     /// What is compared with the real response; empty: nothing.

@@ -4,6 +4,8 @@ pub(super) mod own_requests;
 pub(super) mod cache_partition;
 mod features;
 pub(super) mod route;
+pub(super) mod header_changes;
+pub(super) mod expires;
 pub(super) mod access_log;
 pub(super) mod mirror;
 pub(super) mod static_files;

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use super::route::{FixedResponse, HeaderChanges, Route, RouteAction, RouteParts, SplitAction, SplitTarget};
+use super::header_changes::HeaderChanges;
+use super::route::{FixedResponse, Route, RouteAction, RouteParts, SplitAction, SplitTarget};
 use crate::config::{
     Access, Checked, ForwardAuth, ForwardHost, Mirror, RemoteKeys, RemotePage, UpstreamIndex,
 };

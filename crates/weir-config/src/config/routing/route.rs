@@ -16,6 +16,7 @@ use crate::config::{
     ErrorPage, FastcgiSettings, FilesFallback, ForwardHost, FoundFaults, KeyLimit, LocationRewrite, Mirror,
     PageText, RewriteRule, RouteCache, StaticFiles, UpstreamIndex,
 };
+use crate::config::{CACHED_RULES_MAX, HeaderChanges, RULES_MAX};
 use crate::key::{choice, section};
 use crate::order::Stage;
 use crate::value::{
@@ -210,9 +211,27 @@ pub(crate) fn late_values(condition: &WhenCondition) -> impl Iterator<Item = &Te
 }
 
 impl RouteSettings {
+    /// What may not hold of the rules for headers, those of the listener included: of requests, and of responses.
+    pub(crate) fn rule_faults(&self) -> [(&'static str, Option<RouteFault>); 2] {
+        let too_many = |changes: &HeaderChanges| {
+            let count = changes.rules.len();
+            (count > RULES_MAX).then_some(RouteFault::TooManyRules { count, max: RULES_MAX })
+        };
+        let count = self.request_headers.rules_by_request().count();
+        let is_above = self.cache.is_some() && count > CACHED_RULES_MAX;
+        let cached = RouteFault::TooManyCachedRules { count, max: CACHED_RULES_MAX };
+        let is_mixed = self.cache.is_some() && self.request_headers.mixes_stages();
+        let of_cache = is_above.then_some(cached).or(is_mixed.then_some(RouteFault::MixedCachedRule));
+        [
+            ("request_headers", too_many(&self.request_headers).or(of_cache)),
+            ("response_headers", too_many(&self.response_headers)),
+        ]
+    }
+
     fn check(&self, faults: &mut FoundFaults) {
         faults.extend(self.request_headers.faults());
         faults.extend(self.response_headers.faults());
+        faults.extend(self.rule_faults().into_iter().filter_map(|(_, fault)| fault));
         faults.extend(self.cors.as_deref().and_then(Cors::fault));
         faults.extend(self.cache.iter().flat_map(|cache| cache.faults()));
         faults.extend(self.mirrors.iter().flat_map(Mirror::faults));
@@ -418,53 +437,6 @@ impl FixedResponse {
             content_type: "text/plain; charset=utf-8".parse().expect("it is the value of a header"),
             headers: Vec::new(),
         }
-    }
-}
-
-/// Changes to headers, in this order: remove, set, add.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct HeaderChanges {
-    /// Headers that are removed.
-    pub remove: Vec<HeaderName>,
-    /// Headers that get this value, replacing any received value and any of Weir's own.
-    pub set: Vec<(HeaderName, HeaderTemplate)>,
-    /// Headers that are added to those present.
-    pub add: Vec<(HeaderName, HeaderTemplate)>,
-}
-
-impl HeaderChanges {
-    /// What may not hold of them.
-    pub(crate) fn faults(&self) -> impl Iterator<Item = RouteFault> {
-        let given = self.set.iter().chain(&self.add).map(|(name, _)| name);
-        self.remove.iter().chain(given).filter_map(RouteFault::of_changed_header)
-    }
-
-    /// These changes, and `later` ones on top: what is removed or set later counts.
-    #[must_use]
-    pub fn followed_by(&self, later: &HeaderChanges) -> Self {
-        let stays = |(name, _): &&(HeaderName, HeaderTemplate)| {
-            !later.remove.contains(name) && later.set.iter().all(|(other, _)| other != name)
-        };
-        let kept = |headers: &[(HeaderName, HeaderTemplate)]| -> Vec<_> {
-            headers.iter().filter(stays).cloned().collect()
-        };
-        Self {
-            remove: self.remove.iter().chain(&later.remove).cloned().collect(),
-            set: [kept(&self.set), later.set.clone()].concat(),
-            add: [kept(&self.add), later.add.clone()].concat(),
-        }
-    }
-
-    /// Values of the exchange that headers get.
-    pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
-        self.set.iter().chain(&self.add).flat_map(|(_, template)| template.values())
-    }
-
-    /// Whether there is nothing to change.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
     }
 }
 

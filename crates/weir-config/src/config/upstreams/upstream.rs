@@ -18,7 +18,7 @@ use crate::config::{
     OutlierEjection, ServerProtocol, ServerSource, UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
-use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
+use crate::value::{Percent, ProgressLimit, ServerAddress, Size, WhenCondition};
 
 /// Index of an upstream in [`ConfigParts::upstreams`](crate::ConfigParts::upstreams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -495,6 +495,9 @@ section! {
         /// Attempts of one request, the first included; 1 means no retries. A server that refuses the connection is passed over without using up
         /// an attempt while another one is left, and so are up to three that cannot be reached otherwise.
         attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
+        /// A condition on the request: only requests for which it holds are repeated after a failure. What never left Weir, and a connection of
+        /// the pool that turns out to be closed, is repeated regardless. See [Conditions](#conditions).
+        when: WhenCondition = optional, like "HAProxy `http-request disable-l7-retry if`, Envoy `x-envoy-retry-on`";
         /// The time after the first attempt began within which a retry may begin. The default leaves time for one after an attempt that ran
         /// into `timeouts.response`, where `on_timeout` allows it.
         elapsed_max: Duration = "90s", like "nginx `proxy_next_upstream_timeout`";

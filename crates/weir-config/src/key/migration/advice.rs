@@ -110,7 +110,10 @@ pub(super) const ADVICE: &[Advice] = &[
         &["open_file_cache"],
         "open files are kept by default: `open_file_cache_max` and `open_file_cache_inactive` of `process` say how many and how long, `valid` in `files` of a route when they are looked at again",
     ),
-    advice(&["expires"], "set `cache-control` in `headers` of `files`, or in `response_headers` of a route"),
+    advice(
+        &["expires"],
+        "`expires` of a route says how long clients may keep responses, by media type and status",
+    ),
     advice(
         &["errorfiles", "errorloc", "http_errors"],
         "pages for failures are `error_pages` of a listener or a route, each with `status` and a file `html` or `json`, or the `upstream` that has them",
@@ -291,7 +294,7 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice(
         &["acl", "if", "unless", "match", "matchers"],
-        "conditions are keys of a route: `host`, `path`, `method`, `header`, `query`, `source`",
+        "conditions are `when` of a route, a list, a limit, header rules and others; the usual ones are keys of a route: `host`, `path`, `method`, `header`, `query`, `source`",
     ),
     advice(
         &["real_ip_header", "real_ip_recursive"],

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::{BANDWIDTH, BURST, CONCURRENT, KEYS_MAX, REFUSAL_STATUSES};
 use crate::key::{OneOrMany, Spanned, TextFormat, section, text_values};
+use crate::text::ConditionText;
 use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template};
 
 section! {
@@ -16,6 +17,8 @@ section! {
         /// together. A request in which no placeholder has a value is not limited. A key with `{user}` or `{jwt.NAME}` is evaluated after
         /// authentication. If a header has several lines, each line counts as a value.
         key: Spanned<Template> = "{client_address}", like "nginx `limit_req_zone`, HAProxy `http-request track-sc0`, Envoy `descriptors`, Traefik `sourceCriterion`";
+        /// A condition: only requests for which it holds are limited and counted. See [Conditions](#conditions).
+        when: ConditionText = optional, like "nginx `map` with an empty key, HAProxy `http-request track-sc0 ... if`";
         /// The networks that count as one client in `{client_address}`.
         prefix: LimitPrefixes = {}, like "HAProxy `ipmask`, Traefik `ipStrategy.ipv6Subnet`";
         /// Requests per time.

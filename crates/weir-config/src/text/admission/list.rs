@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::{ListAction, REFUSAL_STATUSES, TARPIT_DELAY};
 use crate::key::{OneOrMany, Spanned, section};
+use crate::text::ConditionText;
 use crate::value::Template;
 
 section! {
@@ -18,6 +19,9 @@ section! {
         /// an entry. A key with `{user}` or `{jwt.NAME}` is evaluated after authentication. If a header has several lines, one match is
         /// enough; with `allow`, all lines must match.
         key: Spanned<Template> = "{client_address}", like "nginx `geo`, `map`; HAProxy `acl`";
+        /// A condition: only requests for which it holds are looked up. Without `entries` and `file`, all of them are in the list. See
+        /// [Conditions](#conditions).
+        when: ConditionText = optional, like "HAProxy `http-request deny if`, nginx `if` with `return`";
         /// The entries: networks and addresses, or texts. An entry may be followed by a space and a value for `{tag}`; the default is the
         /// name of the list.
         entries: Vec<Spanned<Box<str>>> = [];

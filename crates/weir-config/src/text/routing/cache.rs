@@ -6,6 +6,7 @@ use crate::key::{
     Bounds, ConfigSection as _, ConfigValue, OneOrMany, Spanned, SpannedTable, TreeReader, ValueKind, section,
 };
 use crate::source::{Tree, TreeNode};
+use crate::text::ConditionText;
 use crate::value::{Size, StatusRange, Template};
 
 section! {
@@ -68,6 +69,12 @@ section! {
         /// Bypass the cache if any of these has a value that is non-empty and not `0`, such as `{cookie.session}` or `{header.x-preview}`:
         /// the request goes to the server and the response is not stored.
         bypass: Vec<Spanned<Template>> = [], like "nginx `proxy_cache_bypass` and `proxy_no_cache`";
+        /// A condition on requests: the cache is used only if it holds; otherwise the request goes to the server and its response is not stored.
+        when: ConditionText = optional, like "nginx `proxy_cache_bypass` with `proxy_no_cache`, HAProxy `http-request cache-use ... if`, Varnish `return (pass)`";
+        /// A condition on requests: if it holds, what is stored is not used as it is, but confirmed or fetched anew, and stored.
+        refresh_when: ConditionText = optional, like "nginx `proxy_cache_bypass`, Varnish `req.hash_always_miss`";
+        /// A condition on responses: one is stored only if it holds.
+        store_when: ConditionText = optional, like "nginx `proxy_no_cache`, HAProxy `http-response cache-store ... if`, Varnish `beresp.uncacheable`";
         /// Whether responses with `Set-Cookie` are stored, without that header. Only the client whose request fetched the response gets the
         /// cookie.
         ignore_set_cookie: bool = false, like "nginx `proxy_ignore_headers Set-Cookie`";

@@ -143,6 +143,13 @@ text_values! {
     };
 }
 
+impl MediaPattern {
+    /// The media types that a text names.
+    pub(crate) fn parse(text: &str) -> Result<Self, ValueError> {
+        parse_media(text)
+    }
+}
+
 fn parse_media(text: &str) -> Result<MediaPattern, ValueError> {
     let wrong =
         |message: String| ValueError::new(message).help("write for example `text/css`, `text/*` or `*`");

@@ -6,6 +6,7 @@ use super::redirect_target::RedirectTarget;
 use crate::config::{ForwardHost, RouteTarget};
 use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
 use crate::order::Stage;
+use crate::text::ConditionText;
 use crate::value::{Size, StatusRange, Template, TemplatePart, TemplateValue, ValueError};
 
 section! {
@@ -16,6 +17,9 @@ section! {
     pub(crate) struct ErrorPageText at "error_pages" {
         /// The statuses: `404`, `"500-599"`.
         status: OneOrMany<StatusRange> = required, like "nginx `error_page`, HAProxy `errorfile`, Traefik `errors`, Caddy `handle_errors`";
+        /// A condition on the request and `status`, and where `of_servers` replaces a response, on its fields: the entry counts only if it holds. See
+        /// [Conditions](#conditions).
+        when: ConditionText = optional;
         /// The file for clients that prefer HTML, relative to the file of the config.
         html: Spanned<Box<str>> = optional;
         /// The file for clients that prefer JSON.

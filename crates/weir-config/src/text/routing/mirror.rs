@@ -6,6 +6,7 @@ use weir_traffic::route::MethodMatch;
 
 use crate::config::{ForwardHost, Mirror, MirrorPart, UpstreamIndex};
 use crate::key::{Spanned, section};
+use crate::text::ConditionText;
 use crate::value::{HeaderName, Percent, ShareFraction, Size};
 
 section! {
@@ -18,6 +19,8 @@ section! {
         upstream: Spanned<Box<str>> = required, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
         /// The share of the requests that are copied, drawn at random.
         share: Percent = "100%", in 0..=100, like "Envoy `runtime_fraction`, Traefik `mirroring.mirrors.percent`, nginx `split_clients`";
+        /// A condition: only requests for which it holds are copied. See [Conditions](#conditions).
+        when: ConditionText = optional, like "nginx `mirror` with `if`, Envoy `runtime_fraction`";
         /// The methods that are copied. Others may change something twice: add them only where the upstream is a system of its own. Calls of gRPC
         /// have the method `POST`.
         methods: Vec<MethodMatch> = ["GET", "HEAD", "OPTIONS"];
@@ -47,6 +50,7 @@ impl Mirror {
         Self {
             upstream,
             share,
+            when: None,
             methods: methods.collect(),
             compare: text.compare,
             ignore_headers: text.ignore_headers,

@@ -2,6 +2,8 @@
 
 pub(super) mod route;
 pub(super) mod rewrite;
+pub(super) mod expires;
+pub(super) mod header_rules;
 pub(super) mod hsts;
 pub(super) mod cors;
 pub(super) mod mirror;

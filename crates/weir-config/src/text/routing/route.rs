@@ -8,8 +8,10 @@ use super::cache::RouteCacheChoice;
 use super::compression::CompressionSwitch;
 use super::cors::CorsText;
 use super::error_page::ErrorPagesText;
+use super::expires::ExpiresText;
 use super::fastcgi::FastcgiText;
 use super::files::FilesText;
+use super::header_rules::HeadersText;
 use super::hsts::HstsText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use super::mirror::MirrorText;
@@ -22,7 +24,7 @@ use crate::text::admission::basic::BasicText;
 use crate::text::admission::forward_auth::ForwardAuthText;
 use crate::text::admission::jwt::JwtText;
 use crate::value::{
-    HeaderName, HeaderTemplate, HeaderValue, Size, Template, Token, ValueError, WhenCondition, ascii_help,
+    HeaderTemplate, HeaderValue, Size, Template, Token, ValueError, WhenCondition, ascii_help,
 };
 
 section! {
@@ -106,9 +108,12 @@ section! {
         /// listener of the same name.
         vars: Map<Spanned<Template>> = {}, like "nginx `set`, HAProxy `http-request set-var`";
         /// Changes to the headers of the request to the server.
-        request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
+        request_headers: HeadersText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of the response to the client.
-        response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
+        response_headers: HeadersText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
+        /// How long clients may keep responses (`Cache-Control` and `Expires`): a time for all, such as `"1h"`; a table of media types, such as
+        /// `{ "text/html" = "epoch", "image/*" = "30d", default = "1h" }`; or a list of rules. See [Expiry](#expiry).
+        expires: ExpiresText = optional, like "nginx `expires`, Apache httpd `ExpiresActive`, `ExpiresByType`";
         /// `Strict-Transport-Security` (RFC 6797), in place of that of the listener: for a host of its own. Needs `tls` of the listener.
         hsts: SpannedTable<HstsText> = optional, like "nginx `add_header Strict-Transport-Security`, Traefik `stsSeconds`";
         /// What scripts of other origins may do in a browser.
@@ -177,9 +182,9 @@ section! {
         /// The share of the requests, relative to the sum of all weights.
         weight: u32 = required, in 0..=1_000_000;
         /// Changes to the headers of these requests to the server, after those of the route.
-        request_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.request_headers_to_add`";
+        request_headers: HeadersText = {}, like "Envoy `weighted_clusters.clusters.request_headers_to_add`";
         /// Changes to the headers of the responses to the client, after those of the route.
-        response_headers: HeaderChangesText = {}, like "Envoy `weighted_clusters.clusters.response_headers_to_add`";
+        response_headers: HeadersText = {}, like "Envoy `weighted_clusters.clusters.response_headers_to_add`";
         /// The `Host` of these requests to the server. Without it, that of the route.
         forward_host: ForwardHost = optional, like "Envoy `weighted_clusters.clusters.host_rewrite_literal`";
         /// Copies of these requests for another upstream, beside those that the route makes.
@@ -223,19 +228,6 @@ section! {
         /// The replacement. `$1` and `$name` refer to groups of the pattern. As `${...}` is an environment variable, a group in braces is
         /// written `$${1}`. A `?` begins a query, to which that of the request is appended.
         replacement: Spanned<Box<str>> = required;
-    }
-}
-
-section! {
-    /// Changes to headers, in this order: remove, set, add. `Host`, `Connection` and the headers of framing cannot be changed.
-    #[derive(Debug, Clone)]
-    pub(crate) struct HeaderChangesText at "headers" {
-        /// Headers that are removed.
-        remove: Vec<Spanned<HeaderName>> = [], like "HAProxy `del-header`";
-        /// Headers that get this value, replacing any received value and any of Weir's own.
-        set: Map<HeaderTemplate> = {}, like "HAProxy `set-header`";
-        /// Headers that are added to those present.
-        add: Map<HeaderTemplate> = {}, like "HAProxy `add-header`";
     }
 }
 

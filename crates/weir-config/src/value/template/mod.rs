@@ -51,6 +51,8 @@ macro_rules! values {
             Map(OwnValue),
             /// A variable of the config: `vars` of the route or its listener.
             Variable(OwnValue),
+            /// How many servers of an upstream can take requests now: neither down, ejected, draining nor in maintenance. Only conditions ask for it.
+            UsableServers(Box<str>),
         }
 
         /// Name, value, the fact that it is part of, and meaning of every value without parameters.
@@ -81,6 +83,7 @@ values! {
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
     Args "args" Request "Query of the request without `?`; nothing when it has none.",
     Port "port" Request "Port that the request names, or else the usual one of its scheme.",
+    ContentLength "content_length" Request "Length of the body of the request in bytes, as the client announces it; nothing when it does not.",
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" RequestId "Id of the request.",
     TraceId "trace_id" Trace "Trace id (W3C Trace Context).",
@@ -121,6 +124,8 @@ const TOKEN_CLAIM: &str = "jwt.";
 const PHASE: &str = "phase.";
 const MAP: &str = "map.";
 const VARIABLE: &str = "vars.";
+const UPSTREAM: &str = "upstream.";
+const USABLE: &str = ".usable";
 
 impl TemplateValue {
     /// The value that a placeholder of this name stands for.
@@ -181,6 +186,7 @@ impl TemplateValue {
             TemplateValue::Phase(phase) => format!("{PHASE}{}", phase.name()),
             TemplateValue::Map(map) => format!("{MAP}{}", map.name()),
             TemplateValue::Variable(variable) => format!("{VARIABLE}{}", variable.name()),
+            TemplateValue::UsableServers(upstream) => format!("{UPSTREAM}{upstream}{USABLE}"),
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
                 row.map_or_else(String::new, |(name, ..)| (*name).to_owned())
@@ -213,6 +219,7 @@ impl TemplateValue {
                 | TemplateValue::TlsSession
                 | TemplateValue::TlsClientSubject
                 | TemplateValue::TlsClientFingerprint
+                | TemplateValue::UsableServers(_)
         )
     }
 
@@ -258,6 +265,7 @@ impl TemplateValue {
         match self {
             TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => Fact::Response,
             TemplateValue::TokenClaim(_) => Fact::Claims,
+            TemplateValue::UsableServers(_) => Fact::Connection,
             TemplateValue::MatchGroup(_) => Fact::Route,
             TemplateValue::Header(_) | TemplateValue::Cookie(_) | TemplateValue::QueryParameter(_) => {
                 Fact::Request

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use weir_access::SignedToken;
-use weir_config::{Access, Feature, HeaderChanges, JwtAuth, Stage};
+use weir_config::{Access, Feature, JwtAuth, Stage};
+
+use super::header_changes::HeadChanges;
 use weir_http::{FieldName, FieldSet, FieldWriter};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Phase};
@@ -27,12 +29,11 @@ pub(crate) struct Authorization {
 pub(in crate::exchange) fn write_fields(
     out: &mut impl FieldWriter,
     granted: &Authorization,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     let fields = granted.fields.iter();
     acting::note(Stage::Server, Feature::Authentication);
-    let is_set = |name: &[u8]| changes.set.iter().any(|(set, _)| set.as_bytes().eq_ignore_ascii_case(name));
-    for (name, value) in fields.filter(|(name, _)| !is_set(name)) {
+    for (name, value) in fields.filter(|(name, _)| !changes.sets(name)) {
         out.field(name, value);
     }
 }

@@ -8,9 +8,8 @@ use weir_cache::rules::{CacheOutcome, ForwardReason, write_cache_status, write_v
 use weir_cache::store::{FetchTicket, StoredResponse};
 use weir_http::FieldWriter;
 
-use super::header_changes::leave;
+use super::header_changes::HeadChanges;
 use crate::exchange::acting;
-use crate::state::snapshot::RoutePlan;
 
 /// The name of the field that says what a cache did (RFC 9211).
 pub(in crate::exchange) const STATUS: &[u8] = b"Cache-Status";
@@ -78,9 +77,9 @@ pub(in crate::exchange) fn write_status(
     out: &mut impl FieldWriter,
     used: &CacheUse,
     detail: Option<&'static str>,
-    route: &RoutePlan,
+    changes: HeadChanges<'_>,
 ) {
-    if !leave(&route.config.response_headers, STATUS) {
+    if !changes.leave(STATUS) {
         return;
     }
     acting::note(Stage::ResponseFields, Feature::Cache);

@@ -3,11 +3,11 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use weir_config::{AccessList, Feature, HeaderChanges, LimitRate, Stage};
+use weir_config::{AccessList, Feature, LimitRate, Stage};
 use weir_http::FieldWriter;
 use weir_traffic::limit::BucketLevel;
 
-use super::header_changes::leave;
+use super::header_changes::HeadChanges;
 use crate::exchange::acting;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::net::clock::{self, Instant};
@@ -86,7 +86,7 @@ impl ExchangeLimits {
     /// Adds what is left of the limits that tell it to a response that they have not refused. A field of the server stays as it is:
     /// the members of both lines are one list (RFC 9110 section 5.3).
     #[inline]
-    pub(in crate::exchange) fn write_levels(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
+    pub(in crate::exchange) fn write_levels(&self, out: &mut impl FieldWriter, changes: HeadChanges<'_>) {
         if let Some(limits) = self.0.as_ref().filter(|limits| !limits.told.is_empty()) {
             limits.write_told(out, changes);
         }
@@ -197,7 +197,7 @@ impl AskedLimits {
     }
 
     #[cold]
-    fn write_told(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
+    fn write_told(&self, out: &mut impl FieldWriter, changes: HeadChanges<'_>) {
         acting::note(Stage::ResponseFields, Feature::Limits);
         let now = clock::now();
         let [mut policies, mut levels] = [Vec::new(), Vec::new()];
@@ -210,7 +210,7 @@ impl AskedLimits {
             write_level(&mut levels, &plan.config.name, level);
         }
         for (name, list) in [(POLICY_FIELD, policies), (LEVEL_FIELD, levels)] {
-            if leave(changes, name) {
+            if changes.leave(name) {
                 out.field(name, &list);
             }
         }

@@ -29,6 +29,8 @@ pub(crate) struct AttemptHistory {
     /// Servers that were passed over: the connection was refused, or could not be had otherwise. They are no attempts by the limit of attempts.
     pub(in crate::exchange) refused: u32,
     pub(in crate::exchange) unreached: u32,
+    /// Whether the condition of the upstream lets what has been sent be repeated.
+    pub(in crate::exchange) may_repeat: bool,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
     /// The slot of the next attempt, if it is one on the same server.
@@ -47,6 +49,7 @@ impl AttemptHistory {
             unprocessed: 0,
             refused: 0,
             unreached: 0,
+            may_repeat: true,
             fresh: false,
             slot: None,
             pause: None,

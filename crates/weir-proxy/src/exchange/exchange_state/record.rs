@@ -63,6 +63,8 @@ pub(crate) struct Record {
     /// The party that ended the tunnel, or ended its direction first.
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
+    /// Whether the condition of its log leaves it out; means nothing where that has none.
+    pub(crate) is_unlogged: bool,
     /// What the cache did.
     pub(crate) cache: Option<CacheResult>,
     /// More about that.
@@ -97,6 +99,7 @@ impl Record {
             tunnelled: None,
             ended_by: None,
             failure: None,
+            is_unlogged: false,
             cache: None,
             cache_detail: None,
             request_id: Vec::new(),

@@ -1,9 +1,9 @@
 //! Fields of a response that a route rewrites: which ones they are, and those that were made for the response at hand.
 
-use weir_config::{Feature, HeaderChanges, Stage};
+use weir_config::{Feature, Stage};
 use weir_http::FieldWriter;
 
-use super::header_changes::leave;
+use super::header_changes::HeadChanges;
 use crate::exchange::acting;
 use crate::state::snapshot::RoutePlan;
 
@@ -60,11 +60,11 @@ pub(in crate::exchange) fn is_wanted(route: &RoutePlan) -> bool {
 pub(in crate::exchange) fn write(
     out: &mut impl FieldWriter,
     rewritten: &RewrittenFields,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     let Some(rewritten) = rewritten else { return };
     acting::note(Stage::ResponseFields, Feature::Rewriting);
-    for (name, value) in rewritten.iter().filter(|(name, _)| leave(changes, name)) {
+    for (name, value) in rewritten.iter().filter(|(name, _)| changes.leave(name)) {
         out.field(name, value);
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_config::{AccessList, Feature, ListAction, Stage};
+use weir_config::{AccessList, Feature, ListAction, ListEntries, Stage, WhenCondition};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::limits;
@@ -102,10 +102,15 @@ fn decide<'a, U>(
     context.exchange.limits.tag.clear();
     let mut decides: Option<(u8, usize)> = None;
     for (at, ListInUse { list, .. }) in lists.iter().enumerate().filter(|(_, one)| one.stage <= place.stage) {
+        let holds = |condition: &WhenCondition| condition.holds(&TemplateValues::new(context, place.route));
+        if list.when.as_ref().is_some_and(|condition| !holds(condition)) {
+            continue;
+        }
         let mut text = std::mem::take(&mut context.exchange.limits.text);
-        let found = match list.is_of_networks() {
-            true => list.find_address(context.client_address()),
-            false => {
+        let found = match list.entries {
+            ListEntries::Networks(_) => list.find_address(context.client_address()),
+            ListEntries::All => list.find_text(b""),
+            ListEntries::Texts(_) => {
                 let values = TemplateValues::new(context, place.route);
                 find_text(list, &values, &mut text)
             }

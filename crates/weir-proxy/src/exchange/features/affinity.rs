@@ -9,7 +9,7 @@ use weir_traffic::affinity::{CookieAffinity, RequestAffinity};
 
 use crate::exchange::acting;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::net::clock::Instant;
 use crate::state::snapshot::UpstreamPlan;
@@ -72,14 +72,14 @@ pub(crate) fn write_affinity_cookie(
     out: &mut impl FieldWriter,
     request: RequestAffinity,
     plans: Plans<'_>,
-    server: ServerId,
+    (server, changes): (ServerId, HeadChanges<'_>),
 ) {
     let Some(affinity) = &plans.upstream.affinity else { return };
     if let Some(cookie) = affinity.set_cookie(request, server) {
         out.field(b"Set-Cookie", cookie.as_bytes());
         acting::note(Stage::ResponseFields, Feature::Affinity);
         // A shared cache that kept this response would give one client's cookie to all (RFC 9111 section 7.3).
-        if leave(&plans.route.config.response_headers, b"Cache-Control") {
+        if changes.leave(b"Cache-Control") {
             out.field(b"Cache-Control", b"private");
         }
     }

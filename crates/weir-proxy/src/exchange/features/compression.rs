@@ -3,7 +3,7 @@
 //! Decided by the plan of the route, by what the client accepts, and by status and fields of the response, whatever gives that response. A
 //! response that would be another for another client says so in `Vary`. Must not know how a body is encoded.
 
-use weir_config::{Compression, Feature, HeaderChanges, Stage, is_event_stream};
+use weir_config::{Compression, Feature, Stage, is_event_stream};
 use weir_http::{AcceptedCodings, ContentCoding, FieldName, FieldWriter, Framing, Method, depends_on_coding};
 use weir_observe::CompressionRefusal;
 
@@ -13,7 +13,7 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::{BodyCoding, RewriteOutcome};
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::response_outline::{
     DecodedFields, ResponseFields, ResponseOutline, forbids_changes, has_content, is_unchangeable,
 };
@@ -229,7 +229,7 @@ pub(in crate::exchange) fn write(
     out: &mut impl FieldWriter,
     exchange: &Exchange,
     fields: &impl ResponseFields,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     let coding = exchange.body_coding;
     if coding == BodyCoding::AsItIs {
@@ -245,11 +245,11 @@ pub(in crate::exchange) fn write(
         out.field(b"Content-Encoding", coding.name().as_bytes());
     }
     if let Some(etag) =
-        fields.first("etag").filter(|_| coding != BodyCoding::Varies && leave(changes, b"etag"))
+        fields.first("etag").filter(|_| coding != BodyCoding::Varies && changes.leave(b"etag"))
     {
         write_etag(out, exchange, coding, etag);
     }
-    if coding.varies() && leave(changes, VARY.as_bytes()) {
+    if coding.varies() && changes.leave(VARY.as_bytes()) {
         write_vary(out, fields);
     }
 }

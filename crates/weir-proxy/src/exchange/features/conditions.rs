@@ -13,12 +13,35 @@ use super::headers::placeholders::{TemplateValues, cookies};
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::phases::choose::RoutableRequest;
+use crate::exchange::telemetry::log;
 
 /// The route that a request takes, on a listener whose routes may have conditions.
 #[cold]
 pub(in crate::exchange) fn find_route<U>(context: &Context<'_, impl ClientEnd, U>) -> Option<RouteId> {
     let values = TemplateValues::new(context, None);
     context.listener.routes.lookup(&ConditionedRequest { request: context.routable(), values })
+}
+
+/// Decides whether an exchange that is over has its line in the access log, where that has a condition.
+#[inline(always)]
+pub(in crate::exchange) fn decide_line<U>(context: &mut Context<'_, impl ClientEnd, U>) {
+    if context.listener.has_log_conditions {
+        ask_log(context);
+    }
+}
+
+/// A request whose head could not be read has nothing that a condition could ask for: it has its line.
+#[cold]
+fn ask_log<U>(context: &mut Context<'_, impl ClientEnd, U>) {
+    let Some(condition) = log::condition(&context.exchange.record, context.config) else { return };
+    let is_unread = context.exchange.request_text.is_empty();
+    let is_unlogged = !(is_unread && context.listener.config.protocol.routes_requests()) && {
+        let (exchange, head) = (&context.exchange, &context.exchange.response_text[..]);
+        let response = (!head.is_empty()).then(|| (exchange.response.fields(), head));
+        let values = TemplateValues::new(context, context.route());
+        !condition.holds(&TemplateValues { response, status: exchange.record.status, ..values })
+    };
+    context.exchange.record.is_unlogged = is_unlogged;
 }
 
 /// A request of which conditions can be asked.
@@ -89,6 +112,13 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
                 any_or_empty(lines.map(|field| field.value.of(text)), passes)
             }
             TemplateValue::Host if is_normal_host(request.host().of(text)) => passes(request.host().of(text)),
+            TemplateValue::User => passes(self.exchange.user()),
+            TemplateValue::Tag => passes(&self.exchange.limits.tag),
+            TemplateValue::TokenClaim(name) => passes(self.exchange.claim(name).unwrap_or_default()),
+            TemplateValue::Route => passes(self.route.map_or("", |route| &route.config.name).as_bytes()),
+            TemplateValue::Listener => passes(self.listener.config.name.as_bytes()),
+            TemplateValue::Upstream => passes(self.destination().0.as_bytes()),
+            TemplateValue::Server => passes(self.destination().1.as_bytes()),
             TemplateValue::Cookie(name) => any_or_empty(cookies(self.exchange, name), passes),
             TemplateValue::QueryParameter(name) => {
                 let sent = query_values(self.query(), name.as_bytes());
@@ -126,8 +156,14 @@ impl Facts<TemplateValue> for TemplateValues<'_> {
     }
 
     fn number(&self, value: &TemplateValue) -> Option<i64> {
-        if *value == TemplateValue::Status {
-            return (self.status != 0).then(|| self.status.into());
+        match value {
+            TemplateValue::Status => return (self.status != 0).then(|| self.status.into()),
+            TemplateValue::ContentLength => return self.content_length()?.try_into().ok(),
+            TemplateValue::UsableServers(upstream) => return self.usable_servers(upstream).try_into().ok(),
+            TemplateValue::ConnectionRequests => {
+                return Some(self.client.requests.try_into().unwrap_or(i64::MAX));
+            }
+            _ => {}
         }
         let mut digits = Vec::new();
         self.write_one(value, &mut digits);

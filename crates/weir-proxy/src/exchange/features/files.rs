@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use weir_config::{Feature, FilesFallback, RouteTarget, Stage, TemplatePart, TemplateValue, clean_target};
+use weir_config::{
+    Feature, FilesFallback, ResponseOrigin, RouteTarget, Stage, TemplatePart, TemplateValue, clean_target,
+};
 use weir_http::Method;
 use weir_observe::{Cause, Failure, Party, Phase};
 
@@ -379,6 +381,7 @@ async fn send<U>(
     let (fields, text) = (context.exchange.request.fields(), &context.exchange.request_text[..]);
     let FileResponse { file, mut head, body } =
         respond(context.exchange.request.method(), file, fields, text, rules, boundary);
+    head.origin = ResponseOrigin::File;
     // Not of failures: how long a file may be kept says nothing about them.
     if !files.config.headers.is_empty() && matches!(head.status, 200 | 206 | 304) {
         add_headers(context, (route, files), &mut head);

@@ -3,7 +3,7 @@
 //! Values from the client are accepted only when its peer is a trusted proxy; those of other peers are replaced, never
 //! added to.
 
-use weir_config::{AcceptFrom, Feature, HeaderChanges, Stage};
+use weir_config::{AcceptFrom, Feature, Stage};
 use weir_http::{Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded};
 
 use crate::exchange::acting;
@@ -12,7 +12,7 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::forwarded_lines::ForwardedLinesKey;
-use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::record::REQUEST_ID_LEN;
 use crate::state::snapshot::ListenerPlan;
 
@@ -71,7 +71,7 @@ fn make_request_id<S, U>(context: &mut Context<'_, S, U>) {
 pub(in crate::exchange) fn write<S, U>(
     out: &mut impl FieldWriter,
     context: &Context<'_, S, U>,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     acting::note(Stage::Server, Feature::Forwarded);
     if let Some(lines) = context.exchange.forwarded_lines.as_deref().filter(|lines| lines.apply)
@@ -96,9 +96,9 @@ pub(in crate::exchange) fn write<S, U>(
 pub(in crate::exchange) fn prepare<S, U>(
     context: &mut Context<'_, S, U>,
     generation: u64,
-    changes: &HeaderChanges,
+    has_changes: bool,
 ) {
-    let apply = changes.is_empty() && uses_lines(context);
+    let apply = !has_changes && uses_lines(context);
     if let Some(lines) = &mut context.exchange.forwarded_lines {
         lines.apply = apply;
     }
@@ -160,15 +160,15 @@ fn write_lines(text: &mut Vec<u8>, client: &Client, listener: &ListenerPlan, ver
 
 /// Adds the fields but the request id one by one: some are not Weir's alone, or the head is none of HTTP/1.
 #[inline(never)]
-fn write_by_field<S, U>(out: &mut impl FieldWriter, context: &Context<'_, S, U>, changes: &HeaderChanges) {
+fn write_by_field<S, U>(out: &mut impl FieldWriter, context: &Context<'_, S, U>, changes: HeadChanges<'_>) {
     let trusted = context.listener.trusts(context.client.peer);
     if context.listener.config.forwarded.x_forwarded {
         write_x_forwarded(out, context, trusted, changes);
     }
-    if context.listener.config.forwarded.rfc7239 && leave(changes, b"Forwarded") {
+    if context.listener.config.forwarded.rfc7239 && changes.leave(b"Forwarded") {
         write_rfc7239(out, context, trusted);
     }
-    if context.listener.config.forwarded.via && leave(changes, b"Via") {
+    if context.listener.config.forwarded.via && changes.leave(b"Via") {
         write_list(out, context.exchange, FieldName::Via, b"Via", |out| {
             write_via(out, context.listener, context.exchange.request.version());
         });
@@ -195,10 +195,10 @@ pub(crate) fn write_request_id(
     out: &mut impl FieldWriter,
     exchange: &Exchange,
     listener: &ListenerPlan,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     if let Some(header) = &listener.config.request_id.header
-        && leave(changes, header.as_bytes())
+        && changes.leave(header.as_bytes())
     {
         out.field(header.as_bytes(), &exchange.record.request_id);
     }
@@ -222,24 +222,24 @@ fn write_x_forwarded<S, U>(
     out: &mut impl FieldWriter,
     context: &Context<'_, S, U>,
     trusted: bool,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
-    if leave(changes, b"X-Forwarded-For") {
+    if changes.leave(b"X-Forwarded-For") {
         write_forwarded_for(out, context, trusted);
     }
     let arrival = match trusted {
         false => Arrival { proto: None, host: None, port: None },
         true => Arrival::claimed(context.exchange),
     };
-    if arrival.proto.is_none() && leave(changes, b"X-Forwarded-Proto") {
+    if arrival.proto.is_none() && changes.leave(b"X-Forwarded-Proto") {
         out.field(b"X-Forwarded-Proto", scheme(context.client));
     }
     let host = context.exchange.request.authority().of(&context.exchange.request_text);
-    if !host.is_empty() && arrival.host.is_none() && leave(changes, b"X-Forwarded-Host") {
+    if !host.is_empty() && arrival.host.is_none() && changes.leave(b"X-Forwarded-Host") {
         out.field(b"X-Forwarded-Host", host);
     }
     if arrival.port.is_none()
-        && leave(changes, b"X-Forwarded-Port")
+        && changes.leave(b"X-Forwarded-Port")
         && let Some(port) = arrival.port_or(context.client.local_port)
     {
         out.decimal_field(b"X-Forwarded-Port", u64::from(port));

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::{self, Poll};
 
-use weir_config::{Feature, Mirror, MirrorPart, Stage};
+use weir_config::{Feature, Mirror, MirrorPart, Stage, WhenCondition};
 use weir_http::grpc::GrpcStatus;
 use weir_http::{Framing, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
@@ -19,6 +19,7 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
 use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::subrequests::background;
 use crate::exchange::features::subrequests::background::{
     BackgroundRequest, BackgroundRoute, BackgroundTaker,
@@ -60,7 +61,7 @@ const NAMES_MAX: usize = 16;
 const TARGET_KEPT_MAX: usize = 1024;
 
 /// Decides whether the request is copied, once it has passed everything that stands before a server.
-pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>, route: &RoutePlan) {
+pub(in crate::exchange) fn begin<U>(context: &mut Context<'_, impl ClientEnd, U>, route: &RoutePlan) {
     if route.mirrors.is_empty() {
         return;
     }
@@ -75,6 +76,8 @@ pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>, route: &
     let mut kept_max = 0;
     for (place, (plan, settings)) in route.mirrors.iter().zip(&route.config.mirrors).enumerate() {
         let is_meant = plan.methods.contains(request.method(), request.method_span().of(text));
+        let holds = |condition: &WhenCondition| condition.holds(&TemplateValues::new(context, Some(route)));
+        let is_meant = is_meant && settings.when.as_ref().is_none_or(holds);
         if !is_meant || !settings.share.has(context.client.worker.random()) {
             continue;
         }

@@ -7,18 +7,38 @@ use weir_traffic::retry::RetryCause;
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
+use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::{
     AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
 };
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::features::grpc;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::retry;
 use crate::upstream::stream::ServerStream;
+
+/// Prepares another attempt behind one that has failed, as far as the condition of the upstream lets it.
+///
+/// # Errors
+/// The failure of the attempt, when there must not be another.
+#[inline]
+pub(in crate::exchange) fn again<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    plans: Plans<'_>,
+    history: &mut AttemptHistory,
+    failed: AttemptFailure,
+) -> Result<(), Ended> {
+    if let Some(condition) = &plans.upstream.config.retry.when {
+        history.may_repeat = condition.holds(&TemplateValues::for_attempt(context, plans, failed.server));
+    }
+    retry::again(context, plans, history, failed)
+}
 
 /// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
 /// other server is left, and the client gets this response.
 #[inline(always)]
-pub(in crate::exchange) fn instead<T: ServerStream, S, U>(
+pub(in crate::exchange) fn instead<T: ServerStream, S: ClientEnd, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     history: &mut AttemptHistory,
@@ -52,7 +72,7 @@ pub(in crate::exchange) fn instead<T: ServerStream, S, U>(
         // That of the response, until it is gone.
         slot: None,
     };
-    let goes_again = retry::again(context, plans, history, failed).is_ok();
+    let goes_again = again(context, plans, history, failed).is_ok();
     if goes_again {
         history.pause = context.exchange.grpc.and_then(|call| call.pushback).or(history.pause);
         plans.server(server.index()).shard.responses.record(status);

@@ -2,7 +2,7 @@
 
 use weir_config::{Feature, Stage};
 use weir_observe::{Cause, Failure, ServerShard};
-use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryCause, RetryDecision};
+use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryCause, RetryDecision, RetryRefusal};
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
@@ -63,7 +63,14 @@ pub(in crate::exchange) fn again<S, U>(
     context.exchange.record.spend(failed.failure.phase, now);
     let facts = facts_of(context.exchange, plans, history, &failed, cause);
     let millis = plan.millis(now);
-    match plans.retry().judge(&facts, || plan.retry_budget.try_take(millis)) {
+    let policy = plans.retry();
+    let decision = match policy.judge(&facts, || plan.retry_budget.try_take(millis)) {
+        RetryDecision::Retry { counts_as_attempt: true, .. } if facts.sent_any && !history.may_repeat => {
+            RetryDecision::GiveUp(RetryRefusal::NotConfigured)
+        }
+        decision => decision,
+    };
+    match decision {
         RetryDecision::GiveUp(reason) => {
             plans.upstream_shard().retries_refused[reason as usize].increment();
             context.exchange.attempt_trace.decided(Decision::GiveUp(reason), now);

@@ -158,7 +158,8 @@ pub(in crate::exchange) async fn answer(
 ) -> Result<End, Ended> {
     let status = answer::status_with_page(context.exchange, route);
     if let Some(status) = status
-        && let Some((page, step)) = lead_on::step_for(&route.config.error_pages, status)
+        && let Some((page, step)) =
+            lead_on::step_for(context, (Some(route), &route.config.error_pages), status)
         && lead_on::is_possible(context, step)
     {
         lead_on::begin(context, (context.route(), page, step), (status, None));

@@ -5,6 +5,7 @@ use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::conditions;
 use crate::exchange::features::headers::response;
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::upgrade;
@@ -22,5 +23,7 @@ pub(in crate::exchange) async fn switch<T: ServerStream, U>(
     mut responding: RespondingServer<T>,
 ) -> Result<End, Ended> {
     response::begin_tunnel(context, plans, &mut responding);
+    // A tunnel keeps its record and little else: whether it has a line is decided as it begins.
+    conditions::decide_line(context);
     upgrade::run(context, plans, responding).await
 }

@@ -3,6 +3,7 @@
 use weir_config::{Feature, RowSet, Stage};
 
 use crate::exchange::context::Context;
+use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::{AttemptFailure, AttemptHistory, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
@@ -21,7 +22,7 @@ use super::response_body;
 
 /// What an attempt has come to.
 #[inline(always)]
-pub(in crate::exchange) fn judge<S, U: Servers>(
+pub(in crate::exchange) fn judge<S: ClientEnd, U: Servers>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     history: &mut AttemptHistory,
@@ -40,7 +41,7 @@ pub(in crate::exchange) fn judge<S, U: Servers>(
 
 /// Whether the request goes to a server again in place of the response at hand.
 #[inline(always)]
-fn goes_again<T: ServerStream, S, U>(
+fn goes_again<T: ServerStream, S: ClientEnd, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     history: &mut AttemptHistory,
@@ -92,7 +93,7 @@ pub(in crate::exchange) async fn take<U: Servers>(
                     context.exchange.response.replace_status(shown);
                 }
             }
-            Feature::ErrorPages => match intercept::find(context, plans).await {
+            Feature::ErrorPages => match intercept::find(context, plans, &response).await {
                 Replacement::None => {}
                 Replacement::GoesOn(page, step) => {
                     let status = context.exchange.response.status();

@@ -116,7 +116,7 @@ async fn with_status(
     status: u16,
 ) -> Result<End, Ended> {
     let Some(route) = context.route() else { return Err(Failure::weir(Phase::Route, Cause::NoRoute).into()) };
-    if let Some((page, step)) = lead_on::step_for(&route.config.error_pages, status)
+    if let Some((page, step)) = lead_on::step_for(context, (Some(route), &route.config.error_pages), status)
         && lead_on::is_possible(context, step)
     {
         lead_on::begin(context, (Some(route), page, step), (status, None));

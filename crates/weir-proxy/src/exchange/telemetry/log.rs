@@ -1,9 +1,10 @@
 //! The line of an exchange in the access log of its route or its listener.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use weir_http::grpc::GrpcStatus;
-use weir_http::{FieldName, ResponseHead};
+use weir_http::{FieldName, Framing, ResponseHead};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, UnixMicros};
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
@@ -20,11 +21,14 @@ use crate::net::peer::Peer;
 use crate::state::log_batches::LogBatches;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
 use crate::state::worker_config::WorkerConfig;
-use weir_config::RouteAccessLog;
+use weir_config::{RouteAccessLog, WhenCondition};
 
 /// Writes the line of an exchange, if its route or its listener logs.
 pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, config: &WorkerConfig) {
     let add = |log: &LogBatches| {
+        if exchange.record.is_unlogged && condition(&exchange.record, config).is_some() {
+            return;
+        }
         log.add(|format, text| {
             with_record(client, stream, exchange, config, |record| format.render(record, text));
         });
@@ -38,6 +42,16 @@ pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchang
         return;
     }
     add(log);
+}
+
+/// The condition of the log that an exchange has its line in.
+pub(in crate::exchange) fn condition<'a>(
+    record: &Record,
+    config: &'a WorkerConfig,
+) -> Option<&'a WhenCondition> {
+    let listener = &config.snapshot.listeners[record.listener()];
+    let own = record.route.and_then(|route| listener.route_plans[route].config.access_log.own());
+    own.unwrap_or(&listener.config.access_log).when.as_ref()
 }
 
 /// Whether an exchange on this route may have a line.
@@ -107,8 +121,8 @@ impl FieldSource for Heads<'_> {
         if self.exchange.request_text.is_empty() {
             return;
         }
-        let Self { exchange, route, client, end, listener, .. } = *self;
-        let values = TemplateValues::of_record(client, end, exchange, listener, route);
+        let Self { exchange, route, client, end, listener, snapshot } = *self;
+        let values = TemplateValues::of_record(client, end, exchange, (snapshot, listener), route);
         if let Some(variable) = name.strip_prefix("vars.") {
             values.variable(variable).iter().for_each(|text| text.write_first(&values, out));
         } else if let Some(map) = name.strip_prefix("map.").and_then(|name| self.snapshot.map(name)) {
@@ -132,24 +146,18 @@ fn with_record(
         record.upstream.zip(record.served()).map(|(index, served)| &served.snapshot.upstreams[index]);
     let server = upstream.zip(record.server).map(|(upstream, index)| &*upstream.config.servers[index].name);
     let route = record.route.map(|index| &listener.route_plans[index]);
-    let address = |peer: Peer| match peer {
-        Peer::Inet(addr) => Some(addr),
-        Peer::Unix => None,
-    };
     // A request whose head could not be read has nothing to show but what its failure says.
     let whole = !text.is_empty();
-    let shown = address(client.peer).map(|peer| match whole {
-        true => (context::find_client_address(client, exchange, listener), peer.port()).into(),
-        false => peer,
-    });
     let ago = clock::now().saturating_duration_since(record.began);
     let began = clock::unix_now().saturating_sub(ago);
     let trace_id = record.trace.id_digits();
     let head = |span: weir_http::TextSpan| if whole { span.of(text) } else { &[] };
+    let of_bodies = || (record.body_in, exchange.response_relay.moved);
+    let moved = record.tunnelled.as_ref().map_or_else(of_bodies, |bytes| bytes.moved);
     render(&ExchangeRecord {
         time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
         listener: &listener.config.name,
-        client: shown,
+        client: shown_client(client, exchange, listener),
         peer: address(client.sender()),
         local: client.known_destination(),
         exchange_number: client.requests,
@@ -172,11 +180,8 @@ fn with_record(
         failure: record.failure,
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
-        body_bytes_in: record.tunnelled.as_ref().map_or(record.body_in, |bytes| bytes.moved.0),
-        body_bytes_out: record
-            .tunnelled
-            .as_ref()
-            .map_or(exchange.response_relay.moved, |bytes| bytes.moved.1),
+        body_bytes_in: moved.0,
+        body_bytes_out: moved.1,
         compression: exchange.body_coding.word(),
         body_bytes_uncompressed: matches!(exchange.body_coding, BodyCoding::Compressed(_))
             .then(|| exchange.response_relay.taken()),
@@ -188,12 +193,36 @@ fn with_record(
         tag: &exchange.limits.tag,
         limit: exchange.limits.name(),
         queue_position: record.queue_position,
+        content_length: content_length(exchange),
         kept: record.affinity,
         tls: stream.tls().map(|tls| tls.record()),
         ended_by: record.ended_by,
         phases: record.times,
         load: load(client, exchange),
     });
+}
+
+fn address(peer: Peer) -> Option<SocketAddr> {
+    match peer {
+        Peer::Inet(addr) => Some(addr),
+        Peer::Unix => None,
+    }
+}
+
+/// The client, as far as its request could be read.
+fn shown_client(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> Option<SocketAddr> {
+    address(client.peer).map(|peer| match exchange.request_text.is_empty() {
+        false => (context::find_client_address(client, exchange, listener), peer.port()).into(),
+        true => peer,
+    })
+}
+
+/// The length of the body that the client announces.
+fn content_length(exchange: &Exchange) -> Option<u64> {
+    match exchange.request.body() {
+        Framing::Length(length) if !exchange.request_text.is_empty() => Some(length),
+        _ => None,
+    }
 }
 
 fn load(client: &Client, exchange: &Exchange) -> OpenConnections {

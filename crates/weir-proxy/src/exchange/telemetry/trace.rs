@@ -3,7 +3,7 @@
 //! Decided once, when the head is there. Nothing here allocates; without tracing the cost is one branch. Sampled exchanges are
 //! exported by `trace_export` of weir-control.
 
-use weir_config::{AcceptFrom, Feature, HeaderChanges, Stage};
+use weir_config::{AcceptFrom, Feature, Stage};
 use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
 use weir_observe::Phase;
 
@@ -12,7 +12,7 @@ use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::record::Trace;
 use crate::state::snapshot::TracePlan;
 use crate::state::tracing::trace_queue::{ExchangeSpan, SampledExchange};
@@ -91,17 +91,17 @@ fn place(
 
 /// Adds `traceparent` with the span of the current attempt, unless the route sets that field.
 #[inline]
-pub(crate) fn write(out: &mut impl FieldWriter, exchange: &Exchange, changes: &HeaderChanges) {
+pub(crate) fn write(out: &mut impl FieldWriter, exchange: &Exchange, changes: HeadChanges<'_>) {
     if let Some(own) = &exchange.record.trace.own {
         write_traced(out, own, exchange.attempt_trace.seen(), changes);
     }
 }
 
 #[inline(never)]
-fn write_traced(out: &mut impl FieldWriter, own: &ExchangeSpan, attempt: u8, changes: &HeaderChanges) {
+fn write_traced(out: &mut impl FieldWriter, own: &ExchangeSpan, attempt: u8, changes: HeadChanges<'_>) {
     let name = FieldName::Traceparent.as_str().as_bytes();
     acting::note(Stage::Server, Feature::Telemetry);
-    if leave(changes, name) {
+    if changes.leave(name) {
         let span = Traceparent { span_id: own.attempt_id(attempt), ..own.traceparent };
         out.field_with(name, |out| span.write(out));
     }

@@ -61,6 +61,7 @@ pub(crate) fn respond<'a>(
     };
     let (status, body, about_range) = select(form.len(), &file.media_type, &ranges, boundary);
     let mut head = Answer::new(if is_known { 304 } else { status });
+    head.media_type = Some(&file.media_type);
     if status == 416 {
         head = head.with(b"Content-Range", about_range.unwrap_or_default());
         return FileResponse { file: form, head, body };

@@ -19,7 +19,7 @@ use weir_config::{CacheDisk, CacheStore, PartitionName, Route};
 use weir_observe::prometheus::{CacheHoldings, DiskHoldings};
 use weir_observe::{CacheShard, PerWorker};
 
-use super::cache_keys::{RequestClass, fields_written_for};
+use super::cache_keys::{RequestClass, fields_written_for, under_rules};
 use crate::net::clock;
 use crate::net::files::file::DiskWait;
 use crate::net::sys::pages::{PageMemory, Pages};
@@ -398,10 +398,16 @@ impl RouteCachePlan {
         &self.plan.state.store
     }
 
-    /// Makes the text of a key that of requests of this class to this target of the split; `false`: there is no such target.
-    pub(crate) fn end_key(&self, key: &mut Vec<u8>, target: usize, class: RequestClass) -> bool {
-        let name = self.partitions.get(target);
-        name.map(|name| KeyPartition::new(*name, class.number()).end(key)).is_some()
+    /// Makes the text of a key that of requests of this class to this target of the split, of which rules change the headers that are `applied`; `false`: there is no such target.
+    pub(crate) fn end_key(
+        &self,
+        key: &mut Vec<u8>,
+        target: usize,
+        (class, applied): (RequestClass, u8),
+    ) -> bool {
+        let Some(name) = self.partitions.get(target) else { return false };
+        KeyPartition::new(under_rules(*name, applied), class.number()).end(key);
+        true
     }
 }
 

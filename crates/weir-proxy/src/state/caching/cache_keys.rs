@@ -3,7 +3,7 @@
 //! Made of the config alone. Must not look at stored responses.
 
 use weir_cache::store::KeyPartition;
-use weir_config::{Config, PartitionName, Route, RouteAction, RouteCache, TemplateValue};
+use weir_config::{Config, PartitionName, Route, RouteAction, RouteCache, SplitTarget, TemplateValue};
 
 /// What tells requests of one route apart that their keys do not, since it is said by the connection, or believed of some peers alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +49,30 @@ pub(in crate::state) fn fields_written_for(
     let with_values = with_values.filter(move |(_, template)| !template.values().all(is_known));
     let given = route.access.iter().filter_map(|access| access.forward.as_ref());
     let given = given.flat_map(|forward| &forward.response_headers);
-    let names: Vec<Box<str>> =
-        with_values.map(|(name, _)| name).chain(given).map(|name| name.to_ascii_lowercase().into()).collect();
+    let of_rules = changes.rules.iter().filter(|rule| rule.when.is_some());
+    let of_rules = of_rules.flat_map(|rule| rule.remove.iter().chain(rule.given().map(|(name, _)| name)));
+    let names: Vec<Box<str>> = with_values
+        .map(|(name, _)| name)
+        .chain(of_rules)
+        .chain(given)
+        .map(|name| name.to_ascii_lowercase().into())
+        .collect();
     names.into_iter()
+}
+
+/// The partition of the requests of a route whose headers these rules change, of those that depend on the request: a bit for each.
+pub(in crate::state) fn under_rules(mut name: PartitionName, applied: u8) -> PartitionName {
+    if let Some(last) = name.last_mut() {
+        *last ^= applied;
+    }
+    name
+}
+
+/// How many of its rules change the headers of a request by what the request is.
+fn rules_by_request(route: &Route, target: Option<&SplitTarget>) -> usize {
+    let own = target.and_then(|target| target.settings.as_ref());
+    let headers = own.map_or(&route.request_headers, |own| &own.request_headers);
+    headers.rules_by_request().count()
 }
 
 /// What is stored under one text of a key: by listener and upstream, so that a change to what a URL means is seen wherever it may be stored.
@@ -86,7 +107,15 @@ impl CachePartitions {
                 other => vec![other.upstreams().next().map(|upstream| upstream.0)],
             };
             let named = targets.into_iter().zip(used.partitions.iter().copied());
-            all.extend(named.map(|(upstream, name)| CachePartition { cache, listener, upstream, name }));
+            for (place, (upstream, name)) in named.enumerate() {
+                let target = match &route.action {
+                    RouteAction::Split(targets) => targets.get(place),
+                    _ => None,
+                };
+                let rules = rules_by_request(route, target);
+                let names = (0..1_u8 << rules).map(|applied| under_rules(name, applied));
+                all.extend(names.map(|name| CachePartition { cache, listener, upstream, name }));
+            }
         }
         all.sort_unstable();
         all.dedup();

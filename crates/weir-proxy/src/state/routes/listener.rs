@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{
     AccessList, AccessLogFormat, ErrorPage, Feature, ForwardHost, LimitUse, Listener, Mirror, PathForm,
-    RemotePage, Route, RouteAction, RowSet, RuleOrder, SplitTarget, Stage, TokenKeys, UpstreamIndex,
-    WithheldHeaders,
+    RemotePage, Route, RouteAction, RowSet, RuleOrder, SplitTarget, Stage, TemplateValue, TokenKeys,
+    UpstreamIndex, WhenCondition, WithheldHeaders,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -118,6 +118,8 @@ pub struct ListenerPlan {
     pub(crate) routes: RouteTable,
     /// Whether routes are looked up by more than what they match: see [`weir_config::ListenerParts::looks_up_apart`].
     pub(crate) looks_up_apart: bool,
+    /// Whether the log of a route has a condition, or that of the listener.
+    pub(crate) has_log_conditions: bool,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
     /// Whether TLS that ends here passes through on some route.
@@ -289,6 +291,7 @@ impl ListenerPlan {
             pages: PageStore::new(config),
             routes: config.route_table()?,
             looks_up_apart: config.looks_up_apart(),
+            has_log_conditions: log_conditions(config).next().is_some(),
             asks_for_sni: !config.protocol.routes_requests()
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
@@ -297,7 +300,8 @@ impl ListenerPlan {
             stripped_trailers,
             fields_without_certificate: without_certificate,
             via_name: inputs.via_name.clone(),
-            logs_response_fields: logs(config).any(|format| format.shows_response_fields()),
+            logs_response_fields: logs(config).any(|format| format.shows_response_fields())
+                || log_conditions(config).any(|condition| condition.values().any(is_of_response)),
             logs_local: logs(config).any(|format| format.format().shows_local()),
             trusts_no_peer: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
             own_id_header: own_id.map(|name| name.as_bytes().into()),
@@ -446,10 +450,9 @@ fn route_plans(
         let keys_route = keys_route(route, inputs).map(Box::new);
         let mirrors = mirrors(route, inputs, copied);
         let plan = RoutePlan::new(route, inputs, named, before);
-        let stripped_trailers = plan.stripped.as_ref().map(|stripped| {
+        let stripped_trailers = StrippedFields::of_request_trailers(route).map(|stripped| {
             let around = stripped_trailers.each_ref().map(Option::as_deref);
-            around
-                .map(|around| Arc::new(around.map_or_else(|| (**stripped).clone(), |one| one.with(stripped))))
+            around.map(|around| Arc::new(around.map_or_else(|| stripped.clone(), |one| one.with(&stripped))))
         });
         let access = access.of(route);
         RoutePlan { access, auth_route, keys_route, mirrors, stripped_trailers, ..plan }
@@ -566,11 +569,11 @@ fn request_rules(
     let order = RuleOrder::new(lists);
     let plan = |one: &LimitUse| {
         let plan = Arc::clone(limits.iter().find(|plan| plan.config.name == one.limit.name)?);
-        let stage = order.stage(&one.limit.key);
+        let stage = order.of_limit(&one.limit);
         Some(LimitInUse { plan, upstream: one.upstream.map(|upstream| upstream.0), stage })
     };
     let limits: Box<[LimitInUse]> = uses.iter().filter_map(plan).collect();
-    let in_use = |list: &Arc<AccessList>| ListInUse { list: Arc::clone(list), stage: order.stage(&list.key) };
+    let in_use = |list: &Arc<AccessList>| ListInUse { list: Arc::clone(list), stage: order.of_list(list) };
     let lists: Box<[ListInUse]> = lists.iter().map(in_use).collect();
     let stages = lists.iter().map(|one| one.stage).chain(limits.iter().map(|one| one.stage));
     let last = stages.max().unwrap_or(Stage::Route);
@@ -605,6 +608,16 @@ fn protocols(listener: &Listener) -> &'static [&'static [u8]] {
         (true, false) => &[b"http/1.1"],
         (false, _) => &[],
     }
+}
+
+/// The conditions of these logs.
+fn log_conditions(listener: &Listener) -> impl Iterator<Item = &WhenCondition> {
+    let own = listener.routes.iter().filter_map(|route| route.access_log.own());
+    std::iter::once(&listener.access_log).chain(own).filter_map(|log| log.when.as_ref())
+}
+
+fn is_of_response(value: &TemplateValue) -> bool {
+    matches!(value, TemplateValue::ResponseHeader(_))
 }
 
 /// The formats of the logs of a listener and its routes.
@@ -656,6 +669,18 @@ impl RoutePlan {
     #[inline(always)]
     pub(crate) fn acts_on_response_fields(&self) -> bool {
         self.rows.meets(const { RowSet::at(Stage::ResponseFields) })
+    }
+
+    /// Whether it changes the heads of requests.
+    #[inline(always)]
+    pub(crate) fn changes_requests(&self) -> bool {
+        self.rows.meets(const { RowSet::row(Stage::Server, Feature::Headers) })
+    }
+
+    /// Whether it changes the heads of responses.
+    #[inline(always)]
+    pub(crate) fn changes_responses(&self) -> bool {
+        self.rows.meets(const { RowSet::row(Stage::ResponseFields, Feature::Headers) })
     }
 
     /// The plan of a target of the split, if that is not as the route is.

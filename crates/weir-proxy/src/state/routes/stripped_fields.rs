@@ -27,7 +27,7 @@ pub(in crate::state) fn of_listener(config: &Listener, withheld: &WithheldHeader
 }
 
 impl StrippedFields {
-    /// The fields that a route takes out of requests, or puts there itself.
+    /// The fields that a route takes out of every request, or puts there itself.
     pub(in crate::state) fn of_requests(route: &Route) -> Option<Self> {
         let HeaderChanges { remove, set, .. } = &route.request_headers;
         let forward = route.access.as_ref().and_then(|access| access.forward.as_ref());
@@ -37,11 +37,22 @@ impl StrippedFields {
         Self::new(names.map(|name| (**name).into()).chain(of_bodies).collect())
     }
 
+    /// The fields that a route takes out of some requests at least: what comes behind a body has none of them, whatever conditions said of the head.
+    pub(in crate::state) fn of_request_trailers(route: &Route) -> Option<Self> {
+        let of_rules = route.request_headers.rules.iter().flat_map(|rule| {
+            let set = rule.set.iter().map(|(name, _)| name);
+            rule.remove.iter().chain(set)
+        });
+        let of_rules = Self::new(of_rules.map(|name| (**name).into()).collect());
+        match (Self::of_requests(route), of_rules) {
+            (Some(always), Some(of_rules)) => Some(always.with(&of_rules)),
+            (always, of_rules) => always.or(of_rules),
+        }
+    }
+
     /// The same of responses.
     pub(in crate::state) fn of_responses(route: &Route) -> Option<Self> {
-        let HeaderChanges { remove, set, .. } = &route.response_headers;
-        let names = remove.iter().chain(set.iter().map(|(name, _)| name));
-        Self::new(names.map(|name| (**name).into()).collect())
+        Self::new(route.response_headers.replaced().map(|name| (**name).into()).collect())
     }
 
     /// `None` when there are none.
@@ -67,15 +78,19 @@ impl StrippedFields {
         Self { names: names.into(), underscored: self.underscored || other.underscored }
     }
 
-    /// Whether a server may take `name` for one of these: servers with a CGI-style environment know letters and digits only.
+    /// Whether a server may take `name` for one of these.
     pub(crate) fn covers(&self, name: &[u8]) -> bool {
-        let alike = |(one, other): (&u8, &u8)| {
-            one.eq_ignore_ascii_case(other) || !one.is_ascii_alphanumeric() && !other.is_ascii_alphanumeric()
-        };
-        let is_taken_for =
-            |known: &str| known.len() == name.len() && known.as_bytes().iter().zip(name).all(alike);
-        self.underscored && name.contains(&b'_') || self.names.iter().any(|known| is_taken_for(known))
+        let mut names = self.names.iter();
+        self.underscored && name.contains(&b'_') || names.any(|known| is_taken_for(known.as_bytes(), name))
     }
+}
+
+/// Whether a server may take `name` for `known`: servers with a CGI-style environment know letters and digits only.
+pub(crate) fn is_taken_for(known: &[u8], name: &[u8]) -> bool {
+    let alike = |(one, other): (&u8, &u8)| {
+        one.eq_ignore_ascii_case(other) || !one.is_ascii_alphanumeric() && !other.is_ascii_alphanumeric()
+    };
+    known.len() == name.len() && known.iter().zip(name).all(alike)
 }
 
 #[cfg(test)]

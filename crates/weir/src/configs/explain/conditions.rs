@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
-use weir_conditions::{Facts, TermOutcome};
+use weir_conditions::Facts;
 use weir_config::{TemplateFacts, TemplateValue, WhenCondition};
-use weir_http::FieldName;
+use weir_http::{FieldName, Framing};
 use weir_traffic::affinity::cookie_values;
 use weir_traffic::route::{RouteRequest as _, decoded_parameter, query_values};
 
@@ -27,8 +27,13 @@ impl Facts<TemplateValue> for ExplainedRequest {
         }
     }
 
-    fn number(&self, _value: &TemplateValue) -> Option<i64> {
-        None
+    fn number(&self, value: &TemplateValue) -> Option<i64> {
+        match value {
+            TemplateValue::ContentLength => {
+                self.texts(value).first().and_then(|text| std::str::from_utf8(text).ok()?.parse().ok())
+            }
+            _ => None,
+        }
     }
 
     fn address(&self, value: &TemplateValue) -> Option<IpAddr> {
@@ -69,6 +74,10 @@ impl ExplainedRequest {
             }
             TemplateValue::ClientAddress => vec![self.source().to_string().into_bytes()],
             TemplateValue::Version => vec![b"HTTP/1.1".to_vec()],
+            TemplateValue::ContentLength => match self.head().body() {
+                Framing::Length(length) => vec![length.to_string().into_bytes()],
+                _ => Vec::new(),
+            },
             TemplateValue::UserAgent => lines("user-agent"),
             TemplateValue::Referer => lines("referer"),
             TemplateValue::Header(name) => lines(name),
@@ -167,6 +176,7 @@ fn is_known(value: &TemplateValue) -> bool {
             | TemplateValue::Query
             | TemplateValue::Args
             | TemplateValue::Port
+            | TemplateValue::ContentLength
             | TemplateValue::UserAgent
             | TemplateValue::Referer
             | TemplateValue::Header(_)
@@ -177,29 +187,75 @@ fn is_known(value: &TemplateValue) -> bool {
     )
 }
 
-/// Why a condition holds or does not: what each of its comparisons came to, as far as they were asked.
+/// Why a condition of the route holds or does not: what each of its comparisons came to, as far as they were asked.
 pub(super) fn sentence(condition: &WhenCondition, request: &ExplainedRequest) -> String {
-    let (holds, outcomes) = condition.trace(request);
-    let text = |outcome: &TermOutcome| &condition.text()[outcome.span.clone()];
-    let told = outcomes.iter().filter_map(|outcome| {
-        let holds = outcome.holds?;
-        Some(format!("`{}` is {holds}", text(outcome)))
-    });
-    let told: Vec<String> = told.collect();
-    let mut unknown: Vec<String> =
-        condition.values().filter(|value| !is_known(value)).map(|value| value.name()).collect();
-    unknown.dedup();
+    let (holds, told) = outcome(condition, request);
     let own = own_values(condition.values(), request).into_iter();
     let own: String = own.map(|(name, text)| format!("; `{name}` is {text}")).collect();
     let verdict = if holds { "its condition holds" } else { "its condition does not hold" };
+    let unknown = unknown(condition);
     let rest = match &unknown[..] {
         [] => String::new(),
         names => format!("; {} known of connections only, and missing here", are(names)),
     };
-    format!("{verdict}: {}{own}{rest}", told.join(", "))
+    format!("{verdict}: {told}{own}{rest}")
+}
+
+/// The same of a condition that is asked later, when more may be known.
+pub(super) fn later_sentence(condition: &WhenCondition, request: &ExplainedRequest) -> String {
+    let (holds, told) = outcome(condition, request);
+    let verdict = if holds { "holds" } else { "does not hold" };
+    match &unknown(condition)[..] {
+        [] => format!("{verdict}: {told}"),
+        names if told.is_empty() => format!("depends on {}", list(names)),
+        names => format!("depends on {}; {told}", list(names)),
+    }
+}
+
+/// Whether it holds, and the comparisons that were asked of known values, with these.
+fn outcome(condition: &WhenCondition, request: &ExplainedRequest) -> (bool, String) {
+    let (holds, outcomes) = condition.trace(request);
+    let told = outcomes.iter().zip(condition.terms()).filter_map(|(outcome, (_, values))| {
+        let holds = outcome.holds?;
+        let values: Vec<&TemplateValue> = values.collect();
+        let text = &condition.text()[outcome.span.clone()];
+        values.iter().all(|value| is_known(value)).then(|| {
+            let shown: Vec<String> = values.iter().map(|value| shown(value, request)).collect();
+            format!("`{text}` is {holds} ({})", shown.join(", "))
+        })
+    });
+    (holds, told.collect::<Vec<_>>().join(", "))
+}
+
+/// A value of the request; not one that may be a secret.
+fn shown(value: &TemplateValue, request: &ExplainedRequest) -> String {
+    let name = value.name();
+    let texts = match request.address(value) {
+        Some(address) => vec![address.to_string()],
+        None => request.texts(value).iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect(),
+    };
+    match &texts[..] {
+        [] => format!("there is no {name}"),
+        _ if value.is_secret() => format!("{name} is there"),
+        texts => format!(
+            "{name} is {}",
+            texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" and ")
+        ),
+    }
+}
+
+/// The values that are not known without a connection, a client or a server.
+fn unknown(condition: &WhenCondition) -> Vec<String> {
+    let unknown = condition.values().filter(|value| !is_known(value));
+    let mut names: Vec<String> = unknown.map(TemplateValue::name).collect();
+    names.dedup();
+    names
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn are(names: &[String]) -> String {
-    let all: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    format!("{} {}", all.join(", "), if all.len() == 1 { "is" } else { "are" })
+    format!("{} {}", list(names), if names.len() == 1 { "is" } else { "are" })
 }

@@ -6,6 +6,7 @@
 mod text;
 mod json;
 mod rules;
+mod asked;
 mod sentence;
 mod conditions;
 mod explanation;

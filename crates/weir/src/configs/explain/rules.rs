@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{
-    AccessList, LimitUse, Mirror, PageText, Route, RouteAction, RouteCache, RowSet, RuleOrder, Stage,
-    Template, TemplateValue, WhenCondition,
+    AccessList, LimitUse, ListEntries, Mirror, PageText, Route, RouteAction, RouteCache, RowSet, RuleOrder,
+    Stage, Template, TemplateValue, WhenCondition,
 };
 use weir_traffic::route::RouteRequest as _;
 
+use super::asked;
 use super::conditions;
 use super::explanation::{Disposition, RequestExplanation, UpstreamDestination};
 
@@ -43,15 +44,15 @@ fn has_client(list: &AccessList, explanation: &RequestExplanation<'_>) -> Option
 pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, String)> {
     let (lists, limits) = of_request(explanation);
     let order = RuleOrder::new(lists);
-    let when = |key: &Template| match order.stage(key) {
-        stage if stage < Stage::Identity => "",
-        _ => ", after authentication",
-    };
+    let when = |stage: Stage| if stage < Stage::Identity { "" } else { ", after authentication" };
     let list = |list: &Arc<AccessList>| {
         let what = match has_client(list, explanation) {
             Some(true) => "the client is in it".to_owned(),
             Some(false) => "the client is not in it".to_owned(),
-            None => format!("by {}{}", list.key, when(&list.key)),
+            None if list.entries == ListEntries::All => {
+                format!("by its condition{}", when(order.of_list(list)))
+            }
+            None => format!("by {}{}", list.key, when(order.of_list(list))),
         };
         ("list", format!("{} ({}): {what}", list.name, list.action.name()))
     };
@@ -62,7 +63,13 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let shared = shared.map_or_else(String::new, |store| format!(", shared in {}", store.name));
         (
             "limit",
-            format!("{}: {} by {}{}{shared}{dry}", limit.name, limit.rule(), limit.key, when(&limit.key)),
+            format!(
+                "{}: {} by {}{}{shared}{dry}",
+                limit.name,
+                limit.rule(),
+                limit.key,
+                when(order.of_limit(limit))
+            ),
         )
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
@@ -99,7 +106,8 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         (if name.starts_with("map.") { "map" } else { "vars" }, format!("{name} is {text}"))
     });
     let rules = stages.chain(own).chain(lists.iter().map(list)).chain(limits.iter().map(limit));
-    rules.chain(cache).chain(mirrors).chain(advice).collect()
+    let asked = asked::lines(explanation).into_iter();
+    rules.chain(cache).chain(mirrors).chain(asked).chain(advice).collect()
 }
 
 /// The maps and variables that the route names, with what they come to.
@@ -142,6 +150,10 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
     if !own.is_empty() {
         let own = own.into_iter().map(|(name, text)| json!({ "name": name, "value": text }));
         object["values"] = own.collect();
+    }
+    let asked = asked::json(explanation);
+    if !asked.is_empty() {
+        object["conditions"] = asked.into();
     }
     if let Some(advice) = &explanation.advice {
         object["advice"] = json!(advice);

@@ -2,8 +2,9 @@
 //! balancing policy.
 
 use weir_config::{
-    AffinitySettings, CookieMode, FastcgiSettings, FilesFallback, ForwardHost, HeaderChanges, HealthCheck,
-    HealthProbe, Route, RouteTarget, ServerProtocol, StaticFiles, Upstream, UpstreamTls, print_duration,
+    AffinitySettings, CookieMode, FastcgiSettings, FilesFallback, ForwardHost, HeaderChanges, HeaderRule,
+    HealthCheck, HealthProbe, Route, RouteTarget, ServerProtocol, StaticFiles, Upstream, UpstreamTls,
+    print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value, query_values};
@@ -208,6 +209,18 @@ pub(super) fn changes(changes: &HeaderChanges) -> Vec<String> {
     let removed = changes.remove.iter().map(|name| format!("without {name}"));
     let set = changes.set.iter().map(|(name, value)| format!("{name}: {value}"));
     let added = changes.add.iter().map(|(name, value)| format!("{name}: {value} in addition"));
+    let of_rules = changes.rules.iter().flat_map(|rule| {
+        let condition = rule.when.as_ref().map_or_else(String::new, |when| format!(", when {when}"));
+        rule_changes(rule).into_iter().map(move |change| format!("{change}{condition}"))
+    });
+    removed.chain(set).chain(added).chain(of_rules).collect()
+}
+
+/// The changes of one rule.
+pub(super) fn rule_changes(rule: &HeaderRule) -> Vec<String> {
+    let removed = rule.remove.iter().map(|name| format!("without {name}"));
+    let set = rule.set.iter().map(|(name, value)| format!("{name}: {value}"));
+    let added = rule.add.iter().map(|(name, value)| format!("{name}: {value} in addition"));
     removed.chain(set).chain(added).collect()
 }
 

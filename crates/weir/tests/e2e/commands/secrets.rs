@@ -18,7 +18,7 @@ const VARIABLES: [(&str, &str); 3] = [
 ];
 
 /// How many secrets the config has, those of the variables included.
-const SECRETS: usize = 37;
+const SECRETS: usize = 50;
 
 /// A config with a secret in every key that may hold one. The authority and the store cannot be reached, and servers are away but one.
 fn with_secrets(origin: &Origin) -> String {
@@ -81,6 +81,26 @@ fn with_secrets(origin: &Origin) -> String {
         upstream = "php"
         fastcgi = {{ root = "/srv", params = {{ DB_PASSWORD = "S-21", PLAIN = "S-22" }} }}
         [[listener.plain.route]]
+        path = "/asked-for"
+        upstream = "app"
+        lists = "asked"
+        limited_by = "asked"
+        cache = {{ name = "pages", when = 'header["x-token"] != "S-35"', refresh_when = 'cookie.key == "S-36"', store_when = 'response.header["x-secret"] == "S-37"' }}
+        request_headers = [{{ when = 'query.api_key == "S-38"', set = {{ x-a = "1" }} }}]
+        response_headers = {{ when = 'header["x-api-key"] == "S-39"', set = {{ x-a = "1" }} }}
+        expires = [{{ time = "1h", when = 'cookie.session == "S-43"' }}]
+        error_pages = [{{ status = 404, upstream = "pages", when = 'cookie.session == "S-44"' }}]
+        mirror = {{ upstream = "pages", when = 'cookie.session == "S-45"' }}
+        access_log = {{ format = "common", when = 'cookie.session == "S-46"' }}
+        [list.asked]
+        action = "deny"
+        when = 'header["x-token"].startsWith("S-47")'
+        [limit.asked]
+        rate = "1000/s"
+        when = 'cookie.session in ["S-48", "S-49"]'
+        [cache.pages]
+        memory = "16MiB"
+        [[listener.plain.route]]
         path = "/listed"
         upstream = "app"
         lists = "stolen"
@@ -99,6 +119,7 @@ fn with_secrets(origin: &Origin) -> String {
         shared = "nodes"
         [upstream.app]
         servers = ["{app}"]
+        retry = {{ when = 'header["x-token"] != "S-50"' }}
         affinity = {{ secret = "S-25-S-25-S-25" }}
         health = {{ path = "/alive?token=S-26&full=1", headers = {{ Cookie = "S-27", "X-Probe" = "S-28" }} }}
         [upstream.pages]

@@ -9,6 +9,7 @@ mod large_bodies;
 mod grpc;
 mod compression;
 mod rewriting;
+mod expiry;
 mod backpressure;
 mod buffering;
 mod cache;

@@ -119,7 +119,7 @@ fn explain_says_what_decided() {
     let refused = explained(&["http://a.test/a"]);
     assert!(
         refused.contains(
-            "its condition does not hold: `path == '/a'` is true, `header.x == '1'` is false, `client_port > 1` is false; \
+            "its condition does not hold: `path == '/a'` is true (path is \"/a\"), `header.x == '1'` is false (there is no header.x); \
              `client_port` is known of connections only, and missing here"
         ),
         "{refused}"

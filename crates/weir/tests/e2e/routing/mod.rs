@@ -9,6 +9,7 @@ mod rewrites;
 mod fallback;
 mod error_targets;
 mod maps;
+mod conditions_of_features;
 mod routes_from_store;
 mod placeholders;
 mod cors;

@@ -1,6 +1,6 @@
 //! Pages of the config for failures.
 
-use weir_config::{ErrorPage, PageText};
+use weir_config::{ErrorPage, PageText, WhenCondition};
 use weir_http::FieldName;
 use weir_observe::{Failure, ReplyFormat, choose_format};
 
@@ -21,12 +21,14 @@ pub(in crate::exchange) fn instead_of_own<'a, U>(
     let route = context.route();
     let pages = route.map_or(&context.listener.config.error_pages, |route| &route.config.error_pages);
     let of_status = page.status;
-    let page = with_new_status(pages, page);
+    let values = TemplateValues { status: of_status, ..TemplateValues::new(context, route) };
+    let found = find_page(pages, &values);
+    let page = with_new_status(found, page);
     if let Some(fetched) = fetched {
         return fetched.instead_of(page);
     }
     let format = format_for(context.exchange);
-    let Some(text) = page_of(pages, of_status, format) else { return page };
+    let Some(text) = found.and_then(|found| page_of(found, format)) else { return page };
     let values = PageValues { status: of_status, detail: failure.client_text(), reason: failure.reason() };
     let body = body(context, route, (text, format, values));
     Answer { body: body.into(), ..page }
@@ -40,12 +42,14 @@ pub(in crate::exchange) fn for_fixed<'a, U>(
     (answer, fetched): (Answer<'a>, Option<FetchedPage>),
 ) -> Answer<'a> {
     let of_status = answer.status;
-    let answer = with_new_status(&route.config.error_pages, answer);
+    let values = TemplateValues { status: of_status, ..TemplateValues::new(context, Some(route)) };
+    let found = find_page(&route.config.error_pages, &values);
+    let answer = with_new_status(found, answer);
     if let Some(fetched) = fetched {
         return fetched.instead_of(answer);
     }
     let format = format_for(context.exchange);
-    let Some(text) = page_of(&route.config.error_pages, of_status, format) else { return answer };
+    let Some(text) = found.and_then(|found| page_of(found, format)) else { return answer };
     let values = PageValues { status: of_status, detail: "", reason: "" };
     let body = body(context, Some(route), (text, format, values));
     let has_type = answer.field(b"Content-Type").is_some();
@@ -53,13 +57,21 @@ pub(in crate::exchange) fn for_fixed<'a, U>(
     if has_type { answer } else { answer.with(b"Content-Type", format.content_type().as_bytes()) }
 }
 
-/// The answer with the status that the config gives it in place of its own, unless that is a redirect.
-pub(in crate::exchange) fn with_new_status<'a>(pages: &[ErrorPage], answer: Answer<'a>) -> Answer<'a> {
-    let page = pages.iter().find(|page| page.is_for(answer.status));
+/// The answer with the status that its page gives it in place of its own, unless that is a redirect.
+pub(in crate::exchange) fn with_new_status<'a>(page: Option<&ErrorPage>, answer: Answer<'a>) -> Answer<'a> {
     match page.filter(|page| page.then.is_none()).and_then(|page| page.new_status) {
         Some(status) => Answer { status, ..answer },
         None => answer,
     }
+}
+
+/// The first entry for a status whose condition holds.
+pub(in crate::exchange) fn find_page<'a>(
+    pages: &'a [ErrorPage],
+    values: &TemplateValues<'_>,
+) -> Option<&'a ErrorPage> {
+    let holds = |condition: &WhenCondition| condition.holds(values);
+    pages.iter().find(|page| page.is_for(values.status) && page.when.as_ref().is_none_or(holds))
 }
 
 /// The format that the client prefers.

@@ -3,6 +3,7 @@
 pub(in crate::exchange) mod error_page;
 
 use std::task::Poll;
+use std::time::Duration;
 
 use weir_config::{RouteAction, TemplateValue};
 use weir_http::{FieldName, FieldWriter, Framing, Method};
@@ -13,13 +14,14 @@ use crate::exchange::exchange_state::authorization;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
-use crate::exchange::exchange_state::header_changes::{has_values, leave};
+use crate::exchange::exchange_state::header_changes::{HeadChanges, has_values};
 use crate::exchange::exchange_state::response_outline::{OwnFields, ResponseOutline};
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::features::forwarded;
 use crate::exchange::features::headers::fields;
 use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::headers::rewriting;
+use crate::exchange::features::headers::rules::IncomingFacts;
 use crate::exchange::features::{compression, cors, grpc};
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::pacing;
@@ -200,8 +202,11 @@ pub(in crate::exchange) async fn send_with<U>(
 /// where there is no route.
 fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answer<'_>, len: u64) {
     let route = context.route();
-    let changes =
-        route.map_or(&context.listener.config.response_headers, |route| &route.config.response_headers);
+    let listener_changes = &context.listener.config.response_headers;
+    let (acts, changes) = match route {
+        Some(route) => (route.changes_responses(), &route.config.response_headers),
+        None => (!listener_changes.is_empty(), listener_changes),
+    };
     let status = context.exchange.status_of_answer(answer.status);
     let length = answer.may_have_body().then_some(len);
     let framed = length.map_or(Framing::None, Framing::Length);
@@ -225,15 +230,17 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
         is_early: false,
         text: b"",
     };
-    if has_values(changes) {
+    if acts && has_values(changes) {
         let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
         let values = TemplateValues::new(context, route);
         let values = TemplateValues { status, ..values };
-        rendered.render(changes, |template, out| values.write(template, out));
+        let (origin, media_type, fields) = (answer.origin, answer.media_type, &OwnFields(&answer.fields));
+        rendered.render(changes, &IncomingFacts { values, origin, fields, media_type, age: Duration::ZERO });
         context.exchange.rendered_headers = rendered;
     }
     context.stream.respond(context.client, context.exchange, &head, |out| {
-        if leave(changes, b"Date") {
+        let changes = HeadChanges::new(acts, changes, &context.exchange.rendered_headers);
+        if changes.leave(b"Date") {
             out.field(b"Date", &context.client.worker.date(clock::now()));
         }
         fields::write_id(out, context.exchange, context.listener, changes);
@@ -241,7 +248,7 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
         // How long a failure may be kept, and what its page is, are not the matter of a route.
         let is_failure = context.exchange.record.failure.is_some();
         let passes = |name: &[u8]| {
-            (is_failure || leave(changes, name))
+            (is_failure || !changes.is_changed_away(name))
                 && !compression::is_replaced(context.exchange.body_coding, name)
         };
         for (name, value) in answer.fields.iter().filter(|(name, _)| passes(name)) {
@@ -252,9 +259,7 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
         if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
             cors::write(out, cors, context.exchange);
         }
-        fields::write_changes_of_response(out, context.exchange, changes, |name| {
-            !is_failure || answer.field(name).is_none()
-        });
+        fields::write_changes_of_response(out, changes, |name| !is_failure || answer.field(name).is_none());
     });
     context.exchange.record.is_own_answer = true;
     context.exchange.record.status = status;

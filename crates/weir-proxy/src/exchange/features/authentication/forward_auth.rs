@@ -57,7 +57,7 @@ pub(in crate::exchange) struct Denial {
 impl Denial {
     pub(in crate::exchange) fn answer(&self) -> Answer<'_> {
         let fields = self.fields.iter().map(|(name, value)| (&name[..], value.into()));
-        Answer { status: self.status, fields: fields.collect(), body: (&self.body).into() }
+        Answer { fields: fields.collect(), body: (&self.body).into(), ..Answer::new(self.status) }
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use weir_cache::directives::RequestDirectives;
 use weir_cache::disk::DiskHit;
-use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
+use weir_cache::rules::{ClientRules, ForwardReason, Reuse, RevalidateCause, reuse};
 use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
-use weir_config::{Feature, PathForm, RouteAction, RouteCache, SplitTarget, Stage};
+use weir_config::{Feature, HeaderRule, PathForm, RouteAction, RouteCache, SplitTarget, Stage};
 use weir_http::{FieldName, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
@@ -34,7 +34,7 @@ use crate::responder::Answer;
 use crate::state::caching::cache::{RouteCachePlan, cache_now};
 use crate::state::caching::cache_keys::{ForwardedProto, RequestClass};
 use crate::state::connections::activity::Activity;
-use crate::state::snapshot::ListenerPlan;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::upstream::stream::Servers;
 
 /// What is to be done with a request.
@@ -48,6 +48,28 @@ enum CacheStep {
     Forward(ForwardReason, CacheTask, Option<&'static str>),
     /// The client wants nothing but what is stored, and nothing is.
     Nothing,
+}
+
+/// What a request lets the cache do.
+struct CacheWants {
+    directives: RequestDirectives,
+    client: ClientRules,
+    /// Whether a stale response may be refreshed behind its client.
+    refreshes_behind: bool,
+}
+
+impl CacheWants {
+    fn new(exchange: &Exchange, (plan, config): (&RouteCachePlan, &RouteCache), refreshes: bool) -> Self {
+        let directives = match config.obey_clients {
+            true => RequestDirectives::new(exchange.request_for_cache()),
+            false => RequestDirectives::default(),
+        };
+        Self {
+            client: ClientRules { no_cache: plan.client.no_cache || refreshes, ..plan.client },
+            directives: RequestDirectives { no_cache: directives.no_cache || refreshes, ..directives },
+            refreshes_behind: config.store_when.is_none(),
+        }
+    }
 }
 
 /// How far waiting for others has come.
@@ -70,7 +92,7 @@ pub(in crate::exchange) async fn pass(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
     matched: MatchedRoute<'_>,
 ) -> EarlyEnd {
-    let route = matched.route;
+    let MatchedRoute { route, target: route_to_server, .. } = matched;
     let Some((plan, config)) = route.cache.as_deref().zip(route.config.cache.as_deref()) else {
         return Ok(None);
     };
@@ -81,24 +103,18 @@ pub(in crate::exchange) async fn pass(
         return Ok(None);
     }
     acting::note(Stage::BeforeServer, Feature::Cache);
-    let mut key = Vec::new();
     let values = TemplateValues::new(context, Some(route));
-    values.write_key(&config.key, &mut key);
-    let class = class_of(context);
-    if !plan.end_key(&mut key, target, class) {
+    let refreshes = config.refresh_when.as_ref().is_some_and(|condition| condition.holds(&values));
+    let Some(key) = key_of((context, &values), (plan, config), (route_to_server, target)) else {
         return Ok(None);
-    }
-    let key = RequestKey { key, is_proven: class.is_proven };
+    };
     let bypass = bypass(context.exchange, (config, context.listener), &values);
     if let Some((reason, task)) = bypass {
         begin(context.exchange, (key, reason, task), (CacheResult::Bypass, None));
         return Ok(None);
     }
-    let directives = match config.obey_clients {
-        true => RequestDirectives::new(context.exchange.request_for_cache()),
-        false => RequestDirectives::default(),
-    };
-    look_up(context, matched, (plan, config), (key, directives)).await
+    let wants = CacheWants::new(context.exchange, (plan, config), refreshes);
+    look_up(context, matched, (plan, config), (key, wants)).await
 }
 
 /// Answers with what is stored, waits for what another request fetches, or has the request go to a server.
@@ -109,13 +125,13 @@ async fn look_up(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
     matched: MatchedRoute<'_>,
     (plan, config): (&RouteCachePlan, &RouteCache),
-    (key, directives): (RequestKey, RequestDirectives),
+    (key, wants): (RequestKey, CacheWants),
 ) -> EarlyEnd {
     let MatchedRoute { route, target: route_to_server, .. } = matched;
     let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
     loop {
         let so_far = (waited, is_loaded, loaded.take());
-        match step(context.exchange, plan, (&key.key, &directives), config.wait, so_far) {
+        match step(context.exchange, plan, (&key.key, &wants), config.wait, so_far) {
             CacheStep::Answer(answer) => return answered(context, answer).await,
             CacheStep::AnswerAndRefresh(answer) => {
                 let (target, own) = (
@@ -138,7 +154,7 @@ async fn look_up(
                         &plan.store().key(&key.key),
                         context.exchange.request_for_cache(),
                     )
-                    && let Ok(CacheStep::Answer(answer)) = of_stored(plan, stored, &directives, waited)
+                    && let Ok(CacheStep::Answer(answer)) = of_stored(stored, &wants, waited)
                 {
                     return answered(context, answer).await;
                 }
@@ -172,6 +188,24 @@ async fn look_up(
             }
         }
     }
+}
+
+/// The key of a request to a target in this place; `None` when nothing is stored for it.
+fn key_of<U>(
+    (context, values): (&Context<'_, impl ClientEnd, U>, &TemplateValues<'_>),
+    (plan, config): (&RouteCachePlan, &RouteCache),
+    (target, place): (&RoutePlan, usize),
+) -> Option<RequestKey> {
+    let mut key = Vec::new();
+    values.write_key(&config.key, &mut key);
+    let class = class_of(context);
+    // What a server gets by conditions makes another response.
+    let rules = target.config.request_headers.rules_by_request();
+    let holds = |rule: &HeaderRule| rule.when.as_ref().is_some_and(|condition| condition.holds(values));
+    let applied = rules.zip(0_u32..).filter(|((_, rule), _)| holds(rule));
+    let applied = applied.fold(0_u8, |all, (_, at)| all | 1_u8.checked_shl(at).unwrap_or_default());
+    let has_place = plan.end_key(&mut key, place, (class, applied));
+    has_place.then_some(RequestKey { key, is_proven: class.is_proven })
 }
 
 /// The place of the target of the split that the request goes to, 0 without a split; `None` when it goes to no server.
@@ -226,6 +260,7 @@ fn bypass(
     let is_bypassed = is_for_server
         || is_sent_otherwise
         || !exchange.request.body().is_empty()
+        || config.when.as_ref().is_some_and(|condition| !condition.holds(values))
         || config.bypass.iter().any(|template| {
             text.clear();
             values.write(template, &mut text);
@@ -238,15 +273,16 @@ fn bypass(
 fn step(
     exchange: &Exchange,
     plan: &RouteCachePlan,
-    (key_text, directives): (&[u8], &RequestDirectives),
+    (key_text, wants): (&[u8], &CacheWants),
     wait: Option<Duration>,
     (waited, is_loaded, loaded): (Waited, bool, Option<Arc<StoredResponse>>),
 ) -> CacheStep {
+    let directives = &wants.directives;
     let (store, head, now) = (plan.store(), exchange.request_for_cache(), cache_now());
     let key = store.key(key_text);
     let is_head = exchange.request.method() == Method::Head;
     let missing = match loaded.map_or_else(|| store.find(&key, head, now), Found::Hit) {
-        Found::Hit(stored) => match of_stored(plan, stored, directives, waited) {
+        Found::Hit(stored) => match of_stored(stored, wants, waited) {
             Ok(step) => return step,
             Err((stored, reason, stale_on_error)) => {
                 if directives.only_if_cached {
@@ -309,14 +345,13 @@ fn miss(slot: FetchSlot) -> ForwardReason {
 
 /// What becomes of a stored response; the error says that a server is to be asked about it, why, and whether it is of use if that fails.
 fn of_stored(
-    plan: &RouteCachePlan,
     stored: Arc<StoredResponse>,
-    directives: &RequestDirectives,
+    wants: &CacheWants,
     waited: Waited,
 ) -> Result<CacheStep, (Arc<StoredResponse>, ForwardReason, bool)> {
     let lifetime = stored.lifetime();
     let has_waited = matches!(waited, Waited::Done | Waited::Twice);
-    let used = reuse(&lifetime, directives, plan.client, cache_now());
+    let used = reuse(&lifetime, &wants.directives, wants.client, cache_now());
     let fresh = if has_waited { CacheResult::Collapsed } else { CacheResult::Hit };
     let answer = |result| StoredAnswer::new(Arc::clone(&stored), result);
     match used {
@@ -324,6 +359,8 @@ fn of_stored(
         Reuse::Stale => {
             answer(CacheResult::Stale).map(CacheStep::Answer).ok_or((stored, ForwardReason::Stale, false))
         }
+        // Whether the next version may be stored is decided with its request at hand.
+        Reuse::StaleWhileRevalidate if !wants.refreshes_behind => Err((stored, ForwardReason::Stale, false)),
         Reuse::StaleWhileRevalidate => {
             let answer = answer(CacheResult::Stale);
             answer.map(CacheStep::AnswerAndRefresh).ok_or((stored, ForwardReason::Stale, false))

@@ -21,12 +21,14 @@ use super::send::StoredAnswer;
 use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cache_use::{CacheTask, CacheUse};
+use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::{AttemptFailure, FailureOrigin, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::affinity;
 use crate::exchange::features::error_pages::intercept;
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::attempt_response::AttemptResponse;
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, respond};
@@ -132,7 +134,7 @@ pub(in crate::exchange) async fn take<U: Servers>(
 
 /// Whether the request goes to a server once more: its client wants a part, the server was asked for the whole, and that is not stored. It goes as the
 /// client has sent it then, and so do others for the same: a client that wants the end of a large file does not have to take all of it.
-pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
+pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S: ClientEnd, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     responding: &RespondingServer<T>,
@@ -147,9 +149,11 @@ pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S, U>(
     if !is_for_whole || !wants_part || context.exchange.response.status() != 200 {
         return false;
     }
-    let Err(reason) = plan_response(context.exchange, plan, responding.server.head(), used.sent) else {
-        return false;
+    let planned = match may_store(context, plans, responding) {
+        true => plan_response(context.exchange, plan, responding.server.head(), used.sent),
+        false => Err(NotStored::Condition),
     };
+    let Err(reason) = planned else { return false };
     let Some(used) = context.exchange.cache_use.as_deref_mut() else { return false };
     match std::mem::replace(&mut used.task, CacheTask::Pass) {
         CacheTask::Fetch(ticket) | CacheTask::Refresh { ticket: Some(ticket), .. } => {
@@ -223,9 +227,10 @@ async fn store<U: Servers>(
 ) -> Result<AttemptResponse<U::Stream>, Ended> {
     let (shard, status) =
         (plan.plan.state.shards.of(context.client.worker.index), context.exchange.response.status());
-    let planned = match intercept::page(context.exchange, plans) {
-        Some(_) => Err(NotStored::Status),
-        None => plan_response(context.exchange, plan, responding.server.head(), sent),
+    let planned = match intercept::has_page(context.exchange, plans) {
+        true => Err(NotStored::Status),
+        false if !may_store(context, plans, &responding) => Err(NotStored::Condition),
+        false => plan_response(context.exchange, plan, responding.server.head(), sent),
     };
     let store_plan = match planned {
         Ok(store_plan) => store_plan,
@@ -327,6 +332,20 @@ fn broken_off<U: Servers>(
     };
     servers.drop_stream(responding.server);
     failed
+}
+
+/// Whether `store_when` of the route lets the response be stored.
+fn may_store<T: ServerStream, S: ClientEnd, U>(
+    context: &Context<'_, S, U>,
+    plans: Plans<'_>,
+    responding: &RespondingServer<T>,
+) -> bool {
+    let config = plans.route.config.cache.as_deref();
+    let Some(condition) = config.and_then(|config| config.store_when.as_ref()) else { return true };
+    let values = TemplateValues::for_attempt(context, plans, responding.slot.server);
+    let response = Some((context.exchange.response.fields(), responding.server.head()));
+    let status = context.exchange.response.status();
+    condition.holds(&TemplateValues { response, status, ..values })
 }
 
 /// Whether the response may be stored, and how.

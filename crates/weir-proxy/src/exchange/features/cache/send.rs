@@ -3,7 +3,8 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use weir_config::{Feature, Stage};
+use std::time::Duration;
+use weir_config::{Feature, ResponseOrigin, Stage};
 
 use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, is_not_modified, write_cache_status};
 use weir_cache::store::{BodyReader, StoredResponse};
@@ -19,13 +20,14 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::cache_use::STATUS;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::{has_values, leave};
+use crate::exchange::exchange_state::header_changes::has_values;
 use crate::exchange::exchange_state::response_outline::{ReceivedFields, ResponseOutline};
 use crate::exchange::exchange_state::rewritten_fields;
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::features::headers::fields;
 use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::headers::rewriting;
+use crate::exchange::features::headers::rules::IncomingFacts;
 use crate::exchange::features::{compression, cors};
 use crate::exchange::phases::pacing;
 use crate::net::clock;
@@ -199,7 +201,13 @@ fn stage_head<U>(
         let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
         let values = TemplateValues::new(context, Some(route));
         let values = TemplateValues { response: Some((head.fields, head.text)), status, ..values };
-        rendered.render(changes, |template, out| values.write(template, out));
+        let origin = match answer.result {
+            CacheResult::Miss => ResponseOrigin::Server,
+            _ => ResponseOrigin::Cache,
+        };
+        // The `Content-Type` of parts says nothing of what they are parts of.
+        let (fields, age) = (&stored_fields, age_of(answer, now));
+        rendered.render(changes, &IncomingFacts { values, origin, fields, media_type: None, age });
         context.exchange.rendered_headers = rendered;
     }
     if rewritten_fields::is_wanted(route) {
@@ -213,7 +221,8 @@ fn stage_head<U>(
     };
     context.stream.respond(context.client, context.exchange, &response, |out| {
         copy_fields(out, context.exchange, context.listener, route, head, selected);
-        if !head.contains("date") && leave(changes, b"Date") {
+        let changes = fields::changes_of_response(context.exchange, route);
+        if !head.contains("date") && changes.leave(b"Date") {
             out.field(b"Date", &context.client.worker.date(clock::now()));
         }
         fields::write_id(out, context.exchange, context.listener, changes);
@@ -226,7 +235,7 @@ fn stage_head<U>(
             cors::write(out, cors, context.exchange);
         }
         write_age_and_status(out, context.exchange, route, answer, now);
-        fields::write_changes_of_response(out, context.exchange, changes, |_| true);
+        fields::write_changes_of_response(out, changes, |_| true);
     });
     context.exchange.record.is_own_answer = true;
     context.exchange.record.status = status;
@@ -261,7 +270,7 @@ fn copy_fields(
     head: HeadView<'_>,
     selected: &Selected,
 ) {
-    let changes = &route.config.response_headers;
+    let changes = fields::changes_of_response(exchange, route);
     let id = listener.id_of_responses();
     let has_etag = head.contains("etag");
     let rewrites = rewritten_fields::is_wanted(route);
@@ -274,7 +283,7 @@ fn copy_fields(
             _ => field.known == FieldName::ContentType && selected.content_type.is_some(),
         };
         let passes = !is_left_out
-            && leave(changes, name)
+            && !changes.is_changed_away(name)
             && !compression::is_replaced(exchange.body_coding, name)
             && !id.is_some_and(|id| name.eq_ignore_ascii_case(id))
             && !is_rewritten(name)
@@ -291,6 +300,18 @@ fn copy_fields(
     }
 }
 
+/// The `Age` that clients get; `None` for a response that has come from the server just now.
+fn shown_age(answer: &StoredAnswer, now: CacheTime) -> Option<u64> {
+    let lifetime = answer.lifetime();
+    let is_from_server = answer.is_new && lifetime.initial_age_ms < 1_000;
+    (!is_from_server).then(|| lifetime.age(now))
+}
+
+/// How old the response is to clients.
+fn age_of(answer: &StoredAnswer, now: CacheTime) -> Duration {
+    Duration::from_secs(shown_age(answer, now).unwrap_or(0))
+}
+
 /// `Age` (RFC 9111 section 5.1) and `Cache-Status` (RFC 9211).
 fn write_age_and_status(
     out: &mut impl FieldWriter,
@@ -299,13 +320,12 @@ fn write_age_and_status(
     answer: &StoredAnswer,
     now: CacheTime,
 ) {
-    let (changes, lifetime) = (&route.config.response_headers, answer.lifetime());
+    let (changes, lifetime) = (fields::changes_of_response(exchange, route), answer.lifetime());
     acting::note(Stage::ResponseFields, Feature::Cache);
-    let is_from_server = answer.is_new && lifetime.initial_age_ms < 1_000;
-    if !is_from_server && leave(changes, b"Age") {
-        out.decimal_field(b"Age", lifetime.age(now));
+    if let Some(age) = shown_age(answer, now).filter(|_| changes.leave(b"Age")) {
+        out.decimal_field(b"Age", age);
     }
-    if !leave(changes, STATUS) {
+    if !changes.leave(STATUS) {
         return;
     }
     let outcome = CacheOutcome {

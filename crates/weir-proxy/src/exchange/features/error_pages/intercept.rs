@@ -5,18 +5,21 @@ use std::task::Poll;
 
 use weir_config::{ErrorPage, ErrorStep, Feature, PageText, Stage};
 use weir_observe::status_text;
+use weir_traffic::ServerId;
 
 use super::lead_on;
 use super::remote_page;
 use super::remote_page::PageScope;
 use crate::exchange::acting;
 use crate::exchange::context::Context;
+use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
-use crate::exchange::features::answer::error_page::{body, format_for, with_new_status};
+use crate::exchange::features::answer::error_page::{body, find_page, format_for, with_new_status};
+use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, respond};
 use crate::relay::Relay;
@@ -28,17 +31,29 @@ use crate::upstream::stream::{ServerStream, Servers};
 /// Fields of a server that a client needs to understand its status (RFC 9110 sections 11.6.1, 10.2.3 and 10.2.1).
 const KEPT: [&str; 3] = ["WWW-Authenticate", "Retry-After", "Allow"];
 
-/// Whether the response of the server has a status for which there are pages, and is to be replaced.
-fn is_wanted(exchange: &Exchange, plans: Plans<'_>) -> bool {
-    let pages = &plans.route.config.error_pages;
-    let is_for = |page: &ErrorPage| page.of_servers && page.is_for(exchange.response.status());
-    // What a call of gRPC fails with is a matter of its own.
-    !pages.is_empty() && exchange.grpc.is_none() && pages.iter().any(is_for)
+/// Whether there may be a page in place of a response of the server with this status: what one request gets instead is stored for no other.
+pub(in crate::exchange) fn has_page(exchange: &Exchange, plans: Plans<'_>) -> bool {
+    let (status, format) = (exchange.response.status(), format_for(exchange));
+    let pages = plans.route.config.error_pages.iter().filter(|page| page.is_for(status));
+    let mut pages = pages.filter(|page| page.when.is_some() || page_of(page, format).is_some());
+    pages.next().is_some()
 }
 
-/// The page of a file that is sent in place of the response of the server; `None` when there is none in this format.
-pub(in crate::exchange) fn page<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<&'a PageText> {
-    page_of(&plans.route.config.error_pages, exchange.response.status(), format_for(exchange))
+/// The entry for the status of the response of the server, if such responses are replaced.
+fn wanted_page<'a, U>(
+    context: &Context<'_, impl ClientEnd, U>,
+    plans: Plans<'a>,
+    (server, head): (ServerId, &[u8]),
+) -> Option<&'a ErrorPage> {
+    let (exchange, pages) = (&context.exchange, &plans.route.config.error_pages);
+    let status = exchange.response.status();
+    // What a call of gRPC fails with is a matter of its own.
+    if exchange.grpc.is_some() || !pages.iter().any(|page| page.of_servers && page.is_for(status)) {
+        return None;
+    }
+    let values = TemplateValues::for_attempt(context, plans, server);
+    let values = TemplateValues { response: Some((exchange.response.fields(), head)), status, ..values };
+    find_page(pages, &values)
 }
 
 /// What is sent in place of a response.
@@ -53,24 +68,23 @@ pub(in crate::exchange) enum Replacement<'a> {
 }
 
 /// The page in place of the response of the server, which is fetched if another server has it.
-pub(in crate::exchange) async fn find<'a>(
-    context: &mut Context<'_, impl ClientStream, impl Servers>,
+pub(in crate::exchange) async fn find<'a, U: Servers>(
+    context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'a>,
+    responding: &RespondingServer<U::Stream>,
 ) -> Replacement<'a> {
-    if !is_wanted(context.exchange, plans) {
-        return Replacement::None;
-    }
+    let response = (responding.slot.server, responding.server.head());
+    let Some(entry) = wanted_page(context, plans, response) else { return Replacement::None };
     acting::note(Stage::ResponseHead, Feature::ErrorPages);
     let (Plans { config, route, .. }, listener) = (plans, context.listener);
     let (scope, status) =
         (PageScope { config, listener, route: Some(route) }, context.exchange.response.status());
-    let pages = &plans.route.config.error_pages;
-    if let Some((page, step)) = lead_on::step_for(pages, status) {
+    if let Some(step) = &entry.then {
         let can_go_on = lead_on::is_possible(context, step);
-        return if can_go_on { Replacement::GoesOn(page, step) } else { Replacement::None };
+        return if can_go_on { Replacement::GoesOn(entry, step) } else { Replacement::None };
     }
-    let text = page(context.exchange, plans).map(InterceptPage::Text).map(Replacement::Page);
-    let Some(remote) = scope.remote(status) else { return text.unwrap_or(Replacement::None) };
+    let text = page_of(entry, format_for(context.exchange)).map(InterceptPage::Text).map(Replacement::Page);
+    let Some(remote) = &entry.remote else { return text.unwrap_or(Replacement::None) };
     match Box::pin(remote_page::fetch(context, scope, (remote, status))).await {
         Some(page) => Replacement::Page(InterceptPage::Fetched(page)),
         None => text.unwrap_or(Replacement::Missing),
@@ -105,7 +119,8 @@ pub(in crate::exchange) async fn run<U: Servers>(
             answer.with(b"Content-Type", format.content_type().as_bytes())
         }
     };
-    answer = with_new_status(&plans.route.config.error_pages, answer);
+    let response = (responding.slot.server, responding.server.head());
+    answer = with_new_status(wanted_page(context, plans, response), answer);
     for (name, value) in KEPT.iter().zip(kept) {
         if let Some(value) = value {
             answer = answer.with(name.as_bytes(), value);

@@ -7,15 +7,24 @@ use weir_observe::{Failure, Party, Phase};
 
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization;
+use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::rerouting::{FailedPage, NextStep};
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::answer::error_page::find_page;
 use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::state::snapshot::RoutePlan;
 
 /// The step in place of the page of a status, if it has one.
-pub(in crate::exchange) fn step_for(pages: &[ErrorPage], status: u16) -> Option<(&ErrorPage, &ErrorStep)> {
-    let page = pages.iter().find(|page| page.is_for(status))?;
+pub(in crate::exchange) fn step_for<'a, U>(
+    context: &Context<'_, impl ClientEnd, U>,
+    (route, pages): (Option<&RoutePlan>, &'a [ErrorPage]),
+    status: u16,
+) -> Option<(&'a ErrorPage, &'a ErrorStep)> {
+    if pages.iter().all(|page| page.then.is_none()) {
+        return None;
+    }
+    let page = find_page(pages, &TemplateValues { status, ..TemplateValues::new(context, route) })?;
     Some((page, page.then.as_ref()?))
 }
 
@@ -40,7 +49,7 @@ pub(in crate::exchange) fn instead_of_failure<U>(
     let Some(status) = exchange.limits.status_of_refusal().or(failure.status()) else { return false };
     let route = context.route();
     let pages = route.map_or(&context.listener.config.error_pages, |route| &route.config.error_pages);
-    let Some((page, step)) = step_for(pages, status) else { return false };
+    let Some((page, step)) = step_for(context, (route, pages), status) else { return false };
     if !is_possible(context, step) {
         return false;
     }

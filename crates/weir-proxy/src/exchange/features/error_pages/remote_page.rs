@@ -21,6 +21,7 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::answer::error_page::find_page;
 use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::subrequests::subrequest;
 use crate::exchange::features::subrequests::subrequest::ResponseTaker;
@@ -54,9 +55,9 @@ impl<'a> PageScope<'a> {
         self.route.map_or(&self.listener.config.error_pages, |route| &route.config.error_pages)
     }
 
-    /// The page for this status, if it is one that is fetched.
-    pub(in crate::exchange) fn remote(&self, status: u16) -> Option<&'a RemotePage> {
-        self.pages().iter().find(|page| page.is_for(status))?.remote.as_ref()
+    /// The page for the status of these values, if it is one that is fetched.
+    fn remote(&self, values: &TemplateValues<'_>) -> Option<&'a RemotePage> {
+        find_page(self.pages(), values)?.remote.as_ref()
     }
 }
 
@@ -72,7 +73,7 @@ pub(in crate::exchange) async fn for_failure(
     let status = context.exchange.limits.status_of_refusal().or(failure.status())?;
     let route = context.route();
     let scope = PageScope { config: context.config, listener: context.listener, route };
-    let remote = scope.remote(status)?;
+    let remote = scope.remote(&TemplateValues { status, ..TemplateValues::new(context, route) })?;
     // The time of the exchange may be over; that of its page begins.
     context.client.deadline.set_ceiling(None);
     Box::pin(fetch(context, scope, (remote, status))).await
@@ -85,7 +86,7 @@ pub(in crate::exchange) async fn for_fixed(
     (route, status): (&RoutePlan, u16),
 ) -> Option<FetchedPage> {
     let scope = PageScope { config: context.config, listener: context.listener, route: Some(route) };
-    let remote = scope.remote(status)?;
+    let remote = scope.remote(&TemplateValues { status, ..TemplateValues::new(context, Some(route)) })?;
     Box::pin(fetch(context, scope, (remote, status))).await
 }
 

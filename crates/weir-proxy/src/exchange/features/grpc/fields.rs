@@ -1,13 +1,13 @@
 //! What a gRPC call changes in the heads that pass: the time that is left, and the content types of gRPC-Web.
 
-use weir_config::{Feature, HeaderChanges, Stage};
+use weir_config::{Feature, Stage};
 use weir_http::grpc::{GrpcContentType, GrpcProtocol, write_timeout};
 use weir_http::{FieldName, FieldWriter};
 
 use crate::exchange::acting;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
-use crate::exchange::exchange_state::header_changes::leave;
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::net::clock::Instant;
 
 /// Whether the server gets this field of the request in another form.
@@ -22,12 +22,12 @@ pub(in crate::exchange) fn write_request(
     out: &mut impl FieldWriter,
     exchange: &Exchange,
     now: Instant,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     let Some(call) = &exchange.grpc else { return };
     acting::note(Stage::Server, Feature::Grpc);
     if let Some(deadline) = call.deadline
-        && leave(changes, b"grpc-timeout")
+        && changes.leave(b"grpc-timeout")
     {
         // 0 is no time limit to some servers.
         let left = deadline.saturating_duration_since(now).max(std::time::Duration::from_nanos(1));
@@ -38,7 +38,7 @@ pub(in crate::exchange) fn write_request(
         content_type.and_then(|field| GrpcContentType::parse(field.value.of(&exchange.request_text)));
     if let Some(content_type) = content_type
         && call.web.is_some()
-        && leave(changes, b"content-type")
+        && changes.leave(b"content-type")
     {
         let of_server = GrpcContentType { protocol: GrpcProtocol::Grpc, ..content_type };
         out.field_with(b"content-type", |value| of_server.write(value));

@@ -3,7 +3,7 @@
 //! Decided once, for every protocol: what is about framing and the connection is the matter of the stream that writes the
 //! head. Runs of fields that pass are copied as they are. Must not read or write a socket.
 
-use weir_config::{Feature, ForwardHost, HeaderChanges, Stage};
+use weir_config::{Feature, ForwardHost, Stage};
 use weir_http::{
     DATE_BYTES, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing, Method,
     TargetForm, Version,
@@ -17,13 +17,14 @@ use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::exchange_state::header_changes::{is_changed_away, leave, write_changes};
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::response_outline::ReceivedFields;
 use crate::exchange::exchange_state::{authorization, cache_use, rewritten_fields};
 use crate::exchange::features::{affinity, compression, cors, forwarded, grpc};
 use crate::exchange::telemetry::trace;
-use crate::state::snapshot::ListenerPlan;
+use crate::state::routes::stripped_fields::is_taken_for;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// What decides whether a field passes.
 struct Filter<'a> {
@@ -133,7 +134,7 @@ pub(in crate::exchange) fn write_request<U>(
     plans: Plans<'_>,
 ) {
     copy_request_fields(out, context, plans);
-    forwarded::write(out, context, &plans.route.config.request_headers);
+    forwarded::write(out, context, changes_of_request(context.exchange, plans));
     write_own_request_fields(out, context, plans);
 }
 
@@ -144,7 +145,7 @@ pub(in crate::exchange) fn write_cgi_request<U>(
     plans: Plans<'_>,
 ) {
     copy_request_fields(out, context, plans);
-    let changes = &plans.route.config.request_headers;
+    let changes = changes_of_request(context.exchange, plans);
     forwarded::write_request_id(out, context.exchange, context.listener, changes);
     write_own_request_fields(out, context, plans);
 }
@@ -157,14 +158,14 @@ fn write_own_request_fields<U>(
     plans: Plans<'_>,
 ) {
     let (client, exchange) = (&*context.client, &*context.exchange);
-    let changes = &plans.route.config.request_headers;
+    let changes = changes_of_request(exchange, plans);
     forwarded::write_certificate(out, &*context.stream, context.listener);
     trace::write(out, exchange, changes);
     if exchange.grpc.is_some() {
         grpc::fields::write_request(out, exchange, client.now, changes);
     }
     if let Some(left) = exchange.request.max_forwards(&exchange.request_text)
-        && leave(changes, b"Max-Forwards")
+        && changes.leave(b"Max-Forwards")
     {
         out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
     }
@@ -178,8 +179,24 @@ fn write_own_request_fields<U>(
     }
     if !changes.is_empty() {
         acting::note(Stage::Server, Feature::Headers);
-        write_changes(out, changes, &exchange.rendered_headers, |_| true);
+        changes.write(out, |_| true);
     }
+}
+
+/// The changes that the route makes to the head of a request.
+#[inline(always)]
+fn changes_of_request<'a>(exchange: &'a Exchange, plans: Plans<'a>) -> HeadChanges<'a> {
+    let (acts, changes) = (plans.route.changes_requests(), &plans.route.config.request_headers);
+    HeadChanges::new(acts, changes, &exchange.rendered_headers)
+}
+
+/// The changes that the route makes to the head of a response.
+#[inline(always)]
+pub(in crate::exchange) fn changes_of_response<'a>(
+    exchange: &'a Exchange,
+    route: &'a RoutePlan,
+) -> HeadChanges<'a> {
+    HeadChanges::new(route.changes_responses(), &route.config.response_headers, &exchange.rendered_headers)
 }
 
 #[inline(always)]
@@ -212,6 +229,8 @@ fn copy_request_fields<W: FieldWriter, S, U>(out: &mut W, context: &Context<'_, 
     let (stripped, by_route) = (listener.stripped(client.peer), route.stripped.as_deref());
     let call = exchange.grpc.as_ref();
     let cached = exchange.cache_use.as_deref();
+    let changes = changes_of_request(exchange, plans);
+    let by_rule = changes.has_rules();
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
@@ -220,6 +239,7 @@ fn copy_request_fields<W: FieldWriter, S, U>(out: &mut W, context: &Context<'_, 
             || stripped.is_some_and(|stripped| stripped.covers(name))
             || call.is_some_and(|call| grpc::fields::replaces_in_request(call, name))
             || by_route.is_some_and(|stripped| stripped.covers(name))
+            || by_rule && changes.is_taken_by_rule(|other| is_taken_for(other, name))
             || cached.is_some_and(|cached| !cached.passes(name))
     };
     let ask = underscores
@@ -228,6 +248,7 @@ fn copy_request_fields<W: FieldWriter, S, U>(out: &mut W, context: &Context<'_, 
         || stripped.is_some()
         || call.is_some()
         || by_route.is_some()
+        || by_rule
         || cached.is_some();
     let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
     // A route of a mirror has a field of its own, so that this costs others nothing.
@@ -263,7 +284,7 @@ pub(crate) fn write_response(
     server: ServerId,
     text: &[u8],
 ) {
-    let changes = &plans.route.config.response_headers;
+    let changes = changes_of_response(exchange, plans.route);
     let web_type = match exchange.grpc {
         None => None,
         Some(_) => grpc::fields::web_response_type(exchange, text),
@@ -273,12 +294,12 @@ pub(crate) fn write_response(
         Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::new(&[FieldName::ContentType])),
     };
     copy_response_fields(out, (exchange, listener), plans, server, text, drop);
-    if let Some(content_type) = web_type.filter(|_| leave(changes, b"content-type")) {
+    if let Some(content_type) = web_type.filter(|_| changes.leave(b"content-type")) {
         out.field_with(b"content-type", |value| content_type.write(value));
         acting::note(Stage::ResponseFields, Feature::Grpc);
     }
     let is_final = exchange.response.status() >= 200 && !exchange.switches_protocols();
-    if is_final && !exchange.response.fields().contains(FieldName::Date) && leave(changes, b"Date") {
+    if is_final && !exchange.response.fields().contains(FieldName::Date) && changes.leave(b"Date") {
         write_date(out, &client.worker.date(client.now));
     }
     write_id(out, exchange, listener, changes);
@@ -304,7 +325,7 @@ fn write_response_features(
     server: ServerId,
     text: &[u8],
 ) {
-    let changes = &plans.route.config.response_headers;
+    let changes = changes_of_response(exchange, plans.route);
     exchange.limits.write_levels(out, changes);
     if rewritten_fields::is_wanted(plans.route) {
         rewritten_fields::write(out, &exchange.rewritten_fields, changes);
@@ -316,24 +337,23 @@ fn write_response_features(
     if let Some(cors) = &plans.route.config.cors {
         cors::write(out, cors, exchange);
     }
-    affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
+    affinity::write_affinity_cookie(out, exchange.affinity, plans, (server, changes));
     if let Some(used) = &exchange.cache_use {
-        cache_use::write_status(out, used, exchange.record.cache_detail, plans.route);
+        cache_use::write_status(out, used, exchange.record.cache_detail, changes);
     }
-    write_changes_of_response(out, exchange, changes, |_| true);
+    write_changes_of_response(out, changes, |_| true);
 }
 
 /// Adds what the route sets and adds in a response, of the headers that `passes`.
 #[inline]
 pub(in crate::exchange) fn write_changes_of_response(
     out: &mut impl FieldWriter,
-    exchange: &Exchange,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
     passes: impl Fn(&[u8]) -> bool,
 ) {
     if !changes.is_empty() {
         acting::note(Stage::ResponseFields, Feature::Headers);
-        write_changes(out, changes, &exchange.rendered_headers, passes);
+        changes.write(out, passes);
     }
 }
 
@@ -346,7 +366,7 @@ fn copy_response_fields<W: FieldWriter>(
     drop: FieldSet,
 ) {
     let response = &exchange.response;
-    let changes = &plans.route.config.response_headers;
+    let changes = changes_of_response(exchange, plans.route);
     let others = response.connection().others();
     let id = listener.id_of_responses();
     let decides_cors = plans.route.config.cors.is_some();
@@ -360,7 +380,7 @@ fn copy_response_fields<W: FieldWriter>(
             || decides_cors && cors::is_of_protocol(name)
             || rewrites && rewritten_fields::is_rewritten(plans.route, name)
             || compression::is_replaced(coding, name)
-            || is_changed_away(changes, name)
+            || changes.is_changed_away(name)
     };
     let ask = others || id.is_some() || acts;
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
@@ -381,10 +401,10 @@ pub(crate) fn write_id(
     out: &mut impl FieldWriter,
     exchange: &Exchange,
     listener: &ListenerPlan,
-    changes: &HeaderChanges,
+    changes: HeadChanges<'_>,
 ) {
     let id = &exchange.record.request_id;
-    if let Some(header) = listener.id_of_responses().filter(|header| !id.is_empty() && leave(changes, header))
+    if let Some(header) = listener.id_of_responses().filter(|header| !id.is_empty() && changes.leave(header))
     {
         out.field(header, id);
         acting::note(Stage::ResponseFields, Feature::Forwarded);

@@ -5,6 +5,7 @@ use weir_http::{FieldName, FieldWriter, Framing};
 use weir_traffic::ServerId;
 
 use super::placeholders::TemplateValues;
+use super::rules::OutgoingFacts;
 use super::{cgi, fields};
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
@@ -55,10 +56,10 @@ fn write_request<U>(
     plans: Plans<'_>,
     id: ServerId,
 ) {
-    if has_values(&plans.route.config.request_headers) {
+    if plans.route.changes_requests() && has_values(&plans.route.config.request_headers) {
         render_headers(context, plans, id);
     }
-    forwarded::prepare(context, plans.config.snapshot.generation, &plans.route.config.request_headers);
+    forwarded::prepare(context, plans.config.snapshot.generation, plans.route.changes_requests());
     let exchange = &*context.exchange;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let upgrade = choose::upgrade_wanted(request, text, plans.route);
@@ -86,7 +87,7 @@ fn write_request<U>(
 fn render_headers<U>(context: &mut Context<'_, impl ClientEnd, U>, plans: Plans<'_>, server: ServerId) {
     let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
     let values = TemplateValues::for_attempt(context, plans, server);
-    rendered.render(&plans.route.config.request_headers, |template, out| values.write(template, out));
+    rendered.render(&plans.route.config.request_headers, &OutgoingFacts(values));
     context.exchange.rendered_headers = rendered;
 }
 

@@ -1,16 +1,21 @@
 //! The head of a response on its way from a server to the client: what the features of the route make of it, and of the body behind it.
 
+use std::time::Duration;
+
+use weir_config::ResponseOrigin;
 use weir_http::Framing;
 use weir_observe::Phase;
 
 use super::fields;
 use super::placeholders::TemplateValues;
 use super::rewriting;
+use super::rules::IncomingFacts;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::has_values;
 use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::exchange_state::response_outline::{ReceivedFields, ResponseFields as _};
 use crate::exchange::exchange_state::rewritten_fields;
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::features::{affinity, grpc};
@@ -80,7 +85,7 @@ fn prepare_fields<T: ServerStream, U>(
     plans: Plans<'_>,
     responding: &mut RespondingServer<T>,
 ) {
-    if !plans.route.config.response_headers.is_empty() {
+    if plans.route.changes_responses() {
         prepare_changes(context, plans, responding);
     }
     if rewritten_fields::is_wanted(plans.route) {
@@ -102,10 +107,11 @@ fn prepare_changes<T: ServerStream, U>(
         let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
         let (head, server) = (responding.server.head(), responding.slot.server);
         let values = TemplateValues::for_attempt(context, plans, server);
-        let status = context.exchange.record.status;
-        let values =
-            TemplateValues { response: Some((context.exchange.response.fields(), head)), status, ..values };
-        rendered.render(changes, |template, out| values.write(template, out));
+        let (status, fields) = (context.exchange.record.status, context.exchange.response.fields());
+        let values = TemplateValues { response: Some((fields, head)), status, ..values };
+        let fields = &ReceivedFields { fields, text: head };
+        let (origin, age) = (ResponseOrigin::Server, age_of(fields));
+        rendered.render(changes, &IncomingFacts { values, origin, fields, media_type: None, age });
         context.exchange.rendered_headers = rendered;
     }
 }
@@ -127,6 +133,13 @@ fn prepare_rewritten<T: ServerStream, U>(
     context.exchange.response = response;
 }
 
+/// How old a response of a server says it is: of another cache on the way.
+fn age_of(fields: &ReceivedFields<'_>) -> Duration {
+    let age = fields.first("age").and_then(|age| std::str::from_utf8(age).ok()?.trim().parse().ok());
+    // As much as a cache takes for the age of a response at most (RFC 9111 section 1.2.2).
+    Duration::from_secs(age.unwrap_or(0_u64).min(1 << 31))
+}
+
 /// The same for one that turns the connection into a tunnel.
 pub(in crate::exchange) fn begin_tunnel<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
@@ -144,6 +157,9 @@ pub(in crate::exchange) fn begin_tunnel<T: ServerStream, U>(
     let server = responding.slot.server;
     affinity::learn(context.exchange, plans.upstream, server, head, now);
     affinity::count(context.exchange, plans, server);
+    if plans.route.changes_responses() {
+        prepare_changes(context, plans, responding);
+    }
     if rewritten_fields::is_wanted(plans.route) {
         prepare_rewritten(context, plans, responding);
     }

@@ -8,7 +8,7 @@ pub(in crate::exchange) mod rule_key;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::{Feature, Stage, TemplatePart, TemplateValue};
+use weir_config::{Feature, Stage, TemplatePart, TemplateValue, WhenCondition};
 use weir_http::digits;
 use weir_observe::{Cause, Failure, Phase};
 
@@ -76,6 +76,10 @@ pub(in crate::exchange) fn ask_all<U>(
         let is_elsewhere = limit.upstream.is_some() && limit.upstream != context.exchange.record.upstream
             || context.exchange.has_asked(&limit.plan);
         if is_elsewhere || (limit.stage > Stage::Route) != is_later {
+            continue;
+        }
+        let holds = |condition: &WhenCondition| condition.holds(&TemplateValues::new(context, place.route));
+        if limit.plan.config.when.as_ref().is_some_and(|condition| !holds(condition)) {
             continue;
         }
         if limit.plan.config.is_by_address() {

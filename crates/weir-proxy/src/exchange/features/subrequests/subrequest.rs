@@ -20,6 +20,7 @@ use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, FinalHead, Status};
 use crate::exchange::features::grpc;
 use crate::exchange::features::headers::request::AllFeatures;
+use crate::exchange::features::retries;
 use crate::exchange::phases::{attempt, finish, pause, queue, retry};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
@@ -104,7 +105,7 @@ async fn carry<E: ClientEnd>(
             Err(failed) => {
                 // Its body begins anew.
                 context.stream.taken = 0;
-                retry::again(context, plans, &mut history, failed)?;
+                retries::again(context, plans, &mut history, failed)?;
             }
         }
     };

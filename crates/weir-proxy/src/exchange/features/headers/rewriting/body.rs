@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_config::{BodyPart, BodyRewrite};
+use weir_config::{BodyPart, BodyRewrite, HeaderName};
 use weir_http::{ContentCoding, Framing, Method};
 use weir_observe::{CompressionRefusal, escape_for};
 use weir_rewrite::{BodyRewriter, MatchReplacement, ReplacementPiece};
@@ -14,7 +14,6 @@ use crate::compression::CompressionLimits;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::body_coding::{BodyCoding, RewriteOutcome};
 use crate::exchange::exchange_state::client_end::ClientEnd;
-use crate::exchange::exchange_state::header_changes::is_changed_away;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::response_outline::{
     ReceivedFields, ResponseFields, ResponseOutline, has_content, is_unchangeable,
@@ -86,8 +85,9 @@ pub(in crate::exchange) fn begin<S: ClientEnd, U>(
     fields: &impl ResponseFields,
 ) -> BodyCoding {
     context.exchange.body_coding = BodyCoding::AsItIs;
-    // A coding that the route itself names is that of the body.
-    let names_coding = is_changed_away(&route.config.response_headers, b"content-encoding");
+    // A coding that the route itself names is that of the body: for some responses at least.
+    let is_coding = |name: &HeaderName| &**name == "content-encoding";
+    let names_coding = route.config.response_headers.replaced().any(is_coding);
     if context.exchange.grpc.is_some() || names_coding {
         return BodyCoding::AsItIs;
     }

@@ -3,7 +3,11 @@
 //! The data path walks it ([`RowSet`] says which rows a route has), `weir check` decides by it which placeholders have a value where, `weir explain`
 //! and `docs/order.md` show it, and the matrix of tests is checked against that page. Must not know how a feature does its work.
 
+mod decisions;
+
 use std::fmt::Write as _;
+
+pub use decisions::{ASKED, DECISIONS, KeyStage, order_markdown};
 
 /// Declares an enum whose values have a name and a meaning.
 macro_rules! named {
@@ -305,7 +309,7 @@ impl RowSet {
 }
 
 /// The table as a part of `docs/order.md`.
-pub fn order_markdown() -> String {
+fn stages_markdown() -> String {
     let names = |facts: &[Fact]| facts.iter().map(|fact| fact.name()).collect::<Vec<_>>().join(", ");
     let mut page = String::new();
     for stage in Stage::ALL {
