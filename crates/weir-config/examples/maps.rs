@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_config::{Config, OwnValue, TemplateFacts, TemplateValue, load_map};
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use weir_http::{ForwardedNode, client_address, forwarded, via_names, write_forwarded, x_forwarded_for};
+use weir_http::{ForwardedNode, client_address, forwarded, via_repeats, write_forwarded, x_forwarded_for};
 
 fn check_node(node: ForwardedNode<'_>, host: &[u8]) {
     let mut out = Vec::new();
@@ -37,5 +37,5 @@ pub fn check(input: &[u8]) {
     }
     assert_eq!(client_address(peer, x_forwarded_for(input), |_| false), peer);
     _ = client_address(peer, x_forwarded_for(input), |address| address.is_loopback());
-    _ = via_names(input, b"weir");
+    _ = via_repeats(input, b"weir", |comment| comment == b"other");
 }

@@ -64,7 +64,7 @@ fn rules_are_asked_once_what_their_map_is_made_of_is_known() {
     let route = format!("lists = [\"by_user\", \"by_host\"], {USERS}");
     let config = Config::parse(&text(tables, &route), "weir.toml").expect("it is well-formed");
     let order = RuleOrder::new(&config.lists);
-    let stages = config.lists.iter().map(|list| order.stage(&list.key));
+    let stages = config.lists.iter().map(|list| order.of_list(list));
     assert_eq!(stages.collect::<Vec<_>>(), [Stage::Identity, Stage::Route]);
 }
 

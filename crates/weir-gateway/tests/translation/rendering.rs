@@ -91,7 +91,9 @@ fn action(config: &Config, route: &Route) -> String {
             }
         }
         RouteAction::Respond(fixed) => format!("respond {}", fixed.status),
-        RouteAction::Files(_) => unreachable!("the API has no files"),
+        RouteAction::Files(_) | RouteAction::Then(_) => {
+            unreachable!("the API has no files, and no routes by name")
+        }
     }
 }
 
