@@ -26,7 +26,7 @@ pub enum Pattern {
 
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RewriteRule {
+pub struct BodySubstitution {
     /// What it searches for.
     pub pattern: Pattern,
     /// Whether letters match in either case.
@@ -38,7 +38,7 @@ pub struct RewriteRule {
 /// The compiled rules of a list.
 #[derive(Debug)]
 pub struct BodyRules {
-    rules: Vec<RewriteRule>,
+    rules: Vec<BodySubstitution>,
     match_max: usize,
     finder: Finder,
 }
@@ -60,7 +60,7 @@ impl BodyRules {
     ///
     /// # Errors
     /// The place of the rule that cannot be had, and why.
-    pub fn new(rules: Vec<RewriteRule>, match_max: usize) -> Result<Self, (usize, RuleError)> {
+    pub fn new(rules: Vec<BodySubstitution>, match_max: usize) -> Result<Self, (usize, RuleError)> {
         if rules.len() > RULES_MAX {
             return Err((RULES_MAX, RuleError::TooMany(RULES_MAX)));
         }
@@ -100,7 +100,7 @@ impl BodyRules {
     }
 
     /// The rules.
-    pub fn rules(&self) -> &[RewriteRule] {
+    pub fn rules(&self) -> &[BodySubstitution] {
         &self.rules
     }
 
@@ -193,7 +193,7 @@ impl BodyRewriter {
 }
 
 struct Texts<'a> {
-    rules: &'a [RewriteRule],
+    rules: &'a [BodySubstitution],
     to: &'a [MatchReplacement],
     over: &'a mut u64,
 }

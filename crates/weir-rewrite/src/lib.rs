@@ -10,7 +10,7 @@ mod window;
 mod replacement;
 mod regexes;
 
-pub use body::{BodyRewriter, BodyRules, Pattern, RewriteRule};
+pub use body::{BodyRewriter, BodyRules, BodySubstitution, Pattern};
 pub use cookie::{CookieChange, Flag};
 pub use location::{LocationMatch, LocationPattern, LocationRules};
 pub use regexes::RuleError;

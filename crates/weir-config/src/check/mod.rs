@@ -78,19 +78,10 @@ pub(crate) fn check(
     let rules = stages::Rules { lists: &lists, limits: &limits };
     stages::report_unknown(document, &listeners, &rules, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
-    if needs_listener && document.listener.0.is_empty() && text.is_missing("listener") {
-        let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
-        diagnostics
-            .push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, "there is no listener").help(help));
+    if needs_listener {
+        report_missing_listener(text, diagnostics);
     }
-    match_groups::report_unknown(document, diagnostics);
-    conditions::report_unknown(document, diagnostics);
-    sockets::check(document, diagnostics);
-    tcp::check_upstreams(document, diagnostics);
-    grpc_web::check_upstreams(document, diagnostics);
-    affinity::warn_shared(document, diagnostics);
-    check_process(document, diagnostics);
-    node::check(&document.process, diagnostics);
+    check_across(document, diagnostics);
     let identity = identity::check(&document.process, files, diagnostics);
     access_log::of_listener(&document.access_log, files, diagnostics);
     let discovery = discovery::check_settings(document, files, diagnostics);
@@ -120,6 +111,26 @@ pub(crate) fn check(
         listeners,
         upstreams,
     })
+}
+
+fn report_missing_listener(text: &SpannedTable<Document>, diagnostics: &mut Vec<Diagnostic>) {
+    if text.value.listener.0.is_empty() && text.is_missing("listener") {
+        let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, "there is no listener").help(help));
+    }
+}
+
+/// What concerns several tables, or the process.
+fn check_across(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
+    match_groups::report_unknown(document, diagnostics);
+    conditions::report_unknown(document, diagnostics);
+    sockets::check(document, diagnostics);
+    tcp::check_upstreams(document, diagnostics);
+    grpc_web::check_upstreams(document, diagnostics);
+    affinity::warn_shared(document, diagnostics);
+    check_process(document, diagnostics);
+    node::check(&document.process, diagnostics);
 }
 
 /// Warns of upstreams that no route names, unless a name that could not be read or found may have been meant for one.

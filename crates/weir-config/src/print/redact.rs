@@ -10,8 +10,8 @@ use crate::key::{ConfigValue, Map, OneOrMany, Spanned, SpannedTable};
 use crate::masked_text::{has_drawn_word, is_telling, masked_target};
 use crate::text::{
     AcmeText, AskUrl, ConditionText, CookieSecretText, Document, ErrorPagesText, ExpiresText, HeadersText,
-    MapText, MirrorText, PasswordHashText, ProbeBytes, RouteAccessLogText, RouteText, StorePasswordText,
-    ValueRule,
+    ListenerText, MapText, MirrorText, PasswordHashText, ProbeBytes, RouteAccessLogText, RouteText,
+    StorePasswordText, UpstreamText, ValueRule,
 };
 use crate::value::{HeaderTemplate, HeaderValue, Template, TemplateValue, WhenCondition};
 
@@ -26,52 +26,8 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     }
     hide_of_log(&mut document.access_log.value);
     for (_, listener) in &mut document.listener.0 {
-        hide_variables(&mut listener.value.vars);
-        listener.value.access_log.iter_mut().for_each(|log| hide_of_log(&mut log.value));
-        hide_changes(&mut listener.value.request_headers);
-        hide_changes(&mut listener.value.response_headers);
-        hide_paths(&mut listener.value.error_pages);
-        if let Some(acme) = listener.value.tls.as_mut().and_then(|tls| tls.0.value.acme.as_mut()) {
-            hide_arguments(&mut acme.value);
-            if let Some(Spanned { value: AskUrl(url), .. }) = &mut acme.value.on_demand_ask {
-                *url = url.to_string().as_str().into();
-            }
-        }
-        for route in &mut listener.value.route {
-            for rules in [&mut route.value.header, &mut route.value.query] {
-                hide(rules, || ValueRule::Exact(LEFT_OUT.into()));
-            }
-            if let Some(condition) = &mut route.value.when {
-                condition.value = hidden_condition(&condition.value);
-            }
-            hide_variables(&mut route.value.vars);
-            hide_conditions_of_route(&mut route.value);
-            hide_changes(&mut route.value.request_headers);
-            hide_changes(&mut route.value.response_headers);
-            for part in route.value.split.iter_mut().flat_map(|parts| &mut parts.0) {
-                hide_changes(&mut part.value.request_headers);
-                hide_changes(&mut part.value.response_headers);
-            }
-            if let Some(fastcgi) = &mut route.value.fastcgi {
-                hide(&mut fastcgi.value.params, hidden_template);
-            }
-            if let Some(basic) = &mut route.value.basic {
-                for (_, hash) in &mut basic.value.users.0 {
-                    hash.value = PasswordHashText(LEFT_OUT.into());
-                }
-            }
-            if let Some(respond) = &mut route.value.respond {
-                hide(&mut respond.value.headers, hidden_template);
-            }
-            hide_paths(&mut route.value.error_pages);
-            if let Some(keys) = route.value.jwt.as_mut().and_then(|jwt| jwt.value.remote_keys.as_mut()) {
-                mask(&mut keys.value.path.0);
-            }
-            if let Some(forward) = &mut route.value.forward_auth {
-                hide(&mut forward.value.headers, hidden_template);
-                mask(&mut forward.value.path.0);
-            }
-        }
+        hide_in_listener(&mut listener.value);
+        listener.value.route.iter_mut().for_each(|route| hide_in_route(&mut route.value));
     }
     for (_, store) in &mut document.store.0 {
         let sentinel = store.value.sentinel.as_mut().map(|sentinel| &mut sentinel.value.password);
@@ -91,25 +47,79 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     }
     document.map.0.iter_mut().for_each(|(name, map)| hide_map(&name.value, &mut map.value));
     for (_, upstream) in &mut document.upstream.0 {
-        let retry = &mut upstream.value.retry.value;
-        retry.when = retry.when.take().map(|condition| hidden_condition(&condition));
-        if let Some(affinity) = &mut upstream.value.affinity {
-            let secret = &mut affinity.value.secret;
-            *secret = secret.take().map(|_| CookieSecretText(LEFT_OUT.into()));
-        }
-        if let Some(health) = &mut upstream.value.health {
-            hide(&mut health.value.headers, hidden_value);
-            if let Some(path) = &mut health.value.path {
-                mask(&mut path.0);
-            }
-            for said in [&mut health.value.send, &mut health.value.quit] {
-                *said = said
-                    .take()
-                    .map(|said| if said.is_telling() { ProbeBytes::of_text(LEFT_OUT) } else { said });
-            }
-        }
+        hide_in_upstream(&mut upstream.value);
     }
     document
+}
+
+/// A listener, without its routes.
+fn hide_in_listener(listener: &mut ListenerText) {
+    hide_variables(&mut listener.vars);
+    listener.access_log.iter_mut().for_each(|log| hide_of_log(&mut log.value));
+    hide_changes(&mut listener.request_headers);
+    hide_changes(&mut listener.response_headers);
+    hide_paths(&mut listener.error_pages);
+    if let Some(acme) = listener.tls.as_mut().and_then(|tls| tls.0.value.acme.as_mut()) {
+        hide_arguments(&mut acme.value);
+        if let Some(Spanned { value: AskUrl(url), .. }) = &mut acme.value.on_demand_ask {
+            *url = url.to_string().as_str().into();
+        }
+    }
+}
+
+fn hide_in_route(route: &mut RouteText) {
+    for rules in [&mut route.header, &mut route.query] {
+        hide(rules, || ValueRule::Exact(LEFT_OUT.into()));
+    }
+    if let Some(condition) = &mut route.when {
+        condition.value = hidden_condition(&condition.value);
+    }
+    hide_variables(&mut route.vars);
+    hide_conditions_of_route(route);
+    hide_changes(&mut route.request_headers);
+    hide_changes(&mut route.response_headers);
+    for part in route.split.iter_mut().flat_map(|parts| &mut parts.0) {
+        hide_changes(&mut part.value.request_headers);
+        hide_changes(&mut part.value.response_headers);
+    }
+    if let Some(fastcgi) = &mut route.fastcgi {
+        hide(&mut fastcgi.value.params, hidden_template);
+    }
+    if let Some(basic) = &mut route.basic {
+        for (_, hash) in &mut basic.value.users.0 {
+            hash.value = PasswordHashText(LEFT_OUT.into());
+        }
+    }
+    if let Some(respond) = &mut route.respond {
+        hide(&mut respond.value.headers, hidden_template);
+    }
+    hide_paths(&mut route.error_pages);
+    if let Some(keys) = route.jwt.as_mut().and_then(|jwt| jwt.value.remote_keys.as_mut()) {
+        mask(&mut keys.value.path.0);
+    }
+    if let Some(forward) = &mut route.forward_auth {
+        hide(&mut forward.value.headers, hidden_template);
+        mask(&mut forward.value.path.0);
+    }
+}
+
+fn hide_in_upstream(upstream: &mut UpstreamText) {
+    let retry = &mut upstream.retry.value;
+    retry.when = retry.when.take().map(|condition| hidden_condition(&condition));
+    if let Some(affinity) = &mut upstream.affinity {
+        let secret = &mut affinity.value.secret;
+        *secret = secret.take().map(|_| CookieSecretText(LEFT_OUT.into()));
+    }
+    if let Some(health) = &mut upstream.health {
+        hide(&mut health.value.headers, hidden_value);
+        if let Some(path) = &mut health.value.path {
+            mask(&mut path.0);
+        }
+        for said in [&mut health.value.send, &mut health.value.quit] {
+            *said =
+                said.take().map(|said| if said.is_telling() { ProbeBytes::of_text(LEFT_OUT) } else { said });
+        }
+    }
 }
 
 /// Variables without the values of those whose names say that they are secrets.

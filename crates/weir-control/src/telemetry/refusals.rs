@@ -49,10 +49,10 @@ const OF_UPSTREAMS: [&str; 10] = [
 pub(crate) async fn report(current: CurrentSnapshot) {
     let mut reads = tokio::time::interval(READ_INTERVAL);
     reads.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let mut refusals = Refusals::default();
+    let mut refusals = RefusalTable::default();
     loop {
         reads.tick().await;
-        refusals.read(&current.load(), clock::now()).iter().for_each(Refusal::log);
+        refusals.read(&current.load(), clock::now()).iter().for_each(RefusalLine::log);
     }
 }
 
@@ -65,14 +65,14 @@ enum RefusingPart {
 
 /// A line.
 #[derive(Debug, PartialEq, Eq)]
-struct Refusal {
+struct RefusalLine {
     part: RefusingPart,
     reason: Reason,
     /// How often since the last line.
     count: u64,
 }
 
-impl Refusal {
+impl RefusalLine {
     fn log(&self) {
         let (reason, refused) = (self.reason.code(), self.count);
         let (happened, change) = (self.reason.happened(), self.reason.change());
@@ -89,7 +89,7 @@ impl Refusal {
 
 /// The reasons that have occurred, by part.
 #[derive(Debug, Default)]
-struct Refusals(HashMap<(RefusingPart, Reason), Occurrences>);
+struct RefusalTable(HashMap<(RefusingPart, Reason), Occurrences>);
 
 #[derive(Debug, Default)]
 struct Occurrences {
@@ -100,8 +100,8 @@ struct Occurrences {
     is_there: bool,
 }
 
-impl Refusals {
-    fn read(&mut self, snapshot: &Snapshot, now: Instant) -> Vec<Refusal> {
+impl RefusalTable {
+    fn read(&mut self, snapshot: &Snapshot, now: Instant) -> Vec<RefusalLine> {
         let mut due = Vec::new();
         for plan in &snapshot.listeners {
             let part = || RefusingPart::Listener(plan.config.name.clone());
@@ -124,7 +124,7 @@ impl Refusals {
         codes: &[&str],
         counters: impl Fn() -> I,
         now: Instant,
-        due: &mut Vec<Refusal>,
+        due: &mut Vec<RefusalLine>,
     ) {
         if counters().all(|counters| counters.total() == 0) {
             return;
@@ -134,7 +134,7 @@ impl Refusals {
             if count > 0
                 && let Some(count) = self.0.entry((part(), reason)).or_default().note(count, now)
             {
-                due.push(Refusal { part: part(), reason, count });
+                due.push(RefusalLine { part: part(), reason, count });
             }
         }
     }

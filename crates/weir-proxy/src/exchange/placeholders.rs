@@ -305,23 +305,6 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Status => digits::decimal(out, self.status.into()),
             TemplateValue::Header(name) => self.write_request_header(name, out),
             TemplateValue::Map(_) | TemplateValue::Variable(_) => self.write_own(value, out),
-            TemplateValue::ResponseHeader(name) => {
-                let value = self.response.and_then(|(fields, text)| {
-                    fields.get_by_name(text, name).map(|field| field.value.of(text))
-                });
-                out.extend_from_slice(value.unwrap_or_default());
-            }
-            TemplateValue::Cookie(name) => {
-                out.extend_from_slice(cookies(exchange, name).next().unwrap_or_default());
-            }
-            TemplateValue::QueryParameter(name) => {
-                out.extend_from_slice(query_value(self.query(), name.as_bytes()).unwrap_or_default());
-            }
-            TemplateValue::MatchGroup(name) => {
-                let path = self.route.map(|route| &route.config.matches.path);
-                let group = path.and_then(|path| path.group(request.normal_path(text), name));
-                out.extend_from_slice(group.unwrap_or_default());
-            }
             TemplateValue::ContentLength => {
                 if let Some(length) = self.content_length() {
                     digits::decimal(out, length);
@@ -335,8 +318,30 @@ impl<'a> TemplateValues<'a> {
             }
             TemplateValue::UserAgent => self.write_request_header("user-agent", out),
             TemplateValue::Referer => self.write_request_header("referer", out),
+            TemplateValue::ResponseHeader(_)
+            | TemplateValue::Cookie(_)
+            | TemplateValue::QueryParameter(_)
+            | TemplateValue::MatchGroup(_) => out.extend_from_slice(self.named_part(value)),
             other => self.write_of_record(other, out),
         }
+    }
+
+    /// The part of request or response that has this name; empty when there is none.
+    fn named_part(&self, value: &TemplateValue) -> &[u8] {
+        let (request, text) = (&self.exchange.request, &self.exchange.request_text[..]);
+        let found = match value {
+            TemplateValue::ResponseHeader(name) => self
+                .response
+                .and_then(|(fields, text)| fields.get_by_name(text, name).map(|field| field.value.of(text))),
+            TemplateValue::Cookie(name) => cookies(self.exchange, name).next(),
+            TemplateValue::QueryParameter(name) => query_value(self.query(), name.as_bytes()),
+            TemplateValue::MatchGroup(name) => {
+                let path = self.route.map(|route| &route.config.matches.path);
+                path.and_then(|path| path.group(request.normal_path(text), name))
+            }
+            _ => None,
+        };
+        found.unwrap_or_default()
     }
 
     /// Appends what the config says that a value of its own stands for.

@@ -6,12 +6,12 @@ use regex_automata::{Anchored, Input};
 
 use super::*;
 
-fn rule(pattern: &str) -> RewriteRule {
+fn rule(pattern: &str) -> BodySubstitution {
     let (is_regex, pattern) = pattern.strip_prefix('~').map_or((false, pattern), |regex| (true, regex));
     let (once, pattern) = pattern.strip_prefix("1:").map_or((false, pattern), |rest| (true, rest));
     let (ignore_case, pattern) = pattern.strip_prefix("i:").map_or((false, pattern), |rest| (true, rest));
     let pattern = if is_regex { Pattern::Regex(pattern.into()) } else { Pattern::Text(pattern.into()) };
-    RewriteRule { pattern, ignore_case, once }
+    BodySubstitution { pattern, ignore_case, once }
 }
 
 /// Rules that put their own number, and the first group, in place of a match.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_rewrite::{BodyRules, Flag, LocationPattern, LocationRules, Pattern, RewriteRule, RuleError};
+use weir_rewrite::{BodyRules, BodySubstitution, Flag, LocationPattern, LocationRules, Pattern, RuleError};
 
 use crate::check::templates::{self, TemplatePlace};
 use crate::config::{
@@ -70,7 +70,7 @@ fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<BodyRewrite>> {
     let BodyRewriteText { rules: written, types, match_max } = &text?.value;
-    let rules: Vec<RewriteRule> = written.iter().filter_map(|rule| rule_of(rule, diagnostics)).collect();
+    let rules: Vec<BodySubstitution> = written.iter().filter_map(|rule| rule_of(rule, diagnostics)).collect();
     if rules.is_empty() || rules.len() < written.len() {
         return None;
     }
@@ -89,7 +89,7 @@ fn check(
     Some(Arc::new(BodyRewrite { rules: compiled, to, types: types.clone() }))
 }
 
-fn rule_of(rule: &SpannedTable<BodyRuleText>, diagnostics: &mut Vec<Diagnostic>) -> Option<RewriteRule> {
+fn rule_of(rule: &SpannedTable<BodyRuleText>, diagnostics: &mut Vec<Diagnostic>) -> Option<BodySubstitution> {
     let BodyRuleText { text, regex, once, ignore_case, .. } = &rule.value;
     let pattern = match (text, regex) {
         (Some(text), None) => Pattern::Text(text.value.clone()),
@@ -106,7 +106,7 @@ fn rule_of(rule: &SpannedTable<BodyRuleText>, diagnostics: &mut Vec<Diagnostic>)
             return None;
         }
     };
-    Some(RewriteRule { pattern, ignore_case: *ignore_case, once: *once })
+    Some(BodySubstitution { pattern, ignore_case: *ignore_case, once: *once })
 }
 
 fn refused(rule: &SpannedTable<BodyRuleText>, error: &RuleError) -> Diagnostic {

@@ -9,7 +9,6 @@ use weir_observe::{CacheResult, Failure, Party};
 use weir_traffic::affinity::RequestAffinity;
 
 use super::authorization::Authorization;
-use super::body_coding::BodyCoding;
 use super::cache_use::CacheUse;
 use super::cgi_script::CgiScript;
 use super::exchange_limits::ExchangeLimits;
@@ -19,7 +18,8 @@ use super::grpc_call::GrpcCall;
 use super::header_changes::RenderedHeaders;
 use super::record::Record;
 use super::rerouting::{FailedPage, RareState, Rerouting};
-use super::rewritten_fields::RewrittenFields;
+use super::response::body_coding::BodyCoding;
+use super::response::rewritten_fields::RewrittenFields;
 use super::waits::Waits;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::relay::Relay;

@@ -10,11 +10,11 @@ use weir_observe::CompressionRefusal;
 use crate::compression::{CodecLease, CompressionLimits};
 use crate::exchange::acting;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::body_coding::{BodyCoding, RewriteOutcome};
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::HeadChanges;
-use crate::exchange::exchange_state::response_outline::{
+use crate::exchange::exchange_state::response::body_coding::{BodyCoding, RewriteOutcome};
+use crate::exchange::exchange_state::response::response_outline::{
     DecodedFields, ResponseFields, ResponseOutline, forbids_changes, has_content, is_unchangeable,
 };
 use crate::relay::filter::BodyFilter;
@@ -300,7 +300,7 @@ mod tests {
     use weir_http::ContentCoding::{Brotli, Gzip};
 
     use super::*;
-    use crate::exchange::exchange_state::response_outline::OwnFields;
+    use crate::exchange::exchange_state::response::response_outline::OwnFields;
 
     /// The compression of a listener with these keys.
     fn plan(keys: &str) -> Compression {

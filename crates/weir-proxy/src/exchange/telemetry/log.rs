@@ -10,11 +10,11 @@ use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
 use crate::exchange::context;
-use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::record::Record;
+use crate::exchange::exchange_state::response::body_coding::BodyCoding;
 use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::net::peer::Peer;

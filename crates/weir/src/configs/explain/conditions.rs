@@ -190,15 +190,13 @@ fn is_known(value: &TemplateValue) -> bool {
 /// Why a condition of the route holds or does not: what each of its comparisons came to, as far as they were asked.
 pub(super) fn sentence(condition: &WhenCondition, request: &ExplainedRequest) -> String {
     let (holds, told) = outcome(condition, request);
-    let own = own_values(condition.values(), request).into_iter();
-    let own: String = own.map(|(name, text)| format!("; `{name}` is {text}")).collect();
     let verdict = if holds { "its condition holds" } else { "its condition does not hold" };
     let unknown = unknown(condition);
     let rest = match &unknown[..] {
         [] => String::new(),
         names => format!("; {} known of connections only, and missing here", are(names)),
     };
-    format!("{verdict}: {told}{own}{rest}")
+    format!("{verdict}: {told}{rest}")
 }
 
 /// The same of a condition that is asked later, when more may be known.

@@ -179,9 +179,9 @@ fn via_has_the_version_the_request_came_with() {
     let origin = Origin::serving("seen");
     let weir = Weir::proxying_with(&origin, "process.name = \"edge-1\"");
     assert_eq!(Client::exchange(weir.web(), "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n").status, 200);
-    assert_eq!(origin.last_request().field("via"), Some("1.0 edge-1"));
+    assert_eq!(origin.last_request().field("via"), Some("1.0 edge-1 (web)"));
     assert_eq!(Client::get(weir.web(), "/").status, 200);
-    assert_eq!(origin.last_request().field("via"), Some("1.1 edge-1"));
+    assert_eq!(origin.last_request().field("via"), Some("1.1 edge-1 (web)"));
 }
 
 #[test]

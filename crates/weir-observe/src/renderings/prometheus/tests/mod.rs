@@ -292,7 +292,7 @@ fn the_pieces_are_the_text_that_was_made_at_once() {
     fixture.listeners[0].routes = vec![("/api/".to_owned(), shard)];
     note_certificates(&mut fixture.listeners[0]);
     if std::env::var_os("UPDATE").is_some() {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prometheus/tests/golden.txt");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/renderings/prometheus/tests/golden.txt");
         let text = rendered(&fixture).replace(env!("CARGO_PKG_VERSION"), "VERSION");
         std::fs::write(golden, text).expect("the golden text is written");
         return;
@@ -368,7 +368,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 31),
+        ("worker", 32),
         ("trace", 3),
         ("listener", 27),
         ("upstream", 20),

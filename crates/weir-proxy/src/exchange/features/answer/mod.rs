@@ -11,11 +11,11 @@ use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization;
-use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::grpc_call::GrpcCall;
 use crate::exchange::exchange_state::header_changes::{HeadChanges, has_values};
-use crate::exchange::exchange_state::response_outline::{OwnFields, ResponseOutline};
+use crate::exchange::exchange_state::response::body_coding::BodyCoding;
+use crate::exchange::exchange_state::response::response_outline::{OwnFields, ResponseOutline};
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::features::forwarded;
 use crate::exchange::features::headers::fields;

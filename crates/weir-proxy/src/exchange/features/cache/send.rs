@@ -17,12 +17,12 @@ use weir_observe::{CacheResult, Failure, Phase, status_text};
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::cache_use::STATUS;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::has_values;
-use crate::exchange::exchange_state::response_outline::{ReceivedFields, ResponseOutline};
-use crate::exchange::exchange_state::rewritten_fields;
+use crate::exchange::exchange_state::response::body_coding::BodyCoding;
+use crate::exchange::exchange_state::response::response_outline::{ReceivedFields, ResponseOutline};
+use crate::exchange::exchange_state::response::rewritten_fields;
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::features::headers::fields;
 use crate::exchange::features::headers::placeholders::TemplateValues;

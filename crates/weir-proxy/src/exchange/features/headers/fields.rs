@@ -13,14 +13,15 @@ use weir_traffic::ServerId;
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::body_coding::BodyCoding;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::exchange_state::response_outline::ReceivedFields;
-use crate::exchange::exchange_state::{authorization, cache_use, rewritten_fields};
+use crate::exchange::exchange_state::response::body_coding::BodyCoding;
+use crate::exchange::exchange_state::response::response_outline::ReceivedFields;
+use crate::exchange::exchange_state::response::rewritten_fields;
+use crate::exchange::exchange_state::{authorization, cache_use};
 use crate::exchange::features::{affinity, compression, cors, forwarded, grpc};
 use crate::exchange::telemetry::trace;
 use crate::state::routes::stripped_fields::is_taken_for;

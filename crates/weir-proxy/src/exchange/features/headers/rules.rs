@@ -7,7 +7,7 @@ use weir_http::{date, digits, parse_date};
 
 use super::placeholders::TemplateValues;
 use crate::exchange::exchange_state::header_changes::{ExpiryDecision, MessageFacts};
-use crate::exchange::exchange_state::response_outline::ResponseFields;
+use crate::exchange::exchange_state::response::response_outline::ResponseFields;
 use crate::net::clock;
 
 /// A request on its way to a server.

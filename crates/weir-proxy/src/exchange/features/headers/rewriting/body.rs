@@ -12,10 +12,10 @@ use weir_rewrite::{BodyRewriter, MatchReplacement, ReplacementPiece};
 
 use crate::compression::CompressionLimits;
 use crate::exchange::context::Context;
-use crate::exchange::exchange_state::body_coding::{BodyCoding, RewriteOutcome};
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::exchange_state::response_outline::{
+use crate::exchange::exchange_state::response::body_coding::{BodyCoding, RewriteOutcome};
+use crate::exchange::exchange_state::response::response_outline::{
     ReceivedFields, ResponseFields, ResponseOutline, has_content, is_unchangeable,
 };
 use crate::exchange::features::compression;
@@ -183,7 +183,7 @@ mod tests {
 
     use super::RewriteDecision::{AsItIs, Encoded, NotModified, Rewrite};
     use super::*;
-    use crate::exchange::exchange_state::response_outline::OwnFields;
+    use crate::exchange::exchange_state::response::response_outline::OwnFields;
 
     #[test]
     fn which_responses_are_rewritten() {

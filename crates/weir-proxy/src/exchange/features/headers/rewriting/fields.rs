@@ -8,7 +8,7 @@ use weir_rewrite::location::url_of_refresh;
 
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
-use crate::exchange::exchange_state::rewritten_fields::{Rewritable, rule_for};
+use crate::exchange::exchange_state::response::rewritten_fields::{Rewritable, rule_for};
 use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::state::snapshot::RoutePlan;
 

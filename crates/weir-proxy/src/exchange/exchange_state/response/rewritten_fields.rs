@@ -3,8 +3,8 @@
 use weir_config::{Feature, Stage};
 use weir_http::FieldWriter;
 
-use super::header_changes::HeadChanges;
 use crate::exchange::acting;
+use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::state::snapshot::RoutePlan;
 
 /// Names and values; `None`: there are none.
