@@ -54,8 +54,8 @@ enum PackageKind {
     Sbom,
 }
 
-/// The largest program that a Debian package may hold: it has 20.9 million bytes, and is to have 16. A dependency that doubles it is to be seen.
-const PROGRAM_BYTES_MAX: u64 = 21_000_000;
+/// The largest program that a Debian package may hold: it has 21.6 million bytes, and is to have 16. A dependency that doubles it is to be seen.
+const PROGRAM_BYTES_MAX: u64 = 21_650_000;
 
 /// The largest static program: it brings its C library, relocations that are not packed, and the client of Kubernetes.
 const STATIC_PROGRAM_BYTES_MAX: u64 = 30_000_000;
