@@ -58,7 +58,7 @@ enum PackageKind {
 const PROGRAM_BYTES_MAX: u64 = 21_650_000;
 
 /// The largest static program: it brings its C library, relocations that are not packed, and the client of Kubernetes.
-const STATIC_PROGRAM_BYTES_MAX: u64 = 30_000_000;
+const STATIC_PROGRAM_BYTES_MAX: u64 = 30_150_000;
 
 /// What `cargo xtask ci` runs.
 impl PackageArguments {
