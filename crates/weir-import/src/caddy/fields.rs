@@ -1,0 +1,198 @@
+//! `header` and `request_header`: changes of fields, for all requests or for some.
+
+use super::matchers::CaddyMatch;
+use super::placeholders::{PlaceholderText, TextKind, translated};
+use super::words::behind_matcher;
+use crate::document::{DraftTable, TomlValue};
+use crate::report::Ledger;
+use crate::source::Statement;
+
+/// A change of one field.
+#[derive(Clone, Debug)]
+pub(super) struct FieldChange<'s> {
+    pub(super) kind: FieldChangeKind,
+    pub(super) name: String,
+    pub(super) value: String,
+    /// The condition, as far as the requests of the route do not say it.
+    pub(super) when: Option<String>,
+    pub(super) from: &'s Statement,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldChangeKind {
+    Remove,
+    /// In place of what there is.
+    Set,
+    /// Beside what a server says.
+    Add,
+}
+
+/// One line of a `header`: its first word has the sign.
+struct HeaderLine<'s> {
+    words: Vec<&'s str>,
+    statement: &'s Statement,
+}
+
+/// Reads a `header` or `request_header`.
+pub(super) fn read<'s>(
+    statement: &'s Statement,
+    matcher: &CaddyMatch,
+    ledger: &Ledger,
+    (request, response): (&mut Vec<FieldChange<'s>>, &mut Vec<FieldChange<'s>>),
+) {
+    let when = match matcher.condition() {
+        Ok(when) => when,
+        Err(why) => return ledger.unsupported(statement, &why),
+    };
+    let is_request = statement.name() == "request_header";
+    let own = behind_matcher(ledger, statement);
+    let mut lines = Vec::new();
+    if !own.is_empty() {
+        lines.push(HeaderLine { words: own, statement });
+    }
+    let mut is_deferred = is_request;
+    for child in statement.children() {
+        if matches!(child.name(), "defer" | "match") {
+            is_deferred |= child.name() == "defer";
+            if child.name() == "defer" {
+                ledger.exact(child);
+            }
+            continue;
+        }
+        ledger.words(child).rest();
+        let words = child.words.iter().map(|word| word.text.as_str()).collect();
+        lines.push(HeaderLine { words, statement: child });
+    }
+    is_deferred |=
+        lines.iter().any(|line| line.words[0].starts_with(['-', '?', '>']) || line.words.len() == 3);
+    ledger.exact(statement);
+    for line in lines {
+        let list: &mut Vec<FieldChange<'s>> = if is_request { request } else { response };
+        if let Err(why) = change(&line, is_deferred, when.as_deref(), list) {
+            ledger.unsupported(line.statement, &why);
+        } else {
+            ledger.exact(line.statement);
+        }
+    }
+}
+
+fn change<'s>(
+    line: &HeaderLine<'s>,
+    is_deferred: bool,
+    when: Option<&str>,
+    list: &mut Vec<FieldChange<'s>>,
+) -> Result<(), String> {
+    let (sign, name) = match line.words[0].chars().next() {
+        Some(sign @ ('+' | '-' | '?' | '>')) => (sign, &line.words[0][1..]),
+        _ => ('=', line.words[0]),
+    };
+    if name.contains('*') {
+        return Err("name each field: Weir removes no fields by a pattern".to_owned());
+    }
+    let name = name.to_ascii_lowercase();
+    let value = match line.words.as_slice() {
+        [_] => "",
+        [_, value] => value,
+        _ => return Err("a part of a value is replaced by no key of Weir: set the whole value".to_owned()),
+    };
+    let value = match translated(value, TextKind::Template) {
+        PlaceholderText::Text(value) => value,
+        PlaceholderText::Unknown(placeholder) => {
+            return Err(format!("Weir has no placeholder for `{placeholder}`"));
+        }
+    };
+    let kind = match sign {
+        '-' => FieldChangeKind::Remove,
+        '+' => FieldChangeKind::Add,
+        '?' => return set_default(name, value, when, line, list),
+        _ if is_deferred => FieldChangeKind::Set,
+        // What a server says of the field comes beside it.
+        _ => FieldChangeKind::Add,
+    };
+    // A later one takes the place of those before it, where both are for a request.
+    if sign == '=' {
+        replace_earlier(&name, when, list);
+    }
+    list.push(FieldChange { kind, name, value, when: when.map(str::to_owned), from: line.statement });
+    Ok(())
+}
+
+/// A value for responses that have none.
+fn set_default<'s>(
+    name: String,
+    value: String,
+    when: Option<&str>,
+    line: &HeaderLine<'s>,
+    list: &mut Vec<FieldChange<'s>>,
+) -> Result<(), String> {
+    let missing = format!("!has(response.header[\"{name}\"])");
+    let when = Some(when.map_or(missing.clone(), |when| format!("({when}) && {missing}")));
+    list.push(FieldChange { kind: FieldChangeKind::Set, name, value, when, from: line.statement });
+    Ok(())
+}
+
+fn replace_earlier(name: &str, when: Option<&str>, list: &mut Vec<FieldChange<'_>>) {
+    let Some(when) = when else {
+        list.retain(|change| change.name != name || change.kind == FieldChangeKind::Remove);
+        return;
+    };
+    let is_same = |change: &FieldChange<'_>| change.name == name && change.kind != FieldChangeKind::Remove;
+    list.retain(|change| !is_same(change) || change.when.as_deref() != Some(when));
+    for change in list.iter_mut().filter(|change| is_same(change)) {
+        let other = format!("!({when})");
+        change.when = Some(match &change.when {
+            Some(known) => format!("({known}) && {other}"),
+            None => other,
+        });
+    }
+}
+
+/// Puts changes into a route: one table for each run of changes with one condition.
+pub(super) fn set(route: &mut DraftTable, key: &str, changes: &[FieldChange<'_>]) {
+    let mut tables: Vec<(Option<&str>, Vec<&FieldChange<'_>>)> = Vec::new();
+    for change in changes {
+        match tables.last_mut() {
+            Some((when, list)) if *when == change.when.as_deref() && fits(list, change) => list.push(change),
+            _ => tables.push((change.when.as_deref(), vec![change])),
+        }
+    }
+    let values: Vec<TomlValue> = tables.iter().map(|(when, list)| table(*when, list)).collect();
+    let Some(first) = changes.first() else { return };
+    match values.as_slice() {
+        [one] => route.set(key, one.clone(), first.from),
+        _ => route.set(key, TomlValue::Array(values), first.from),
+    }
+}
+
+/// Whether a table, which removes, then sets, then adds, says the same as the changes one after the other.
+fn fits(list: &[&FieldChange<'_>], change: &FieldChange<'_>) -> bool {
+    list.iter().all(|known| known.name != change.name)
+}
+
+fn table(when: Option<&str>, changes: &[&FieldChange<'_>]) -> TomlValue {
+    let mut entries: Vec<(String, TomlValue)> = Vec::new();
+    if let Some(when) = when {
+        entries.push(("when".to_owned(), when.into()));
+    }
+    let removed: Vec<&str> =
+        of_kind(changes, FieldChangeKind::Remove).map(|change| change.name.as_str()).collect();
+    if !removed.is_empty() {
+        entries.push(("remove".to_owned(), removed.into()));
+    }
+    for (kind, key) in [(FieldChangeKind::Set, "set"), (FieldChangeKind::Add, "add")] {
+        let values: Vec<(String, TomlValue)> = of_kind(changes, kind)
+            .map(|change| (change.name.clone(), change.value.as_str().into()))
+            .collect();
+        if !values.is_empty() {
+            entries.push((key.to_owned(), TomlValue::Inline(values)));
+        }
+    }
+    TomlValue::Inline(entries)
+}
+
+fn of_kind<'c, 's>(
+    changes: &'c [&'c FieldChange<'s>],
+    kind: FieldChangeKind,
+) -> impl Iterator<Item = &'c FieldChange<'s>> {
+    changes.iter().copied().filter(move |change| change.kind == kind)
+}

@@ -1,0 +1,220 @@
+//! From the directives of a site to routes in an order: each directive that answers becomes a route, with what those before it add.
+
+use super::auth;
+use super::fields;
+use super::files;
+use super::matchers::{CaddyMatch, DirectiveMatcher, MatcherTable};
+use super::options::refuse_whole;
+use super::order::sorted;
+use super::proxy;
+use super::responses;
+use super::scope::{CaddySettings, RouteBuilder, RouteScope};
+use super::settings;
+use crate::document::TomlValue;
+use crate::report::Ledger;
+use crate::source::Statement;
+
+/// The most routes of a site: directives with matchers multiply them.
+const ROUTES_MAX: usize = 2000;
+
+/// How deep `handle` and `route` may stand in each other.
+const DEPTH_MAX: usize = 16;
+
+impl<'s> RouteBuilder<'s, '_> {
+    /// The routes of a block, as a site is.
+    pub(super) fn site(&mut self, block: &'s [Statement], matched: CaddyMatch, statement: &'s Statement) {
+        let matchers = MatcherTable::default().within(block);
+        let scope = RouteScope { matched, settings: CaddySettings::default(), depth: 0, owner: statement };
+        let directives = sorted(block, &matchers);
+        self.directives(&directives, &matchers, scope);
+        matchers.settle_unused(self.ledger);
+    }
+
+    /// Routes of directives in the order in which they are carried out, for every request of the scope.
+    fn directives(
+        &mut self,
+        directives: &[&'s Statement],
+        matchers: &MatcherTable<'s>,
+        mut scope: RouteScope<'s>,
+    ) {
+        // Settings for requests that exclude each other would multiply without an end.
+        if scope.matched.is_never {
+            return;
+        }
+        for (index, statement) in directives.iter().enumerate() {
+            let statement: &'s Statement = statement;
+            if self.routes.len() >= ROUTES_MAX || scope.depth > DEPTH_MAX {
+                self.ledger.unsupported(statement, "the site comes to too many routes: split it");
+                return;
+            }
+            let matcher = match matchers.of(statement, self.ledger) {
+                DirectiveMatcher::Any => CaddyMatch::default(),
+                DirectiveMatcher::Some(matcher) => matcher,
+                DirectiveMatcher::Unsupported(why) => {
+                    refuse_whole(statement, &why, self.ledger);
+                    if matches!(statement.name(), "basic_auth" | "basicauth" | "forward_auth") {
+                        scope.settings.is_forbidden = Some(statement);
+                    }
+                    continue;
+                }
+            };
+            if scope.settings.is_rewritten && matcher.path.is_some() {
+                let advice =
+                    "its path is compared with one that was rewritten before: write the route by hand";
+                self.ledger.unsupported(statement, advice);
+                continue;
+            }
+            let rest = &directives[index + 1..];
+            match self.directive(statement, &matcher, matchers, rest, &mut scope) {
+                DirectiveOutcome::GoesOn => {}
+                DirectiveOutcome::Takes => return,
+            }
+        }
+        // Caddy answers with nothing what no directive takes.
+        scope.settings.keys.retain(|(key, ..)| !matches!(*key, "rewrite" | "replace_regex" | "limits"));
+        scope.settings.stripped = None;
+        self.push(&scope, scope.owner, |route| {
+            route.set_plain("respond", TomlValue::inline([("status", 200_i64.into())]));
+        });
+    }
+
+    fn directive(
+        &mut self,
+        statement: &'s Statement,
+        matcher: &CaddyMatch,
+        matchers: &MatcherTable<'s>,
+        rest: &[&'s Statement],
+        scope: &mut RouteScope<'s>,
+    ) -> DirectiveOutcome {
+        match statement.name() {
+            "handle" | "handle_path" | "route" => {
+                return self.nested(statement, matcher, (matchers, rest), scope);
+            }
+            "header" | "request_header" => {
+                let CaddySettings { request, response, .. } = &mut scope.settings;
+                fields::read(statement, matcher, self.ledger, (request, response));
+                return DirectiveOutcome::GoesOn;
+            }
+            _ => {}
+        }
+        if let Some(apply) = settings::of(statement.name()) {
+            let mut with = scope.clone();
+            let read = match apply {
+                settings::SettingKind::ForwardAuth => auth::forward_auth(self, statement, &mut with.settings),
+                settings::SettingKind::Plain(read) => read(self.ledger, statement, &mut with.settings),
+            };
+            if read.is_none() {
+                return DirectiveOutcome::GoesOn;
+            }
+            return self.with_setting(matcher, with, (matchers, rest), scope);
+        }
+        let mut own = scope.clone();
+        own.matched = own.matched.and(matcher.clone());
+        let is_answer = match statement.name() {
+            "reverse_proxy" => proxy::reverse_proxy(self, statement, &own),
+            "file_server" => files::file_server(self, statement, &own),
+            "php_fastcgi" => files::php_fastcgi(self, statement, &own, rest),
+            "respond" | "redir" | "error" | "abort" => responses::answer(self, statement, &own),
+            // Of the site as a whole.
+            "tls" | "log" | "bind" => return DirectiveOutcome::GoesOn,
+            name => {
+                let advice = advice(name);
+                refuse_whole(statement, advice, self.ledger);
+                return DirectiveOutcome::GoesOn;
+            }
+        };
+        if is_answer && matcher.is_any() { DirectiveOutcome::Takes } else { DirectiveOutcome::GoesOn }
+    }
+
+    /// A setting for some requests makes two sets of routes: one for those, and one for the others.
+    fn with_setting(
+        &mut self,
+        matcher: &CaddyMatch,
+        mut with: RouteScope<'s>,
+        (matchers, rest): (&MatcherTable<'s>, &[&'s Statement]),
+        scope: &mut RouteScope<'s>,
+    ) -> DirectiveOutcome {
+        if matcher.is_any() {
+            *scope = with;
+            return DirectiveOutcome::GoesOn;
+        }
+        with.matched = with.matched.and(matcher.clone());
+        with.depth += 1;
+        self.directives(rest, matchers, with);
+        DirectiveOutcome::GoesOn
+    }
+
+    /// `handle` keeps requests from other `handle`s; `route` does not sort.
+    fn nested(
+        &mut self,
+        statement: &'s Statement,
+        matcher: &CaddyMatch,
+        (matchers, rest): (&MatcherTable<'s>, &[&'s Statement]),
+        scope: &mut RouteScope<'s>,
+    ) -> DirectiveOutcome {
+        let mut inner = scope.clone();
+        inner.depth += 1;
+        inner.owner = statement;
+        inner.matched = inner.matched.and(matcher.clone());
+        if statement.name() == "handle_path" && !settings::strip_handled_path(statement, &mut inner.settings)
+        {
+            let advice = "only a path such as `/api/*` can be taken off: use `replace_regex` of the route";
+            self.ledger.unsupported(statement, advice);
+            return DirectiveOutcome::GoesOn;
+        }
+        self.ledger.exact(statement);
+        let inside = matchers.within(statement.children());
+        let directives: Vec<&'s Statement> = match statement.name() {
+            "route" => statement.children().iter().filter(|child| !child.name().starts_with('@')).collect(),
+            _ => sorted(statement.children(), &inside),
+        };
+        // What is behind it takes what its own directives do not.
+        let is_other = |other: &&&'s Statement| {
+            statement.name() == "route" || !matches!(other.name(), "handle" | "handle_path")
+        };
+        let behind: Vec<&'s Statement> = rest.iter().filter(is_other).copied().collect();
+        let all: Vec<&'s Statement> = directives.into_iter().chain(behind).collect();
+        if inner.matched.is_never {
+            settle_unreached(statement.children(), self.ledger);
+        }
+        self.directives(&all, &inside, inner);
+        if matcher.is_any() { DirectiveOutcome::Takes } else { DirectiveOutcome::GoesOn }
+    }
+}
+
+/// What is in a block that no request comes to.
+fn settle_unreached(block: &[Statement], ledger: &Ledger) {
+    for statement in block.iter().filter(|statement| !ledger.is_settled(statement)) {
+        ledger.meaningless(statement, "no request comes here: the matchers around it exclude each other");
+        settle_unreached(statement.children(), ledger);
+    }
+}
+
+/// What to do in place of a directive.
+fn advice(name: &str) -> &'static str {
+    match name {
+        "handle_errors" => {
+            "`error_pages` of the route or the listener: `{ status = 404, html = \"404.html\" }`"
+        }
+        "templates" => "Weir makes no pages: let an application do it",
+        "php_server" => "PHP runs beside Weir, as PHP-FPM: `fastcgi` of the route",
+        "map" => "`[map.NAME]` with `source = \"{path}\"` and the like",
+        "vars" => "`vars` of the listener or the route",
+        "method" => "Weir sends the method of the client",
+        "tracing" => "`[traces]`",
+        "metrics" => "`[admin]` has `/metrics`",
+        "intercept" | "copy_response_headers" => "`error_pages` with `of_servers`, or `response_headers`",
+        "invoke" => "`then` of the route, with the `name` of another one",
+        "push" => "browsers do not take pushes any more: leave it out",
+        "log_append" | "log_name" => "`access_log` of the route",
+        _ => "Weir has nothing like it, or it is of a module of Caddy that Weir does not know",
+    }
+}
+
+/// What becomes of requests that a directive is for.
+enum DirectiveOutcome {
+    /// Those behind it have them, too, or those that it is not for.
+    GoesOn,
+    /// It answers all of them.
+    Takes,
+}

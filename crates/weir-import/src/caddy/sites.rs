@@ -1,0 +1,543 @@
+//! Sites: listeners by port, hosts and certificates, and the redirects of automatic HTTPS.
+
+use std::collections::BTreeMap;
+
+use super::address::{SiteAddress, SiteHostKind};
+use super::matchers::{CaddyMatch, path_expression};
+use super::options::{CaddyOptions, refuse_whole};
+use super::scope::{CaddyUpstreams, RouteBuilder};
+use super::words::arguments;
+use crate::document::{Draft, DraftTable, TomlValue};
+use crate::report::Ledger;
+use crate::source::Statement;
+
+/// A listener in the making.
+#[derive(Default)]
+struct ListenerDraft<'s> {
+    has_tls: bool,
+    /// Where to listen: all addresses unless `bind` names some.
+    binds: Vec<String>,
+    certificates: Vec<TomlValue>,
+    /// Hosts that get a certificate from an authority.
+    public: Vec<String>,
+    internal: Vec<String>,
+    acme: Vec<(String, TomlValue)>,
+    tls: Vec<(String, TomlValue)>,
+    access_log: Option<(TomlValue, &'s Statement)>,
+    routes: Vec<DraftTable>,
+    /// Hosts whose requests are sent to the listener with TLS.
+    redirects: Vec<(String, u16, &'s Statement)>,
+    origin: Option<&'s Statement>,
+    /// Whether its first site is there for redirects only.
+    is_plain: bool,
+}
+
+/// What the directives of a site say about its listener.
+#[derive(Default)]
+struct SiteListener<'s> {
+    binds: Vec<String>,
+    certificates: Vec<TomlValue>,
+    is_internal: bool,
+    has_certificates: bool,
+    acme: Vec<(String, TomlValue)>,
+    tls: Vec<(String, TomlValue)>,
+    access_log: Option<(TomlValue, &'s Statement)>,
+}
+
+pub(super) fn translate<'s>(
+    sites: &'s [Statement],
+    options: &CaddyOptions,
+    draft: &mut Draft,
+    ledger: &'s Ledger,
+) {
+    let mut upstreams = CaddyUpstreams::default();
+    let mut listeners: BTreeMap<u16, ListenerDraft<'s>> = BTreeMap::new();
+    let mut read: Vec<(&'s Statement, Vec<SiteAddress>)> =
+        sites.iter().map(|site| (site, addresses(site, options, ledger))).collect();
+    // The most specific hosts first, as Caddy asks them.
+    read.sort_by_key(|(_, addresses)| {
+        let rank = |address: &SiteAddress| match &address.host {
+            None => (2, 0),
+            Some(host) if host.starts_with('*') => (1, usize::MAX - host.len()),
+            Some(_) => (0, 0),
+        };
+        addresses.iter().map(|address| (rank(address), address.path.is_none())).max()
+    });
+    for (site, addresses) in read {
+        let own = SiteListener::read(site, ledger);
+        let mut ports: BTreeMap<u16, Vec<&SiteAddress>> = BTreeMap::new();
+        addresses.iter().for_each(|address| ports.entry(address.port).or_default().push(address));
+        for (port, here) in ports {
+            let listener = listeners.entry(port).or_default();
+            listener.join(site, &here, &own, options, ledger);
+            let mut routes = Vec::new();
+            for matched in matched(&here, site, ledger) {
+                let mut builder = RouteBuilder {
+                    ledger,
+                    upstreams: &mut upstreams,
+                    site: site_name(&here),
+                    routes: Vec::new(),
+                };
+                builder.site(site.children(), matched, site);
+                routes.append(&mut builder.routes);
+            }
+            let is_first = listener.origin.is_some_and(|origin| origin.id == site.id);
+            if let Some(first) = routes.first_mut().filter(|_| !is_first) {
+                first.comment_above(site);
+            }
+            listener.routes.extend(routes);
+        }
+        settle_roots(site.children(), ledger);
+        for address in addresses.iter().filter(|address| address.is_redirected_to) {
+            let host = address.host.clone().unwrap_or_default();
+            let plain = listeners.entry(options.http_port).or_default();
+            plain.redirects.push((host, address.port, site));
+            plain.is_plain |= plain.origin.is_none();
+            plain.origin.get_or_insert(site);
+        }
+        ledger.words(site).rest();
+        ledger.exact(site);
+    }
+    let has_tls_only = listeners.len() == 1;
+    for (port, listener) in listeners {
+        let name = match (port, listener.has_tls) {
+            _ if has_tls_only => "web".to_owned(),
+            (443, true) => "https".to_owned(),
+            (80, false) => "http".to_owned(),
+            (port, _) => format!("port-{port}"),
+        };
+        listener.write(&name, port, options, draft);
+    }
+    for (name, table) in upstreams.known {
+        *draft.table(&["upstream", &name]) = table;
+    }
+}
+
+/// The addresses of a site.
+fn addresses(site: &Statement, options: &CaddyOptions, ledger: &Ledger) -> Vec<SiteAddress> {
+    let has_tls = site.children().iter().any(|child| child.name() == "tls" && child.words.len() > 1);
+    let mut addresses = Vec::new();
+    for word in site.words.iter().flat_map(|word| word.text.split(',')).filter(|word| !word.is_empty()) {
+        match SiteAddress::read(word, has_tls, options) {
+            Ok(address) => addresses.push(address),
+            Err(why) => ledger.unsupported(site, &why),
+        }
+    }
+    addresses
+}
+
+fn site_name(addresses: &[&SiteAddress]) -> String {
+    let host = addresses.iter().find_map(|address| address.host.clone());
+    host.map_or_else(|| "app".to_owned(), |host| host.trim_start_matches("*.").to_owned())
+}
+
+/// What requests of a site have to be.
+fn matched(addresses: &[&SiteAddress], site: &Statement, ledger: &Ledger) -> Vec<CaddyMatch> {
+    let mut groups: BTreeMap<std::cmp::Reverse<Option<&str>>, Vec<&SiteAddress>> = BTreeMap::new();
+    for address in addresses {
+        groups.entry(std::cmp::Reverse(address.path.as_deref())).or_default().push(address);
+    }
+    let mut all = Vec::new();
+    for (std::cmp::Reverse(path), group) in groups {
+        let mut hosts: Vec<String> = group.iter().filter_map(|address| address.host.clone()).collect();
+        if group.iter().any(|address| address.host.is_none()) {
+            hosts.clear();
+        }
+        hosts.dedup();
+        let path = match path.map(|path| path_expression(&[path])) {
+            None => None,
+            Some(Ok(path)) => Some(path),
+            Some(Err(why)) => {
+                ledger.unsupported(site, &why);
+                continue;
+            }
+        };
+        all.push(CaddyMatch { hosts, path, ..CaddyMatch::default() });
+    }
+    all
+}
+
+/// A folder that no file is sent from has no meaning.
+fn settle_roots(block: &[Statement], ledger: &Ledger) {
+    for statement in block {
+        if matches!(statement.name(), "root" | "try_files") && !ledger.is_settled(statement) {
+            ledger.meaningless(statement, "nothing behind it serves files");
+        }
+        if matches!(statement.name(), "handle" | "handle_path" | "route") {
+            settle_roots(statement.children(), ledger);
+        }
+    }
+}
+
+impl<'s> SiteListener<'s> {
+    fn read(site: &'s Statement, ledger: &Ledger) -> Self {
+        let mut own = SiteListener::default();
+        for statement in site.children() {
+            match statement.name() {
+                "bind" => {
+                    own.binds.extend(arguments(ledger, statement).into_iter().map(str::to_owned));
+                    ledger.exact(statement);
+                }
+                "tls" => own.tls(statement, ledger),
+                "log" => own.log(statement, ledger),
+                _ => {}
+            }
+        }
+        own
+    }
+
+    fn tls(&mut self, statement: &Statement, ledger: &Ledger) {
+        match arguments(ledger, statement).as_slice() {
+            [] => {}
+            ["internal"] => self.is_internal = true,
+            [email] if email.contains('@') => self.acme.push(("email".to_owned(), (*email).into())),
+            [certificate, key] => {
+                self.has_certificates = true;
+                self.certificates.push(TomlValue::inline([
+                    ("certificate", (*certificate).into()),
+                    ("key", (*key).into()),
+                ]));
+            }
+            _ => ledger.unsupported(statement, "see `tls` of the listener"),
+        }
+        for child in statement.children() {
+            let words = arguments(ledger, child);
+            match (child.name(), words.as_slice()) {
+                ("protocols", ["tls1.3"] | ["tls1.3", "tls1.3"]) => {
+                    self.tls.push(("versions".to_owned(), vec!["1.3"].into()));
+                }
+                ("protocols", ["tls1.2"] | ["tls1.2", "tls1.3"]) => {
+                    ledger.by_default(child, "Weir speaks TLS 1.2 and 1.3");
+                    continue;
+                }
+                ("ca", [url]) => self.acme.push(("ca".to_owned(), vec![*url].into())),
+                ("ca_root", [file]) => self.acme.push(("ca_root".to_owned(), (*file).into())),
+                ("client_auth", []) => {
+                    self.client_auth(child, ledger);
+                    continue;
+                }
+                ("dns", _) => {
+                    ledger.unsupported(
+                        child,
+                        "a name server by `dns_update`, or a program by `dns_command`, of `tls.acme`",
+                    );
+                    continue;
+                }
+                ("on_demand", _) => {
+                    ledger.unsupported(child, "name the hosts: `on_demand` of `tls.acme`");
+                    continue;
+                }
+                ("issuer", ["acme"]) => {
+                    self.issuer(child, ledger);
+                    continue;
+                }
+                _ => {
+                    refuse_whole(child, "see `tls` of the listener", ledger);
+                    continue;
+                }
+            }
+            ledger.exact(child);
+        }
+        ledger.exact(statement);
+    }
+
+    fn issuer(&mut self, statement: &Statement, ledger: &Ledger) {
+        for child in statement.children() {
+            match (child.name(), arguments(ledger, child).as_slice()) {
+                ("profile", [profile]) => self.acme.push(("profile".to_owned(), (*profile).into())),
+                ("email", [email]) => self.acme.push(("email".to_owned(), (*email).into())),
+                ("dir", [url]) => self.acme.push(("ca".to_owned(), vec![*url].into())),
+                ("disable_http_challenge", []) => {
+                    self.acme.push(("challenges".to_owned(), vec!["tls-alpn-01"].into()));
+                }
+                ("disable_tlsalpn_challenge", []) => {
+                    self.acme.push(("challenges".to_owned(), vec!["http-01"].into()));
+                }
+                _ => {
+                    refuse_whole(child, "see `tls.acme` of the listener", ledger);
+                    continue;
+                }
+            }
+            ledger.exact(child);
+        }
+        ledger.exact(statement);
+    }
+
+    fn client_auth(&mut self, statement: &Statement, ledger: &Ledger) {
+        let (mut ca, mut verify) = (None, "required");
+        for child in statement.children() {
+            match (child.name(), arguments(ledger, child).as_slice()) {
+                ("trusted_ca_cert_file", [file]) | ("trust_pool", ["file", file]) => {
+                    ca = Some((*file).to_owned());
+                }
+                ("mode", ["require_and_verify"]) => {}
+                ("mode", ["verify_if_given"]) => verify = "optional",
+                _ => {
+                    ledger.unsupported(child, "see `client_certificates` of `tls`");
+                    continue;
+                }
+            }
+            ledger.exact(child);
+        }
+        let Some(ca) = ca else {
+            return ledger.unsupported(
+                statement,
+                "name the authorities of clients by a file: `client_certificates.ca`",
+            );
+        };
+        let mut table = vec![("ca".to_owned(), TomlValue::from(ca))];
+        if verify != "required" {
+            table.push(("verify".to_owned(), verify.into()));
+        }
+        self.tls.push(("client_certificates".to_owned(), TomlValue::Inline(table)));
+        ledger.exact(statement);
+    }
+
+    fn log(&mut self, statement: &'s Statement, ledger: &Ledger) {
+        arguments(ledger, statement);
+        let (mut output, mut format) = (Some("stderr".to_owned()), "json");
+        for child in statement.children() {
+            match (child.name(), arguments(ledger, child).as_slice()) {
+                ("output", ["stdout"]) => output = Some("stdout".to_owned()),
+                ("output", ["stderr"]) => output = Some("stderr".to_owned()),
+                ("output", ["discard"]) => output = None,
+                ("output", ["file", file, ..]) if file.starts_with('/') => {
+                    output = Some(format!("file:{file}"));
+                    for roll in child.children() {
+                        arguments(ledger, roll);
+                        ledger.approximated(roll, "Weir does not rotate files: logrotate does, with SIGUSR1");
+                    }
+                }
+                ("format", ["console" | "transform", ..]) => format = "combined",
+                ("format", ["json"]) => {}
+                ("level", ["INFO" | "info" | "DEBUG" | "debug"]) => {}
+                _ => {
+                    refuse_whole(child, "see `access_log`", ledger);
+                    continue;
+                }
+            }
+            ledger.exact(child);
+        }
+        let table = match output {
+            Some(output) => TomlValue::inline([("format", format.into()), ("output", output.into())]),
+            None => TomlValue::inline([("format", "off".into())]),
+        };
+        self.access_log = Some((table, statement));
+        ledger.approximated(statement, "lines have the names and the form of Weir: see `access_log.format`");
+    }
+}
+
+impl<'s> ListenerDraft<'s> {
+    /// Takes in what a site says of the listener.
+    fn join(
+        &mut self,
+        site: &'s Statement,
+        addresses: &[&SiteAddress],
+        own: &SiteListener<'s>,
+        options: &CaddyOptions,
+        ledger: &Ledger,
+    ) {
+        self.origin.get_or_insert(site);
+        let has_tls = addresses.iter().any(|address| address.has_tls);
+        self.has_tls |= has_tls;
+        for bind in &own.binds {
+            if !self.binds.contains(bind) {
+                self.binds.push(bind.clone());
+            }
+        }
+        if let Some((log, statement)) = &own.access_log {
+            if self.access_log.as_ref().is_some_and(|(known, _)| known != log) {
+                ledger
+                    .unsupported(statement, "one listener has one access log: give routes their own by hand");
+            }
+            self.access_log.get_or_insert((log.clone(), statement));
+        }
+        if !has_tls {
+            return;
+        }
+        self.certificates.extend(
+            own.certificates
+                .iter()
+                .filter(|new| !self.certificates.contains(new))
+                .cloned()
+                .collect::<Vec<_>>(),
+        );
+        for (kind, values) in [(&mut self.acme, &own.acme), (&mut self.tls, &own.tls)] {
+            for (key, value) in values {
+                match kind.iter().find(|(known, _)| known == key) {
+                    Some((_, known)) if known == value => {}
+                    Some(_) => {
+                        let advice =
+                            "other sites of the same port say something else: listen on another address";
+                        ledger.unsupported(site, advice);
+                    }
+                    None => kind.push((key.clone(), value.clone())),
+                }
+            }
+        }
+        if own.has_certificates {
+            return;
+        }
+        for address in addresses {
+            let is_internal =
+                own.is_internal || options.has_local_certificates || address.kind() == SiteHostKind::Internal;
+            let list = if is_internal { &mut self.internal } else { &mut self.public };
+            list.extend(
+                address.host.clone().filter(|host| !list.contains(host)).into_iter().collect::<Vec<_>>(),
+            );
+        }
+    }
+
+    fn write(self, name: &str, port: u16, options: &CaddyOptions, draft: &mut Draft) {
+        let Some(origin) = self.origin else { return };
+        let table = draft.table(&["listener", name]);
+        *table = DraftTable::silently_of(origin);
+        if !self.is_plain {
+            table.comment_above(origin);
+        }
+        let addresses: Vec<String> = match self.binds.as_slice() {
+            [] => vec![format!(":{port}")],
+            binds => binds.iter().map(|bind| bound(bind, port)).collect(),
+        };
+        match addresses.as_slice() {
+            [one] => table.set_beside("address", one.as_str(), origin),
+            _ => table.set_beside("address", addresses, origin),
+        }
+        if let Some(tls) = self.tls_value(options) {
+            table.set_beside("tls", tls, origin);
+        }
+        if !options.trusted_proxies.is_empty() {
+            table.set_plain("trusted_proxies", options.trusted_proxies.clone());
+        }
+        if let Some(header) = &options.client_address_header {
+            table.set_plain("client_address_header", header.as_str());
+        }
+        if !options.timeouts.is_empty() {
+            let timeouts = options.timeouts.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+            table.set_plain("timeouts", TomlValue::Inline(timeouts.collect()));
+        }
+        if let Some((log, statement)) = &self.access_log {
+            table.set("access_log", log.clone(), statement);
+        }
+        let mut routes = self.routes;
+        let mut by_port: BTreeMap<u16, (Vec<String>, &Statement)> = BTreeMap::new();
+        for (host, https_port, site) in &self.redirects {
+            let (hosts, _) = by_port.entry(*https_port).or_insert((Vec::new(), site));
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+            }
+        }
+        for (https_port, (hosts, site)) in by_port {
+            routes.push(redirect(hosts, https_port, options, site));
+        }
+        hoist(table, &mut routes);
+        if needs_order(&routes) {
+            table.set_plain("route_order", "file");
+        }
+        if let [only] = routes.as_slice()
+            && let (1, Some(upstream)) = (only.keys().count(), only.text("upstream"))
+        {
+            table.set_plain("upstream", upstream);
+            return;
+        }
+        routes.into_iter().for_each(|route| table.push_table("route", route));
+    }
+
+    fn tls_value(&self, options: &CaddyOptions) -> Option<TomlValue> {
+        if !self.has_tls {
+            return None;
+        }
+        let mut tls: Vec<(String, TomlValue)> = Vec::new();
+        if !self.certificates.is_empty() {
+            tls.push(("certificates".to_owned(), TomlValue::Array(self.certificates.clone())));
+        }
+        if !self.public.is_empty() {
+            let mut acme = options.acme.clone();
+            acme.retain(|(key, _)| self.acme.iter().all(|(own, _)| own != key));
+            acme.extend(self.acme.clone());
+            if !self.internal.is_empty() || !self.certificates.is_empty() {
+                acme.push(("hosts".to_owned(), self.public.clone().into()));
+            }
+            tls.push(("acme".to_owned(), TomlValue::Inline(acme)));
+        }
+        if self.public.is_empty() && self.certificates.is_empty() {
+            if self.tls.is_empty() {
+                return Some("internal".into());
+            }
+            tls.push(("internal".to_owned(), TomlValue::Inline(Vec::new())));
+        } else if !self.internal.is_empty() {
+            let hosts = TomlValue::inline([("hosts", self.internal.clone().into())]);
+            tls.push(("internal".to_owned(), hosts));
+        }
+        tls.extend(self.tls.clone());
+        Some(TomlValue::Inline(tls))
+    }
+}
+
+fn bound(bind: &str, port: u16) -> String {
+    match bind {
+        "0.0.0.0" => format!("0.0.0.0:{port}"),
+        bind if bind.starts_with("unix/") => {
+            format!("unix:/{}", bind["unix/".len()..].trim_start_matches('/'))
+        }
+        bind if bind.contains(':') && !bind.starts_with('[') => format!("[{bind}]:{port}"),
+        bind => format!("{bind}:{port}"),
+    }
+}
+
+/// The redirect of automatic HTTPS.
+fn redirect(mut hosts: Vec<String>, port: u16, options: &CaddyOptions, site: &Statement) -> DraftTable {
+    let mut route = DraftTable::silently_of(site);
+    match hosts.len() {
+        1 => route.set_beside("host", hosts.remove(0), site),
+        _ => route.set_beside("host", hosts, site),
+    }
+    let authority = if port == options.https_port && port == 443 {
+        "{host}".to_owned()
+    } else {
+        format!("{{host}}:{port}")
+    };
+    let to = format!("https://{authority}{{path}}{{query}}");
+    route.set_beside("redirect", TomlValue::inline([("to", to.into())]), site);
+    route
+}
+
+/// What all routes have is said once, by the listener.
+fn hoist(table: &mut DraftTable, routes: &mut [DraftTable]) {
+    if routes.len() < 2 {
+        return;
+    }
+    for key in ["compression", "response_headers", "request_headers", "access_log"] {
+        let Some(first) = routes.iter().find_map(|route| route.get(key)).cloned() else { continue };
+        // A redirect has nothing that could be compressed.
+        let may_lack = |route: &DraftTable| key == "compression" && route.has("redirect") && !route.has(key);
+        if table.has(key) || !routes.iter().all(|route| route.get(key) == Some(&first) || may_lack(route)) {
+            continue;
+        }
+        table.set_plain(key, first);
+        routes.iter_mut().for_each(|route| route.remove(key));
+    }
+}
+
+/// Whether two routes may be for one request, so that their order counts.
+fn needs_order(routes: &[DraftTable]) -> bool {
+    let hosts = |route: &DraftTable| match route.get("host") {
+        Some(TomlValue::Text(host)) => vec![host.clone()],
+        Some(TomlValue::Array(hosts)) => hosts.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    };
+    let by_host_alone =
+        |route: &DraftTable| ["path_regex", "method", "when"].iter().all(|key| !route.has(key));
+    let mut known: Vec<String> = Vec::new();
+    for route in routes {
+        let own = hosts(route);
+        let is_new = own.iter().all(|host| !known.contains(host));
+        if routes.len() > 1
+            && (!by_host_alone(route) || !is_new || (own.is_empty() && known.contains(&String::new())))
+        {
+            return true;
+        }
+        known.extend(if own.is_empty() { vec![String::new()] } else { own });
+    }
+    false
+}

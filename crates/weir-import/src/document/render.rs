@@ -1,0 +1,182 @@
+//! The text of a document: small tables on one line, others under a header of their own; long lists over several lines.
+
+use super::value::KeyText;
+use super::{DraftEntry, DraftTable, Item, TomlValue};
+use crate::source::StatementId;
+
+/// The columns of a line before a list goes over several.
+const WIDTH: usize = 110;
+
+/// The top-level tables, in the order of the reference.
+const ORDER: [&str; 19] = [
+    "include",
+    "process",
+    "log",
+    "access_log",
+    "dns",
+    "discovery",
+    "admin",
+    "recorder",
+    "metrics",
+    "traces",
+    "map",
+    "list",
+    "limit",
+    "table",
+    "store",
+    "cache",
+    "block",
+    "listener",
+    "upstream",
+];
+
+/// A text and the origin of each of its lines.
+#[derive(Default)]
+struct RenderedLines {
+    text: String,
+    origins: Vec<Option<StatementId>>,
+}
+
+pub(super) fn render(root: &DraftTable) -> (String, Vec<Option<StatementId>>) {
+    let mut entries: Vec<&DraftEntry> = root.entries.iter().collect();
+    entries.sort_by_key(|entry| ORDER.iter().position(|key| *key == entry.key).unwrap_or(ORDER.len()));
+    let mut lines = RenderedLines::default();
+    for comment in &root.comments {
+        lines.push(&format!("# {comment}"), None);
+    }
+    for entry in entries {
+        lines.entry_of_root(entry);
+    }
+    (lines.text, lines.origins)
+}
+
+impl RenderedLines {
+    fn push(&mut self, text: &str, origin: Option<StatementId>) {
+        for line in text.split('\n') {
+            self.text.push_str(line);
+            self.text.push('\n');
+            self.origins.push(origin);
+        }
+    }
+
+    fn comments(&mut self, comments: &[String]) {
+        for comment in comments {
+            self.push(format!("# {comment}").trim_end(), None);
+        }
+    }
+
+    /// `listener` and its like have tables only; `process` is one.
+    fn entry_of_root(&mut self, entry: &DraftEntry) {
+        let named = ["map", "list", "limit", "table", "store", "cache", "block", "listener", "upstream"];
+        match &entry.item {
+            Item::Table(table) if named.contains(&entry.key.as_str()) => {
+                for child in &table.entries {
+                    let path = format!("{}.{}", entry.key, KeyText(&child.key));
+                    match &child.item {
+                        Item::Table(table) => self.section(&path, table, child.origin),
+                        other => self.key_of_root(&path, other, child),
+                    }
+                }
+            }
+            Item::Table(table) => self.section(&KeyText(&entry.key).to_string(), table, entry.origin),
+            other => self.key_of_root(&KeyText(&entry.key).to_string(), other, entry),
+        }
+    }
+
+    fn key_of_root(&mut self, path: &str, item: &Item, entry: &DraftEntry) {
+        self.comments(&entry.comments);
+        match item {
+            Item::Value(value) => self.value(path, value, entry.origin),
+            Item::Tables(list) => self.sections(path, list),
+            Item::Table(table) => self.section(path, table, entry.origin),
+        }
+    }
+
+    fn section(&mut self, path: &str, table: &DraftTable, origin: Option<StatementId>) {
+        self.headed(&format!("[{path}]"), path, table, table.origin.or(origin));
+    }
+
+    fn sections(&mut self, path: &str, list: &[DraftTable]) {
+        for table in list {
+            self.headed(&format!("[[{path}]]"), path, table, table.origin);
+        }
+    }
+
+    /// A header, then what fits under it, then the tables that have headers of their own.
+    fn headed(&mut self, header: &str, path: &str, table: &DraftTable, origin: Option<StatementId>) {
+        let (own, apart): (Vec<&DraftEntry>, Vec<&DraftEntry>) =
+            table.entries.iter().partition(|entry| fits_under(entry));
+        let needed =
+            !own.is_empty() || apart.is_empty() || header.starts_with("[[") || !table.comments.is_empty();
+        if needed {
+            if !self.text.is_empty() {
+                self.push("", None);
+            }
+            self.comments(&table.comments);
+            self.push(header, origin);
+        }
+        for entry in own {
+            self.comments(&entry.comments);
+            self.own(entry, table.origin);
+        }
+        for entry in apart {
+            let path = format!("{path}.{}", KeyText(&entry.key));
+            match &entry.item {
+                Item::Table(child) => self.section(&path, child, entry.origin.or(table.origin)),
+                Item::Tables(list) => self.sections(&path, list),
+                Item::Value(_) => unreachable!("values fit under their table"),
+            }
+        }
+    }
+
+    fn own(&mut self, entry: &DraftEntry, origin: Option<StatementId>) {
+        let origin = entry.origin.or(origin);
+        let key = KeyText(&entry.key).to_string();
+        match &entry.item {
+            Item::Value(value) => self.value(&key, value, origin),
+            Item::Table(table) => match table.entries.as_slice() {
+                [DraftEntry { key: child, item: Item::Value(value), origin: own, .. }] => {
+                    self.value(&format!("{key}.{}", KeyText(child)), value, own.or(origin));
+                }
+                _ => self.value(&key, &inline(table), table.origin.or(origin)),
+            },
+            Item::Tables(_) => unreachable!("lists of tables have headers of their own"),
+        }
+    }
+
+    fn value(&mut self, key: &str, value: &TomlValue, origin: Option<StatementId>) {
+        let line = format!("{key} = {value}");
+        match value {
+            TomlValue::Array(list) if line.chars().count() > WIDTH && list.len() > 1 => {
+                let items: Vec<String> = list.iter().map(|item| format!("    {item},")).collect();
+                self.push(&format!("{key} = [\n{}\n]", items.join("\n")), origin);
+            }
+            _ => self.push(&line, origin),
+        }
+    }
+}
+
+/// Whether an entry is one line (or one list) under the header of its table.
+fn fits_under(entry: &DraftEntry) -> bool {
+    match &entry.item {
+        Item::Value(_) => true,
+        Item::Tables(_) => false,
+        Item::Table(table) => {
+            let plain =
+                |entry: &DraftEntry| matches!(entry.item, Item::Value(_)) && entry.comments.is_empty();
+            let width = inline(table).to_string().chars().count() + entry.key.chars().count();
+            table.comments.is_empty()
+                && table.entries.iter().all(plain)
+                && (table.entries.len() == 1 || width < WIDTH)
+        }
+    }
+}
+
+fn inline(table: &DraftTable) -> TomlValue {
+    let value = |item: &Item| match item {
+        Item::Value(value) => value.clone(),
+        Item::Table(table) => inline(table),
+        Item::Tables(list) => TomlValue::Array(list.iter().map(inline).collect()),
+    };
+    TomlValue::Inline(table.entries.iter().map(|entry| (entry.key.clone(), value(&entry.item))).collect())
+}

@@ -1,0 +1,472 @@
+//! Samples: fetches such as `req.hdr(host)`, with converters such as `lower` behind them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::{AclCondition, AclSubject, Atom, AtomTest};
+use crate::source::SourceFiles;
+
+/// A value of an exchange.
+#[derive(Clone, Debug)]
+pub(in crate::haproxy) struct AclSample {
+    pub(in crate::haproxy) kind: SampleKind,
+    /// The same in texts with placeholders.
+    pub(in crate::haproxy) placeholder: Option<String>,
+    /// In lower case.
+    pub(in crate::haproxy) lower: bool,
+    /// What it is only nearly.
+    pub(in crate::haproxy) note: Option<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::haproxy) enum SampleKind {
+    Text(AclSubject),
+    Number(AclSubject),
+    Address(AclSubject),
+    Boolean(AclCondition),
+    /// A text that is known now.
+    Literal(String),
+    Unknown(String),
+}
+
+/// What a condition may refer to.
+pub(in crate::haproxy) struct Surroundings<'c> {
+    pub(in crate::haproxy) files: &'c dyn SourceFiles,
+    /// The tables of counters by the names of their sections.
+    pub(in crate::haproxy) tables: &'c HashMap<String, TableFacts>,
+    /// Whether it is known by now what counts in them.
+    pub(in crate::haproxy) tables_are_known: bool,
+    /// The section itself.
+    pub(in crate::haproxy) section: &'c str,
+    /// The table that each slot of `track-sc0` and so on counts in.
+    pub(in crate::haproxy) slots: HashMap<u8, String>,
+    /// Maps that are asked for.
+    pub(in crate::haproxy) maps: &'c RefCell<Vec<MapUse>>,
+    /// Variables, and the texts that they stand for.
+    pub(in crate::haproxy) variables: &'c RefCell<HashMap<String, String>>,
+}
+
+/// A table of counters.
+#[derive(Clone, Debug, Default)]
+pub(in crate::haproxy) struct TableFacts {
+    /// Its key as a text with placeholders, if anything counts in it.
+    pub(in crate::haproxy) key: Option<String>,
+    /// Its counters, without periods.
+    pub(in crate::haproxy) store: Vec<String>,
+}
+
+/// A map that a converter looks something up in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::haproxy) struct MapUse {
+    pub(in crate::haproxy) name: String,
+    pub(in crate::haproxy) source: String,
+    pub(in crate::haproxy) file: String,
+    pub(in crate::haproxy) kind: &'static str,
+    pub(in crate::haproxy) default: Option<String>,
+    pub(in crate::haproxy) ignore_case: bool,
+}
+
+impl AclSample {
+    fn of(kind: SampleKind, placeholder: Option<String>) -> AclSample {
+        AclSample { kind, placeholder, lower: false, note: None }
+    }
+
+    fn text(name: &str, placeholder: &str) -> AclSample {
+        AclSample::of(SampleKind::Text(AclSubject::Text(name.to_owned())), Some(format!("{{{placeholder}}}")))
+    }
+
+    fn number(name: &str) -> AclSample {
+        AclSample::of(SampleKind::Number(AclSubject::Number(name.to_owned())), Some(format!("{{{name}}}")))
+    }
+
+    pub(super) fn unknown(reason: impl Into<String>) -> AclSample {
+        AclSample::of(SampleKind::Unknown(reason.into()), None)
+    }
+
+    fn boolean(condition: AclCondition) -> AclSample {
+        AclSample::of(SampleKind::Boolean(condition), None)
+    }
+
+    fn found(subject: AclSubject) -> AclSample {
+        AclSample::boolean(AclCondition::Atom(Atom::new(subject, AtomTest::Found)))
+    }
+
+    /// The placeholder, unless its value would need a change that no placeholder makes.
+    pub(in crate::haproxy) fn plain_placeholder(&self) -> Option<String> {
+        let text = self.placeholder.clone()?;
+        let is_lower = ["{authority}", "{host}"].contains(&text.as_str()) || text.starts_with("{map.");
+        (!self.lower || is_lower).then_some(text)
+    }
+
+    fn noted(mut self, note: &'static str) -> AclSample {
+        self.note = Some(note);
+        self
+    }
+}
+
+/// A name and what is in its parentheses.
+struct SampleCall<'t> {
+    name: &'t str,
+    arguments: Vec<String>,
+}
+
+/// Reads a sample.
+pub(in crate::haproxy) fn sample(text: &str, around: &Surroundings<'_>) -> AclSample {
+    let Some(calls) = calls(text) else { return AclSample::unknown(format!("`{text}` cannot be read")) };
+    let mut calls = calls.into_iter();
+    let Some(first) = calls.next() else { return AclSample::unknown("a sample is missing") };
+    let mut value = fetch(&first, around);
+    for converter in calls {
+        value = convert(value, &converter, around);
+    }
+    value
+}
+
+fn calls(text: &str) -> Option<Vec<SampleCall<'_>>> {
+    let (mut calls, mut rest) = (Vec::new(), text);
+    loop {
+        let length = rest.find(['(', ',']).unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(length);
+        let mut arguments = Vec::new();
+        rest = behind;
+        if let Some(inner) = behind.strip_prefix('(') {
+            let end = closing(inner)?;
+            arguments = arguments_of(&inner[..end]);
+            rest = &inner[end + 1..];
+        }
+        calls.push(SampleCall { name, arguments });
+        match rest.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return rest.is_empty().then_some(calls),
+        }
+    }
+}
+
+/// Where the parenthesis closes that is open.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0_u32, None);
+    for (index, character) in text.char_indices() {
+        match (character, quote) {
+            ('"' | '\'', None) => quote = Some(character),
+            (character, Some(open)) if character == open => quote = None,
+            (_, Some(_)) => {}
+            ('(', _) => depth += 1,
+            (')', _) if depth == 0 => return Some(index),
+            (')', _) => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn arguments_of(text: &str) -> Vec<String> {
+    let (mut arguments, mut quote) = (vec![String::new()], None);
+    for character in text.chars() {
+        match (character, quote) {
+            ('"' | '\'', None) => quote = Some(character),
+            (character, Some(open)) if character == open => quote = None,
+            (',', None) => arguments.push(String::new()),
+            (character, _) => arguments.last_mut().expect("there is one").push(character),
+        }
+    }
+    arguments.iter().map(|argument| argument.trim().to_owned()).collect()
+}
+
+fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
+    let name = call.name.strip_prefix("req.").unwrap_or(call.name);
+    let argument = call.arguments.first().map(String::as_str).unwrap_or_default();
+    match name {
+        "src" => AclSample::of(SampleKind::Address(AclSubject::Source), Some("{client_address}".to_owned())),
+        "dst" => AclSample::of(SampleKind::Address(AclSubject::Address("local_address".to_owned())), Some("{local_address}".to_owned())),
+        "dst_port" => AclSample::of(SampleKind::Number(AclSubject::LocalPort), Some("{local_port}".to_owned())),
+        "src_port" => AclSample::number("client_port"),
+        "path" => AclSample::of(SampleKind::Text(AclSubject::Path), Some("{path}".to_owned())),
+        "method" => AclSample::of(SampleKind::Text(AclSubject::Method), Some("{method}".to_owned())),
+        "base" => AclSample::of(SampleKind::Unknown("ask for `hdr(host)` and `path`".to_owned()), Some("{header.host}{path}".to_owned())),
+        "url" | "uri" => AclSample::text("target", "target"),
+        "pathq" => AclSample::of(SampleKind::Unknown("ask for `path` or `query` instead".to_owned()), Some("{path}{query}".to_owned())),
+        "query" => AclSample::text("args", "args"),
+        "hdr" | "fhdr" | "hdr_val" | "hdr_ip" | "hdr_cnt" | "fhdr_cnt" => header(name, call),
+        "cook" | "cookie" | "cook_val" | "cook_cnt" => cookie(name, argument),
+        "urlp" | "url_param" | "urlp_val" if call.arguments.len() == 1 => parameter(name, argument),
+        "ssl_fc" => AclSample::boolean(AclCondition::Atom(Atom::new(AclSubject::Tls, AtomTest::Found))),
+        "ssl_fc_sni" | "ssl_sni" | "req_ssl_sni" => AclSample::of(SampleKind::Text(AclSubject::Sni), Some("{tls.server_name}".to_owned())),
+        "ssl_fc_has_sni" => AclSample::found(AclSubject::Sni),
+        "ssl_c_used" | "ssl_fc_has_crt" => AclSample::found(AclSubject::Text("tls.client.fingerprint".to_owned())),
+        "ssl_c_s_dn" if argument.is_empty() => AclSample::text("tls.client.subject", "tls.client.subject").noted("the subject is written by RFC 4514"),
+        "ssl_fc_protocol" => AclSample::of(SampleKind::Unknown("ask for `tls.version`, whose values are `1.2` and `1.3`".to_owned()), Some("TLSv{tls.version}".to_owned())),
+        "nbsrv" => AclSample::number(&format!("upstream[\"{}\"].usable", super::super::proxy::name_of(if argument.is_empty() { around.section } else { argument }))),
+        "always_true" => AclSample::boolean(AclCondition::Constant(true)),
+        "always_false" => AclSample::boolean(AclCondition::Constant(false)),
+        "bool" => AclSample::boolean(AclCondition::Constant(!matches!(argument, "0" | "false"))),
+        "str" | "int" => AclSample::of(SampleKind::Literal(argument.to_owned()), Some(super::super::output::literal_in_template(argument))),
+        "env" => AclSample::of(SampleKind::Literal(around.files.variable(argument).unwrap_or_default()), None).noted("the variable has the value that it had at the time of the import"),
+        "http_auth" => AclSample::boolean(AclCondition::Atom(Atom::new(AclSubject::User(argument.to_owned()), AtomTest::Found))),
+        "status" => AclSample::number("status"),
+        "res.hdr" | "hdr_res" | "shdr" | "res.fhdr" if call.arguments.len() == 1 => {
+            AclSample::text(&format!("response.header[{:?}]", argument.to_ascii_lowercase()), &format!("response.header.{}", argument.to_ascii_lowercase()))
+        }
+        "var" => variable(argument, around),
+        "unique-id" => AclSample::of(SampleKind::Unknown("there is no condition on the id of a request".to_owned()), Some("{request_id}".to_owned())),
+        "be_name" => AclSample::text("upstream", "upstream"),
+        "fe_name" => AclSample::text("listener", "listener"),
+        "srv_name" => AclSample::text("server", "server"),
+        "fc_pp_authority" => AclSample::text("proxy.authority", "proxy.authority"),
+        "ver" | "req_ver" => AclSample::of(SampleKind::Unknown("there is no condition on the version of HTTP by its number".to_owned()), None),
+        "ssl_hello_type" | "req_ssl_hello_type" | "rep_ssl_hello_type" | "res.ssl_hello_type" => {
+            AclSample::number("ssl hello").noted("Weir waits for the hello of TLS where routes ask for its server name")
+        }
+        "proto_http" | "req_proto_http" => AclSample::boolean(AclCondition::Constant(true)).noted("what is not HTTP is answered 400"),
+        _ => counter(call, around).unwrap_or_else(|| AclSample::unknown(format!("Weir has no condition or placeholder for `{}`: see docs/configuration.md#conditions for those that it has", call.name))),
+    }
+}
+
+/// Headers whose values are lists with commas.
+const LISTS: [&str; 12] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "connection",
+    "if-match",
+    "if-none-match",
+    "te",
+    "via",
+    "x-forwarded-for",
+    "forwarded",
+];
+
+fn header(fetch: &str, call: &SampleCall<'_>) -> AclSample {
+    let name = match call.arguments.first() {
+        Some(name) if !name.is_empty() => name.to_ascii_lowercase(),
+        _ => return AclSample::unknown("a header without a name: ask for one"),
+    };
+    let token = |c: char| c.is_ascii_alphanumeric() || "-_!#$%&'*+.^`|~".contains(c);
+    if !name.chars().all(token) {
+        return AclSample::unknown("this is no name of a header");
+    }
+    let condition = format!("header[\"{name}\"]");
+    if fetch.ends_with("_cnt") {
+        return AclSample::of(SampleKind::Number(AclSubject::Number(format!("count of {condition}"))), None);
+    }
+    if call.arguments.len() > 1 && call.arguments[1] != "1" && call.arguments[1] != "-1" {
+        return AclSample::unknown(
+            "Weir asks for any of several headers of a name, not for one by its place",
+        );
+    }
+    if name == "host" {
+        return AclSample::of(SampleKind::Text(AclSubject::Host), Some("{header.host}".to_owned()));
+    }
+    let mut sample = AclSample::text(&condition, &format!("header.{name}"));
+    if !fetch.starts_with("fhdr") && LISTS.contains(&name.as_str()) {
+        sample.note = Some("the header is compared as a whole, not each of its values between commas");
+    }
+    if call.arguments.len() > 1 {
+        sample.note =
+            Some("of several headers of the name, any counts in a condition and the first in a text");
+    }
+    sample.kind = match fetch {
+        "hdr_ip" => SampleKind::Address(AclSubject::Text(condition)),
+        "hdr_val" => SampleKind::Number(AclSubject::Text(condition)),
+        _ => sample.kind,
+    };
+    sample
+}
+
+fn cookie(fetch: &str, name: &str) -> AclSample {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return AclSample::unknown("a cookie without a name: ask for one");
+    }
+    let condition = format!("cookie[\"{name}\"]");
+    if fetch == "cook_cnt" {
+        return AclSample::of(SampleKind::Number(AclSubject::Number(format!("count of {condition}"))), None);
+    }
+    let sample = AclSample::text(&condition, &format!("cookie.{name}"));
+    match fetch {
+        "cook_val" => AclSample { kind: SampleKind::Number(AclSubject::Text(condition)), ..sample },
+        _ => sample,
+    }
+}
+
+fn parameter(fetch: &str, name: &str) -> AclSample {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return AclSample::unknown("this is no name of a parameter that Weir can ask for");
+    }
+    let condition = format!("query[\"{name}\"]");
+    let sample = AclSample::text(&condition, &format!("query.{name}"));
+    match fetch {
+        "urlp_val" => AclSample { kind: SampleKind::Number(AclSubject::Text(condition)), ..sample },
+        _ => sample,
+    }
+}
+
+fn variable(name: &str, around: &Surroundings<'_>) -> AclSample {
+    let variables = around.variables.borrow();
+    match variables.get(name) {
+        Some(weir) => AclSample::text(&format!("vars.{weir}"), &format!("vars.{weir}")),
+        None => AclSample::unknown(format!(
+            "`{name}` is set by nothing that Weir has as a variable (`vars` of the listener)"
+        )),
+    }
+}
+
+/// Counters of a table: `sc_http_req_rate(0)`, `sc0_gpc0`, `src_conn_cur(t)`.
+fn counter(call: &SampleCall<'_>, around: &Surroundings<'_>) -> Option<AclSample> {
+    let (slot, name, table) = if let Some(name) = call.name.strip_prefix("src_") {
+        (None, name, call.arguments.first())
+    } else if let Some(name) = call.name.strip_prefix("sc_") {
+        (Some(call.arguments.first()?.parse::<u8>().ok()?), name, call.arguments.get(1))
+    } else {
+        let rest = call.name.strip_prefix("sc")?;
+        let (digit, name) = (rest.get(..1)?.parse::<u8>().ok()?, rest.get(1..)?.strip_prefix('_')?);
+        (Some(digit), name, call.arguments.first())
+    };
+    let counter = counter_of(name)?;
+    let section = match (table.filter(|table| !table.is_empty()), slot) {
+        (Some(table), _) => table.clone(),
+        (None, Some(slot)) => match around.slots.get(&slot) {
+            Some(table) => table.clone(),
+            None => return Some(AclSample::unknown(format!("nothing that Weir has counts in slot {slot}"))),
+        },
+        (None, None) => around.section.to_owned(),
+    };
+    let Some(facts) = around.tables.get(&section) else {
+        return Some(AclSample::unknown(format!("there is no table `{section}`")));
+    };
+    if !facts.store.iter().any(|stored| stored == counter) {
+        return Some(AclSample::unknown(format!("the table `{section}` does not store `{counter}`")));
+    }
+    if slot.is_none() && facts.key.is_none() && around.tables_are_known {
+        return Some(AclSample::unknown(format!("nothing counts in the table `{section}`")));
+    }
+    if slot.is_none() && facts.key.as_deref().is_some_and(|key| key != "{client_address}") {
+        return Some(AclSample::unknown(format!(
+            "the table `{section}` has another key than the address of the client"
+        )));
+    }
+    let sample = AclSample::number(&format!("table.{}.{counter}", super::super::proxy::name_of(&section)));
+    Some(match slot {
+        Some(_) => sample,
+        None => sample.noted("the request itself has been counted when this is asked"),
+    })
+}
+
+/// The name of a counter in Weir.
+pub(in crate::haproxy) fn counter_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "http_req_rate" => "http_req_rate",
+        "http_req_cnt" => "http_req_cnt",
+        "http_err_rate" => "http_err_rate",
+        "http_err_cnt" => "http_err_cnt",
+        "http_fail_rate" => "http_fail_rate",
+        "http_fail_cnt" => "http_fail_cnt",
+        "conn_cur" => "conn_cur",
+        "conn_cnt" | "sess_cnt" => "conn_cnt",
+        "conn_rate" | "sess_rate" => "conn_rate",
+        "bytes_in_rate" => "bytes_in_rate",
+        "bytes_out_rate" => "bytes_out_rate",
+        "bytes_in_cnt" => "bytes_in_cnt",
+        "bytes_out_cnt" => "bytes_out_cnt",
+        "gpc0" | "get_gpc0" => "gpc0",
+        "gpc1" | "get_gpc1" => "gpc1",
+        "gpc0_rate" => "gpc0_rate",
+        "gpc1_rate" => "gpc1_rate",
+        _ => return None,
+    })
+}
+
+fn convert(value: AclSample, call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
+    let is_for_texts_only = matches!(value.kind, SampleKind::Unknown(_))
+        && (value.placeholder.is_none() || !(call.name == "lower" || call.name.starts_with("map")));
+    if is_for_texts_only {
+        return AclSample { placeholder: None, ..value };
+    }
+    let is_host = matches!(value.kind, SampleKind::Text(AclSubject::Host));
+    let arguments: Vec<&str> = call.arguments.iter().map(String::as_str).collect();
+    match (call.name, arguments.as_slice()) {
+        ("lower", _) if is_host => {
+            AclSample { placeholder: Some("{authority}".to_owned()), lower: true, ..value }
+        }
+        ("lower", _) => AclSample { lower: true, ..value },
+        ("field", ["1", ":"]) | ("host_only", _) if is_host => {
+            AclSample { placeholder: Some("{host}".to_owned()), ..value }
+        }
+        ("url_dec", _) if matches!(value.kind, SampleKind::Text(AclSubject::Path)) => value.noted(
+            "the path is in its normal form, in which bytes that a URL cannot have stay percent-encoded",
+        ),
+        ("not", _) => match value.kind {
+            SampleKind::Boolean(condition) => AclSample::boolean(condition.negated()),
+            _ => AclSample::unknown("`not` of what is no condition"),
+        },
+        ("iif", ["https", "http"]) if is_tls(&value) => {
+            AclSample::of(SampleKind::Unknown("ask for `ssl_fc`".to_owned()), Some("{scheme}".to_owned()))
+        }
+        ("bool", _) if matches!(value.kind, SampleKind::Boolean(_)) => value,
+        (name, [file]) if name.starts_with("map") => map(&value, name, file, None, around),
+        (name, [file, default]) if name.starts_with("map") => map(&value, name, file, Some(default), around),
+        _ => AclSample::unknown(format!("Weir does not have the converter `{}`", call.name)),
+    }
+}
+
+fn is_tls(value: &AclSample) -> bool {
+    matches!(&value.kind, SampleKind::Boolean(AclCondition::Atom(atom)) if atom.subject == AclSubject::Tls)
+}
+
+fn map(
+    value: &AclSample,
+    name: &str,
+    file: &str,
+    default: Option<&str>,
+    around: &Surroundings<'_>,
+) -> AclSample {
+    let kind = match name {
+        "map" | "map_str" | "map_str_str" => "exact",
+        "map_beg" => "prefix",
+        "map_end" => "suffix",
+        "map_dom" => "host",
+        "map_ip" => "network",
+        "map_reg" | "map_regm" => "regex",
+        _ => return AclSample::unknown(format!("Weir does not have the converter `{name}`")),
+    };
+    let Some(mut source) = value.placeholder.clone() else {
+        return AclSample::unknown("Weir has no placeholder for what is looked up in the map");
+    };
+    // Keys of maps have hosts in lower case.
+    if value.lower && matches!(value.kind, SampleKind::Text(AclSubject::Host)) && source == "{header.host}" {
+        source = "{authority}".to_owned();
+    }
+    let stem = file.rsplit('/').next().unwrap_or(file);
+    let stem = super::super::proxy::name_of(stem.split('.').next().unwrap_or(stem)).replace('.', "-");
+    let mut maps = around.maps.borrow_mut();
+    let ignore_case = value.lower && source != "{authority}" && source != "{host}";
+    let mut used = MapUse {
+        name: stem.clone(),
+        source,
+        file: file.to_owned(),
+        kind,
+        default: default.map(str::to_owned),
+        ignore_case,
+    };
+    let same = |known: &MapUse, used: &MapUse| {
+        MapUse { name: String::new(), ..known.clone() } == MapUse { name: String::new(), ..used.clone() }
+    };
+    match maps.iter().find(|known| same(known, &used)) {
+        Some(known) => used.name.clone_from(&known.name),
+        None => {
+            let mut number = 1;
+            while maps.iter().any(|known| known.name == used.name) {
+                number += 1;
+                used.name = format!("{stem}-{number}");
+            }
+            maps.push(used.clone());
+        }
+    }
+    let condition = format!("map[\"{}\"]", used.name);
+    let condition = if used.name.contains(['-', '.']) { condition } else { format!("map.{}", used.name) };
+    let mut sample = AclSample::text(&condition, &format!("map.{}", used.name));
+    if name == "map_dom" {
+        sample.note = Some("names in the file are compared as hosts, not as parts between dots");
+    }
+    sample
+}

@@ -1,0 +1,287 @@
+//! `use_backend`, `default_backend`, and what rules answer by themselves: the routes of a listener, in order.
+
+use super::{BackendFacts, FrontendParts, list};
+use crate::document::{Draft, TomlValue};
+use crate::haproxy::acl::{AclCondition, AclConditions, AclSubject, ListenerFacts};
+use crate::haproxy::format::{FormatUse, template};
+use crate::haproxy::http_options::path_is;
+use crate::haproxy::output::Keys;
+use crate::haproxy::proxy::{ProxySection, name_of};
+use crate::haproxy::rules::{ChangesBefore, SectionRules, write_headers};
+use crate::source::Statement;
+
+/// Where requests go for which a condition holds.
+pub(in crate::haproxy) struct BackendTarget<'s> {
+    condition: AclCondition,
+    /// The name of a backend, or a text with placeholders that comes to one.
+    pub(in crate::haproxy) backend: String,
+    is_template: bool,
+    statement: &'s Statement,
+}
+
+/// A route: what it matches, and what it has.
+pub(super) struct FrontendRoute<'s> {
+    pub(super) condition: AclCondition,
+    pub(super) keys: Keys<'s>,
+    pub(super) statement: &'s Statement,
+}
+
+/// Reads `use_backend` and `default_backend`; a `listen` leads to itself.
+pub(in crate::haproxy) fn targets<'s>(
+    proxy: &ProxySection<'s>,
+    conditions: &AclConditions<'s, '_>,
+    has_servers: bool,
+    before: &ChangesBefore,
+) -> Vec<BackendTarget<'s>> {
+    let ledger = proxy.ledger;
+    let mut targets = Vec::new();
+    for statement in proxy.all(&["use_backend"]) {
+        let mut words = ledger.words(statement);
+        let written = words.text().unwrap_or_default();
+        let condition = conditions.behind(&mut words);
+        if let Some(reason) = condition.unknown().or_else(|| before.forbid(&condition)) {
+            ledger.unsupported(statement, reason);
+            continue;
+        }
+        if condition.asks(&|atom| matches!(atom.subject, AclSubject::User(_))) {
+            ledger.unsupported(statement, "who the user is, `basic` of a route asks: no other rule knows it");
+            continue;
+        }
+        condition.notes().iter().for_each(|note| ledger.approximated(statement, note));
+        if condition
+            .asks(&|atom| matches!(&atom.subject, AclSubject::Number(name) if name.starts_with("table.")))
+        {
+            ledger.approximated(statement, "the counts are those without the request itself");
+        }
+        let (backend, is_template) = match written.contains('%') {
+            false => (written.to_owned(), false),
+            true => match template(written, FormatUse::Header, &conditions.around) {
+                Ok(made) => {
+                    made.notes.iter().for_each(|note| ledger.approximated(statement, note));
+                    ledger.approximated(statement, "a name that is no backend is answered 502, where HAProxy takes `default_backend`: list the names in a map");
+                    (made.text, true)
+                }
+                Err(reason) => {
+                    ledger.unsupported(statement, &reason);
+                    continue;
+                }
+            },
+        };
+        ledger.exact(statement);
+        targets.push(BackendTarget { condition, backend, is_template, statement });
+    }
+    if let Some((name, statement)) = proxy.value("default_backend") {
+        ledger.exact(statement);
+        targets.push(BackendTarget {
+            condition: AclCondition::Constant(true),
+            backend: name.to_owned(),
+            is_template: false,
+            statement,
+        });
+    } else if has_servers {
+        targets.push(BackendTarget {
+            condition: AclCondition::Constant(true),
+            backend: proxy.name.to_owned(),
+            is_template: false,
+            statement: proxy.header,
+        });
+    }
+    targets
+}
+
+/// The routes of a listener, as far as requests get.
+pub(super) fn routes<'s>(
+    parts: &FrontendParts<'_, 's>,
+    facts: ListenerFacts,
+    draft: &mut Draft,
+) -> Vec<FrontendRoute<'s>> {
+    let mut routes: Vec<FrontendRoute<'s>> = Vec::new();
+    let mut maker = FrontendRoutes { parts, facts, draft, routes: &mut routes };
+    maker.monitor();
+    for terminal in &parts.rules.terminals {
+        // What asks for a password before it does so here, too.
+        let before: Vec<(AclCondition, Keys<'s>)> = parts.rules.authentication_before(terminal.statement);
+        maker.push(&terminal.condition, &terminal.keys, &before, terminal.statement);
+    }
+    for target in parts.targets {
+        maker.target(target);
+    }
+    if !facts.tcp {
+        let mut keys = Keys::default();
+        keys.set("respond.status", 503, parts.proxy.header);
+        maker.push(&AclCondition::Constant(true), &keys, &[], parts.proxy.header);
+    }
+    let end = routes.iter().position(|route| route.condition == AclCondition::Constant(true));
+    routes.truncate(end.map_or(routes.len(), |end| end + 1));
+    routes
+}
+
+struct FrontendRoutes<'m, 'p, 's> {
+    parts: &'m FrontendParts<'p, 's>,
+    facts: ListenerFacts,
+    draft: &'m mut Draft,
+    routes: &'m mut Vec<FrontendRoute<'s>>,
+}
+
+impl<'s> FrontendRoutes<'_, '_, 's> {
+    fn monitor(&mut self) {
+        let proxy = self.parts.proxy;
+        let Some((path, statement)) = proxy.value("monitor-uri") else { return };
+        proxy.ledger.approximated(statement, "the answer has no body, and a line in the log");
+        let mut keys = Keys::default();
+        keys.set("respond.status", 200, statement);
+        for terminal in
+            self.parts.rules.terminals.iter().filter(|terminal| terminal.statement.name() == "monitor")
+        {
+            self.push(&terminal.condition, &terminal.keys, &[], terminal.statement);
+        }
+        self.push(&path_is(path), &keys, &[], statement);
+    }
+
+    /// Adds a route, and before it those for the variants that hold for some of its requests.
+    fn push(
+        &mut self,
+        condition: &AclCondition,
+        keys: &Keys<'s>,
+        variants: &[(AclCondition, Keys<'s>)],
+        statement: &'s Statement,
+    ) {
+        let certain = |holds: &AclCondition| condition.implies_prefix(holds);
+        let mut sure = keys.clone();
+        variants.iter().filter(|(holds, _)| certain(holds)).for_each(|(_, extra)| sure.extend(extra));
+        let (keys, variants): (&Keys<'s>, Vec<&(AclCondition, Keys<'s>)>) =
+            (&sure, variants.iter().filter(|(holds, _)| !certain(holds)).collect());
+        let count = variants.len().min(3);
+        for mask in (0..1_usize << count).rev() {
+            let (mut condition, mut own) = (condition.clone(), Keys::default());
+            for (index, (holds, keys)) in variants.iter().take(count).enumerate() {
+                if mask & (1 << index) != 0 {
+                    condition = condition.and(holds.clone());
+                    own.extend(keys);
+                }
+            }
+            own.extend(keys);
+            let condition = condition.on(self.facts);
+            let is_known = self.routes.iter().any(|route| route.condition == condition);
+            if condition != AclCondition::Constant(false) && !is_known {
+                self.routes.push(FrontendRoute { condition, keys: own, statement });
+            }
+        }
+    }
+
+    fn target(&mut self, target: &BackendTarget<'s>) {
+        let parts = self.parts;
+        if target.is_template {
+            return self.by_name(target);
+        }
+        let Some(backend) = parts.backends.get(&target.backend) else {
+            return parts.proxy.ledger.unsupported(target.statement, "there is no such backend");
+        };
+        if backend.is_tcp != self.facts.tcp {
+            let why = "HAProxy itself refuses it: one is of `mode tcp`, the other of `mode http`";
+            return parts.proxy.ledger.unsupported(target.statement, why);
+        }
+        // A `listen` has its rules once.
+        let is_own = target.backend == parts.proxy.name && parts.proxy.is_backend();
+        if backend.has_rules_of_listen && !is_own {
+            let why = "rules of a `listen` that others lead to: make a `frontend` and a `backend` of it";
+            parts.proxy.ledger.unsupported(target.statement, why);
+        }
+        let none = SectionRules::default();
+        let rules = if is_own { &none } else { &backend.rules };
+        for terminal in &rules.terminals {
+            self.push(
+                &target.condition.clone().and(terminal.condition.clone()),
+                &terminal.keys,
+                &[],
+                terminal.statement,
+            );
+        }
+        let mut keys = Keys::default();
+        match &backend.upstream {
+            Some(name) => keys.set("upstream", name.clone(), target.statement),
+            None => keys.set("respond.status", 503, target.statement),
+        }
+        if backend.upstream.is_none() && self.facts.tcp {
+            return;
+        }
+        if backend.upstream.is_some() {
+            if rules.rewrites_route || parts.rules.rewrites_route {
+                for change in parts.rules.requests.iter().filter(|change| change.asks_path()) {
+                    parts.proxy.ledger.unsupported(change.statement, "a rule of the route changes the path, and headers see the new one: put the change beside that rule");
+                }
+            }
+            self.rules_of_backend(&mut keys, rules);
+            keys.extend(&rules.route);
+            keys.extend(&parts.rules.route);
+        }
+        let variants: Vec<(AclCondition, Keys<'s>)> =
+            rules.variants.iter().chain(&parts.rules.variants).cloned().collect();
+        for (_, extra) in variants.iter().skip(3) {
+            let _ = extra;
+            parts.proxy.ledger.unsupported(
+                target.statement,
+                "more than three rules choose by conditions what its routes have: write the routes",
+            );
+        }
+        let variants = if backend.upstream.is_some() { variants } else { Vec::new() };
+        self.push(&target.condition, &keys, &variants, target.statement);
+    }
+
+    /// Headers, tables and lists of a backend are those of the routes to it.
+    fn rules_of_backend(&mut self, keys: &mut Keys<'s>, rules: &SectionRules<'s>) {
+        let ledger = self.parts.proxy.ledger;
+        write_headers(keys, "request_headers", &rules.requests, self.facts, ledger);
+        write_headers(keys, "response_headers", &rules.responses, self.facts, ledger);
+        for response in &rules.responses {
+            for own in self.parts.rules.responses.iter().filter(|own| own.name == response.name) {
+                ledger.unsupported(
+                    own.statement,
+                    "the backend changes the same header: what it says comes last here, and first in HAProxy",
+                );
+            }
+        }
+        for table in &rules.tracks {
+            keys.push("track", table.clone(), None);
+        }
+        for rule in &rules.lists {
+            if let Some(name) = list(rule, self.facts, self.draft, ledger) {
+                keys.push("lists", name, rule.statement);
+            }
+        }
+    }
+
+    /// `use_backend %[...]`: each backend that has servers may be named.
+    fn by_name(&mut self, target: &BackendTarget<'s>) {
+        let parts = self.parts;
+        let mut names: Vec<(&String, &BackendFacts<'s>)> =
+            parts.backends.iter().filter(|(_, facts)| facts.upstream.is_some()).collect();
+        names.sort_by_key(|(name, _)| name.as_str());
+        if self.facts.tcp || names.is_empty() {
+            return parts.proxy.ledger.unsupported(
+                target.statement,
+                "`split_by` of a route chooses among the upstreams that it lists",
+            );
+        }
+        let has_rules = |facts: &BackendFacts<'s>| {
+            !facts.rules.terminals.is_empty()
+                || !facts.rules.requests.is_empty()
+                || !facts.rules.responses.is_empty()
+                || !facts.rules.variants.is_empty()
+                || !facts.rules.route.keys().is_empty()
+        };
+        if names.iter().any(|(name, facts)| has_rules(facts) || **name != name_of(name)) {
+            return parts.proxy.ledger.unsupported(
+                target.statement,
+                "rules of backends that are chosen by name: write a route for each of them",
+            );
+        }
+        let mut keys = Keys::default();
+        keys.set("split_by", target.backend.clone(), target.statement);
+        let split: Vec<TomlValue> =
+            names.iter().map(|(name, _)| TomlValue::inline([("upstream", name.as_str().into())])).collect();
+        keys.set("split", TomlValue::Array(split), target.statement);
+        keys.extend(&parts.rules.route);
+        self.push(&target.condition, &keys, &parts.rules.variants, target.statement);
+    }
+}

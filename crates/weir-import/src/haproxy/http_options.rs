@@ -1,0 +1,206 @@
+//! What frontends and backends both may say: headers about the client, compression, error pages.
+
+use super::acl::{AclCondition, AtomTest};
+use super::output::{Keys, literal};
+use super::proxy::ProxySection;
+use super::rules::{HeaderChange, HeaderOperation};
+use crate::document::TomlValue;
+use crate::source::Statement;
+
+/// Keys of a listener, or of the routes to a backend.
+pub(super) fn options<'s>(
+    proxy: &ProxySection<'s>,
+    keys: &mut Keys<'s>,
+    changes: &mut Vec<HeaderChange<'s>>,
+) {
+    if proxy.is_tcp() {
+        return;
+    }
+    forwarded(proxy, keys, changes);
+    compression(proxy, keys);
+    error_pages(proxy, keys);
+    if let Some(statement) = proxy.option("http-buffer-request") {
+        proxy.ledger.words(statement).rest();
+        proxy.ledger.approximated(
+            statement,
+            "the whole body is taken in before a server is chosen, not its beginning",
+        );
+        keys.set("buffer_requests", TomlValue::Inline(Vec::new()), statement);
+    }
+}
+
+/// `option forwardfor`.
+fn forwarded<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, changes: &mut Vec<HeaderChange<'s>>) {
+    let ledger = proxy.ledger;
+    if let Some(statement) = proxy.option("forwarded") {
+        ledger.words(statement).rest();
+        ledger.approximated(statement, "`Forwarded` says for whom, by which protocol and for which host");
+        if proxy.is_frontend() {
+            keys.set("forwarded.rfc7239", true, statement);
+        } else {
+            ledger.unsupported(statement, "`forwarded.rfc7239` of the listener is for all of its requests");
+        }
+    }
+    let Some(statement) = proxy.option("forwardfor") else {
+        if proxy.is_frontend() {
+            ledger.approximated(proxy.header, "servers get `X-Forwarded-For` and its like as with `option forwardfor`; what proxies in front send in them is dropped, unless `trusted_proxies` names them");
+        }
+        return;
+    };
+    let mut words = ledger.words(statement);
+    words.next();
+    let mut header = None;
+    while let Some(word) = words.text() {
+        match word {
+            "except" => {
+                let network = words.text().unwrap_or_default();
+                if proxy.is_frontend() {
+                    keys.push("trusted_proxies", TomlValue::Array(vec![network.into()]), statement);
+                    ledger.approximated(statement, "those peers are trusted to name the client in `X-Forwarded-For`, and are added to it");
+                } else {
+                    ledger.approximated(statement, "requests from there have the header, too: `trusted_proxies` of the listener trusts such peers");
+                }
+            }
+            "header" => header = words.text(),
+            "if-none" => ledger.approximated(
+                statement,
+                "what a client sends in it is replaced, unless `trusted_proxies` names the client",
+            ),
+            other => ledger.unsupported(statement, &format!("`{other}`")),
+        }
+    }
+    match header.filter(|name| !name.eq_ignore_ascii_case("x-forwarded-for")) {
+        Some(name) => {
+            ledger.exact(statement);
+            changes.push(HeaderChange {
+                condition: AclCondition::Constant(true),
+                operation: HeaderOperation::Add,
+                name: name.to_ascii_lowercase(),
+                value: "{client_address}".to_owned(),
+                from_server: false,
+                statement,
+            });
+        }
+        None => ledger.by_default(statement, "servers get `X-Forwarded-For`, and the scheme, host and port in headers beside it; what clients send in them is dropped, unless `trusted_proxies` names them"),
+    }
+}
+
+fn compression<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>) {
+    let ledger = proxy.ledger;
+    for line in proxy.all(&["filter"]) {
+        if line.words.get(1).is_some_and(|word| word.text == "compression") {
+            ledger.words(line).rest();
+            ledger.by_default(line, "where `compression` stands is fixed");
+        }
+    }
+    let algorithms = proxy.one(&["compression", "algo"]).or_else(|| proxy.one(&["compression", "algo-res"]));
+    let Some(line) = algorithms else { return };
+    let mut words = ledger.words(line);
+    words.next();
+    let names: Vec<&str> = words.rest().iter().map(|word| word.text.as_str()).collect();
+    if !names.contains(&"gzip") {
+        return ledger
+            .approximated(line, "Weir compresses by gzip, Brotli and Zstandard only: nothing is compressed");
+    }
+    match names.iter().any(|name| *name != "gzip") {
+        true => ledger.approximated(line, "of these, Weir has gzip"),
+        false => ledger.exact(line),
+    }
+    keys.set("compression.algorithms", vec!["gzip"], line);
+    let types = proxy.one(&["compression", "type"]).or_else(|| proxy.one(&["compression", "type-res"]));
+    match types {
+        Some(line) => {
+            let mut words = ledger.words(line);
+            words.next();
+            let types: Vec<String> = words.rest().iter().map(|word| media_type(&word.text)).collect();
+            keys.set("compression.types", types, line);
+            ledger.exact(line);
+        }
+        None => keys.set("compression.types", vec!["*"], line),
+    }
+    for name in ["offload", "minsize-res", "minsize-req", "direction"] {
+        if let Some(line) = proxy.one(&["compression", name]) {
+            ledger.words(line).rest();
+            match name {
+                "offload" => ledger.approximated(
+                    line,
+                    "servers get `Accept-Encoding` of the client; what they have compressed passes as it is",
+                ),
+                "minsize-res" => {
+                    let size = line.words.get(2).and_then(|word| word.text.parse::<u64>().ok()).unwrap_or(0);
+                    keys.set("compression.min_length", format!("{size}B"), line);
+                    ledger.exact(line);
+                }
+                _ => ledger.unsupported(line, "bodies of requests are not compressed"),
+            }
+        }
+    }
+}
+
+/// HAProxy compares the beginning: `text/` is each of them.
+fn media_type(text: &str) -> String {
+    if text.ends_with('/') { format!("{text}*") } else { text.to_owned() }
+}
+
+fn error_pages<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>) {
+    let ledger = proxy.ledger;
+    for line in
+        proxy.all(&["errorfile", "errorloc", "errorloc302", "errorloc303", "errorfiles", "http-error"])
+    {
+        let mut words = ledger.words(line);
+        let status = words.text().and_then(|text| text.parse::<i64>().ok());
+        match (line.name(), status) {
+            ("errorfile", Some(_)) => {
+                let file = words.text().unwrap_or_default();
+                let usual = [
+                    "/etc/haproxy/errors/",
+                    "/usr/local/etc/haproxy/errors/",
+                    "/usr/share/haproxy/",
+                    "/dev/null",
+                ];
+                match usual.iter().any(|folder| file.starts_with(folder)) {
+                    true => ledger.approximated(
+                        line,
+                        "the page is Weir's own, in place of that of the distribution: `error_pages`",
+                    ),
+                    false => ledger.unsupported(
+                        line,
+                        "put the body of the file, without its head, into a file for `error_pages`",
+                    ),
+                }
+            }
+            ("errorloc" | "errorloc302" | "errorloc303", Some(status @ 400..=599)) => {
+                let target = literal(&words.text().unwrap_or_default().replace('{', "{{").replace('}', "}}"));
+                let mut page =
+                    vec![("status".to_owned(), status.into()), ("redirect".to_owned(), target.into())];
+                if line.name() == "errorloc303" {
+                    page.push(("new_status".to_owned(), 303.into()));
+                }
+                let mut pages = match keys.get("error_pages") {
+                    Some(TomlValue::Array(pages)) => pages.clone(),
+                    _ => Vec::new(),
+                };
+                pages.push(TomlValue::Inline(page));
+                keys.set("error_pages", TomlValue::Array(pages), line);
+                ledger.exact(line);
+            }
+            _ => ledger.unsupported(
+                line,
+                "`error_pages` have the file of a body, or a target of a redirect, for statuses from 400 on",
+            ),
+        }
+    }
+}
+
+/// A condition on the path alone.
+pub(super) fn path_is(path: &str) -> AclCondition {
+    AclCondition::Atom(super::acl::Atom::new(
+        super::acl::AclSubject::Path,
+        AtomTest::Equal(vec![path.to_owned()]),
+    ))
+}
+
+/// The statement's words, all taken.
+pub(super) fn take_all(proxy: &ProxySection<'_>, statement: &Statement) {
+    proxy.ledger.words(statement).rest();
+}

@@ -1,0 +1,450 @@
+//! `haproxy.cfg`: read as HAProxy reads it, and said in the words of Weir.
+
+mod ignored;
+mod admin;
+mod frontend;
+mod tables;
+mod backend;
+mod logs;
+mod http_options;
+mod rules;
+mod userlist;
+mod format;
+mod acl;
+mod process;
+mod output;
+mod address;
+mod proxy;
+mod parse;
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+use crate::document::Draft;
+use crate::report::Ledger;
+use crate::source::{ImportError, SourceFiles, Statement, StatementId};
+use acl::{AclCondition, AclConditions, MapUse, Surroundings, TableFacts};
+use backend::Clients;
+use frontend::{BackendFacts, BackendTarget, FrontendParts};
+use output::{Keys, NamedTables, literal};
+use process::GlobalFacts;
+use proxy::{ProxySection, name_of};
+
+pub(crate) fn translate(
+    names: &[&str],
+    files: &dyn SourceFiles,
+    ledger: &Ledger,
+) -> Result<Draft, ImportError> {
+    let sections = parse::parse(names, files, ledger)?;
+    let superseded = RefCell::new(HashSet::new());
+    let mut draft = Draft::default();
+    let mut global = GlobalFacts::default();
+    for section in sections.iter().filter(|section| section.name() == "global") {
+        process::global(ledger, section, &mut global, &mut draft);
+    }
+    let of_kind = |kind: &str| -> Vec<&Statement> {
+        sections.iter().filter(|section| section.name() == kind).collect()
+    };
+    for (index, section) in of_kind("resolvers").into_iter().enumerate() {
+        process::resolvers(ledger, section, index == 0, &mut draft);
+    }
+    for section in of_kind("cache") {
+        cache(ledger, section, &mut draft);
+    }
+    let proxies = proxies(ledger, &sections, &superseded);
+    let users = userlist::user_lists(ledger, &of_kind("userlist"));
+    let mut import = HaproxyImport { ledger, files, global, proxies, users, draft };
+    import.run();
+    let HaproxyImport { global, mut draft, .. } = import;
+    for line in global.logs.iter().chain(&global.bind_defaults).filter(|line| !ledger.is_settled(line)) {
+        ledger.meaningless(line, "no section makes use of it");
+    }
+    let superseded = superseded.borrow();
+    for section in &sections {
+        match section.name() {
+            "frontend" | "backend" | "listen" | "defaults" => ignored::settle(ledger, section, &superseded),
+            "global" | "resolvers" | "cache" | "userlist" => {}
+            _ => ignored::foreign_section(ledger, section),
+        }
+    }
+    draft.root();
+    Ok(draft)
+}
+
+/// Whether a text without a telling name begins like a config of HAProxy.
+pub(crate) fn looks_like(text: &str) -> bool {
+    let sections = ["global", "defaults", "frontend", "backend", "listen"];
+    text.lines().filter_map(|line| line.split_whitespace().next()).any(|word| sections.contains(&word))
+}
+
+/// The sections with clients or servers, each with the `defaults` that it belongs to.
+fn proxies<'s>(
+    ledger: &'s Ledger,
+    sections: &'s [Statement],
+    superseded: &'s RefCell<HashSet<StatementId>>,
+) -> Vec<ProxySection<'s>> {
+    let mut named: HashMap<&str, Vec<&Statement>> = HashMap::new();
+    let mut last: Vec<&Statement> = Vec::new();
+    let mut proxies = Vec::new();
+    for section in sections {
+        let is_proxy = matches!(section.name(), "frontend" | "backend" | "listen");
+        if section.name() != "defaults" && !is_proxy {
+            continue;
+        }
+        let mut words = ledger.words(section);
+        let from = words.value_of("from");
+        let name = words.text();
+        ledger.exact(section);
+        let inherited = match from {
+            Some(from) => named.get(from).cloned().unwrap_or_else(|| {
+                ledger.unsupported(section, "there is no such `defaults` before it");
+                Vec::new()
+            }),
+            None if is_proxy => last.clone(),
+            None => Vec::new(),
+        };
+        if is_proxy {
+            proxies.push(ProxySection::new(ledger, section, &inherited, superseded));
+            continue;
+        }
+        last = inherited;
+        last.push(section);
+        if let Some(name) = name {
+            named.insert(name, last.clone());
+        }
+    }
+    proxies
+}
+
+/// `cache NAME`.
+fn cache(ledger: &Ledger, section: &Statement, draft: &mut Draft) {
+    let name = name_of(ledger.words(section).text().unwrap_or_default());
+    ledger.exact(section);
+    let table = draft.table(&["cache", &name]);
+    table.originate(section);
+    for line in section.children() {
+        let mut words = ledger.words(line);
+        let number = words.text().and_then(|text| text.parse::<i64>().ok());
+        match (line.name(), number) {
+            ("total-max-size", Some(size)) => {
+                table.set("memory", format!("{}MiB", size.max(1)), line);
+                ledger.exact(line);
+            }
+            ("max-object-size", Some(size)) => {
+                table.set("response_max", format!("{}B", size.max(1024)), line);
+                ledger.exact(line);
+            }
+            ("max-age", Some(_)) => ledger.approximated(line, "responses are fresh for as long as they say: `ttl` of a route's `cache` is for those that say nothing"),
+            ("process-vary" | "max-secondary-entries", _) => {
+                words.rest();
+                ledger.by_default(line, "`Vary` of responses counts");
+            }
+            _ => ledger.unsupported(line, "`[cache.NAME]` has no such key"),
+        }
+    }
+    // A response is in memory while it is fetched: the default is more than a small cache has.
+    let is_small = |memory: &str| {
+        memory.strip_suffix("MiB").and_then(|size| size.parse::<i64>().ok()).is_some_and(|size| size < 8)
+    };
+    if let Some(memory) = table.text("memory").filter(|memory| is_small(memory)).map(str::to_owned)
+        && !table.has("response_max")
+    {
+        table.set_plain("response_max", memory);
+    }
+}
+
+/// Rules that a section has for what is sent to it.
+const RULES: [&str; 8] = [
+    "http-request",
+    "http-response",
+    "tcp-request",
+    "redirect",
+    "reqrep",
+    "reqadd",
+    "compression",
+    "use_backend",
+];
+
+/// An import under way.
+struct HaproxyImport<'s, 'f> {
+    ledger: &'s Ledger,
+    files: &'f dyn SourceFiles,
+    global: GlobalFacts<'s>,
+    proxies: Vec<ProxySection<'s>>,
+    users: HashMap<&'s str, userlist::UserList<'s>>,
+    draft: Draft,
+}
+
+/// What sections share while their rules are read.
+#[derive(Default)]
+struct SharedState {
+    tables: HashMap<String, TableFacts>,
+    maps: RefCell<Vec<MapUse>>,
+    variables: RefCell<HashMap<String, String>>,
+    /// The slots of frontends.
+    slots: HashMap<u8, String>,
+}
+
+/// A section with its rules.
+struct ReadSection<'s> {
+    index: usize,
+    rules: rules::SectionRules<'s>,
+    targets: Vec<BackendTarget<'s>>,
+    increments: Vec<(String, AclCondition, &'static str)>,
+}
+
+impl<'s> HaproxyImport<'s, '_> {
+    fn run(&mut self) {
+        let mut state = SharedState::default();
+        state.tables = {
+            let around = self.around(&state, "");
+            tables::facts(&self.proxies, &around)
+        };
+        state.slots = self.slots_of_frontends();
+        self.modes();
+        let disabled: Vec<usize> = (0..self.proxies.len()).filter(|index| self.is_disabled(*index)).collect();
+        // Variables that frontends set, backends ask for.
+        let mut order: Vec<usize> =
+            (0..self.proxies.len()).filter(|index| !disabled.contains(index)).collect();
+        order.sort_by_key(|index| (!self.proxies[*index].is_frontend(), *index));
+        let (none, mut before) = (rules::ChangesBefore::default(), rules::ChangesBefore::default());
+        let mut sections: Vec<ReadSection<'s>> = Vec::new();
+        for index in order {
+            let is_backend = !self.proxies[index].is_frontend();
+            let section = self.read(index, &state, if is_backend { &before } else { &none });
+            if !is_backend {
+                before.headers.extend(section.rules.changed.iter().cloned());
+                before.path |= section.rules.path_is_old;
+            }
+            sections.push(section);
+        }
+        sections.sort_by_key(|section| section.index);
+        self.tables(&state, &sections);
+        let (listeners, upstreams) = self.both_sides(&state, sections);
+        NamedTables { kind: "listener", block: "clients", tables: listeners }.write(&mut self.draft);
+        NamedTables { kind: "upstream", block: "servers", tables: upstreams }.write(&mut self.draft);
+        self.maps(&state);
+    }
+
+    fn modes(&self) {
+        for proxy in &self.proxies {
+            match proxy.value("mode") {
+                Some(("http" | "tcp", line)) => self.ledger.exact(line),
+                Some((_, line)) => self.ledger.unsupported(line, "a listener speaks `http` or `tcp`"),
+                None => {}
+            }
+        }
+    }
+
+    fn is_disabled(&self, index: usize) -> bool {
+        let proxy = &self.proxies[index];
+        let Some(line) = proxy.one(&["disabled"]) else { return false };
+        for line in proxy.header.children().iter().chain([proxy.header, line]) {
+            self.ledger.meaningless(line, "the section is disabled");
+        }
+        true
+    }
+
+    fn around<'a>(&'a self, state: &'a SharedState, section: &'a str) -> Surroundings<'a> {
+        Surroundings {
+            files: self.files,
+            tables: &state.tables,
+            tables_are_known: !section.is_empty(),
+            section,
+            slots: HashMap::new(),
+            maps: &state.maps,
+            variables: &state.variables,
+        }
+    }
+
+    fn read(&self, index: usize, state: &SharedState, before: &rules::ChangesBefore) -> ReadSection<'s> {
+        let proxy = &self.proxies[index];
+        let mut slots = if proxy.is_frontend() { HashMap::new() } else { state.slots.clone() };
+        slots.extend(tables::slots(proxy));
+        let around = Surroundings { slots: slots.clone(), ..self.around(state, proxy.name) };
+        let conditions = AclConditions::new(self.ledger, &proxy.all(&["acl"]), around);
+        let increments = tables::increments(proxy, &conditions, &slots);
+        let rules = rules::read(proxy, &conditions, &self.users, before);
+        let changes = rules::ChangesBefore { headers: rules.changed.clone(), path: rules.path_is_old };
+        let has_servers =
+            proxy.is_backend() && !proxy.all(&["server", "server-template", "dispatch"]).is_empty();
+        let targets = if proxy.is_frontend() {
+            frontend::targets(proxy, &conditions, has_servers, &changes)
+        } else {
+            Vec::new()
+        };
+        conditions.settle_unused();
+        ReadSection { index, rules, targets, increments }
+    }
+
+    /// What frontends count, which backends ask for.
+    fn slots_of_frontends(&self) -> HashMap<u8, String> {
+        let frontends = self.proxies.iter().filter(|proxy| proxy.is_frontend());
+        frontends.flat_map(tables::slots).collect()
+    }
+
+    fn tables(&mut self, state: &SharedState, sections: &[ReadSection<'s>]) {
+        for proxy in &self.proxies {
+            if !proxy.all(&["stick"]).is_empty() {
+                continue;
+            }
+            let name = name_of(proxy.name);
+            let increments: Vec<(AclCondition, &'static str)> = sections
+                .iter()
+                .flat_map(|section| &section.increments)
+                .filter(|(table, _, _)| table == proxy.name)
+                .map(|(_, condition, counter)| (condition.clone(), *counter))
+                .collect();
+            let is_used = sections.iter().any(|section| section.rules.tracks.contains(&name));
+            let when = sections
+                .iter()
+                .flat_map(|section| &section.rules.track_conditions)
+                .find(|(table, _)| *table == name);
+            tables::write(
+                proxy,
+                &state.tables,
+                is_used,
+                &increments,
+                when.map(|(_, when)| when.as_str()),
+                &mut self.draft,
+            );
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "both are written as they are")]
+    fn both_sides(
+        &mut self,
+        state: &SharedState,
+        sections: Vec<ReadSection<'s>>,
+    ) -> (Vec<(String, Keys<'s>)>, Vec<(String, Keys<'s>)>) {
+        let mut backends: HashMap<String, BackendFacts<'s>> = HashMap::new();
+        let mut upstreams = Vec::new();
+        let mut frontends = Vec::new();
+        let clients = self.clients(&sections);
+        let mut upstream_names: Vec<String> = Vec::new();
+        for section in sections {
+            let proxy = &self.proxies[section.index];
+            let around = self.around(state, proxy.name);
+            let mut facts = BackendFacts {
+                upstream: None,
+                rules: rules::SectionRules::default(),
+                is_tcp: proxy.is_tcp(),
+                has_rules_of_listen: proxy.is_frontend() && !proxy.all(&RULES).is_empty(),
+            };
+            if proxy.is_backend() {
+                let none = Clients::default();
+                let clients = clients.get(proxy.name).unwrap_or(&none);
+                if let Some(keys) = backend::upstream(proxy, &self.global, clients, &around) {
+                    let name = address::free_name(proxy.name, &upstream_names);
+                    upstream_names.push(name.clone());
+                    facts.upstream = Some(name.clone());
+                    upstreams.push((name, keys));
+                }
+            }
+            if !proxy.is_frontend() {
+                admin::stats(proxy, None, &mut self.draft);
+            }
+            if proxy.is_frontend() {
+                frontends.push((section.index, section.rules, section.targets));
+            } else {
+                facts.rules = section.rules;
+                let rules = &mut facts.rules;
+                http_options::options(proxy, &mut rules.route, &mut rules.requests);
+                let listener = std::mem::take(&mut rules.listener);
+                rules.route.extend(&listener);
+            }
+            backends.insert(proxy.name.to_owned(), facts);
+        }
+        let mut listeners = Vec::new();
+        let mut taken = Vec::new();
+        for (index, rules, targets) in &frontends {
+            let proxy = &self.proxies[*index];
+            let around = Surroundings {
+                files: self.files,
+                tables: &state.tables,
+                tables_are_known: true,
+                section: proxy.name,
+                slots: HashMap::new(),
+                maps: &state.maps,
+                variables: &state.variables,
+            };
+            let groups = frontend::groups(proxy, &self.global, self.files);
+            let only_page = targets.is_empty() && rules.terminals.is_empty();
+            let address = groups.first().and_then(|group| group.address()).filter(|_| only_page);
+            let has_stats = admin::stats(proxy, address.as_deref(), &mut self.draft);
+            if rules.metrics && !self.draft.table(&["admin"]).has("address") {
+                self.draft
+                    .table(&["admin"])
+                    .set_plain("address", address.clone().unwrap_or_else(|| "127.0.0.1:8404".to_owned()));
+            }
+            if (has_stats || rules.metrics) && only_page {
+                self.settle_page(*index);
+                continue;
+            }
+            let parts = FrontendParts { proxy, rules, global: &self.global, targets, backends: &backends };
+            listeners.extend(frontend::listeners(&parts, groups, &around, &mut taken, &mut self.draft));
+        }
+        (listeners, upstreams)
+    }
+
+    /// A section that is the status page and nothing else becomes `[admin]`.
+    fn settle_page(&self, index: usize) {
+        let proxy = &self.proxies[index];
+        let _ = proxy.is_tcp();
+        for line in proxy.header.children() {
+            if !self.ledger.is_settled(line)
+                && ["mode", "maxconn", "timeout", "log", "option", "default_backend", "balance", "no"]
+                    .contains(&line.name())
+            {
+                self.ledger.meaningless(line, "the admin listener has settings of its own");
+            }
+        }
+    }
+
+    /// What each section with clients means for those that it leads to.
+    fn clients(&self, sections: &[ReadSection<'s>]) -> HashMap<String, Clients> {
+        let mut all: HashMap<String, Clients> = HashMap::new();
+        for section in sections {
+            let proxy = &self.proxies[section.index];
+            if !proxy.is_frontend() {
+                continue;
+            }
+            let timeout = proxy.timeout("client").map(|(time, _)| time);
+            let formats = ["httplog", "tcplog", "httpslog"];
+            let has_format = formats.iter().any(|name| proxy.option(name).is_some())
+                || proxy.one(&["log-format"]).is_some();
+            let names = has_format && !proxy.all(&["log"]).is_empty();
+            let mut ports = Vec::new();
+            for bind in proxy.all(&["bind"]) {
+                let written = bind.words.get(1).map_or("", |word| word.text.as_str());
+                ports.extend(written.split(',').map(|text| address::parse_address(text).port_number()));
+            }
+            let led: HashSet<&str> =
+                section.targets.iter().map(|target| target.backend.as_str()).chain([proxy.name]).collect();
+            for backend in led {
+                let clients = all.entry(backend.to_owned()).or_default();
+                clients.timeouts.push(timeout);
+                clients.names |= names;
+                clients.ports.extend(&ports);
+            }
+        }
+        all
+    }
+
+    fn maps(&mut self, state: &SharedState) {
+        for map in state.maps.borrow().iter() {
+            let table = self.draft.table(&["map", &map.name]);
+            table.set_plain("source", map.source.clone());
+            if let Some(default) = &map.default {
+                table.set_plain("default", literal(&default.replace('{', "{{").replace('}', "}}")));
+            }
+            table.set_plain("file", literal(&map.file));
+            if map.ignore_case {
+                table.set_plain("ignore_case", true);
+            }
+            if map.kind != "exact" {
+                table.set_plain("file_kind", map.kind);
+            }
+        }
+    }
+}

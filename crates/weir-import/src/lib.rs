@@ -1,0 +1,95 @@
+//! Configs of nginx, HAProxy and Caddy as a `weir.toml`, and a report of what became of every statement.
+//!
+//! Pure: text in, text and report out; files are read by who calls ([`SourceFiles`]). The result enters Weir through the same door as a file that
+//! was written by hand: it is text, and `weir-config` reads it. [`Imported::origin`] leads from its lines back to the file that was imported.
+//!
+//! Nothing is dropped in silence, by construction: each statement is opened in the [`Ledger`] when it is parsed, and what
+//! no translation has accounted for, down to single words, is reported as not supported.
+
+#![forbid(unsafe_code)]
+
+mod nginx;
+mod haproxy;
+mod caddy;
+
+// A `weir.toml` in the making.
+pub mod document;
+// What became of each statement.
+pub mod report;
+// Files, statements and their places.
+pub mod source;
+
+pub use report::{ImportOutcome, ImportReport};
+pub use source::{ImportError, Position, SourceFiles, SourceFormat};
+
+use document::Draft;
+use report::Ledger;
+
+/// A config that was imported.
+#[derive(Debug)]
+pub struct Imported {
+    /// The text of a `weir.toml`.
+    pub toml: String,
+    /// What became of each statement.
+    pub report: ImportReport,
+    /// For each line of the text the statement that it comes from.
+    origins: Vec<Option<Position>>,
+}
+
+impl Imported {
+    /// Where the line of the text (from 1) comes from.
+    pub fn origin(&self, line: usize) -> Option<&Position> {
+        self.origins.get(line.checked_sub(1)?)?.as_ref()
+    }
+}
+
+/// The kind of a config, by the name of its file, else by what it says.
+pub fn detect(name: &str, text: &str) -> Option<SourceFormat> {
+    let file = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    if file.starts_with("caddyfile") || file.ends_with(".caddyfile") {
+        return Some(SourceFormat::Caddy);
+    }
+    if file.starts_with("haproxy") || file.ends_with(".cfg") {
+        return Some(SourceFormat::Haproxy);
+    }
+    if file.contains("nginx") || file.ends_with(".conf") {
+        return Some(SourceFormat::Nginx);
+    }
+    if looks_like_nginx(text) {
+        return Some(SourceFormat::Nginx);
+    }
+    if haproxy::looks_like(text) {
+        return Some(SourceFormat::Haproxy);
+    }
+    caddy::looks_like(text).then_some(SourceFormat::Caddy)
+}
+
+/// Whether directives of nginx stand in a text.
+fn looks_like_nginx(text: &str) -> bool {
+    let named =
+        ["listen", "server_name", "proxy_pass", "return", "root", "worker_processes", "user", "include"];
+    text.lines().map(str::trim).any(|line| {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        line.ends_with(';') && named.contains(&word) || line.ends_with('{') && word == "location"
+    })
+}
+
+/// Imports the files `names` (HAProxy takes several, in this order; the others one).
+///
+/// # Errors
+/// A file cannot be read, or is no config of this kind: the mistake with its place.
+pub fn import(
+    format: SourceFormat,
+    names: &[&str],
+    files: &dyn SourceFiles,
+) -> Result<Imported, ImportError> {
+    let ledger = Ledger::default();
+    let document: Draft = match format {
+        SourceFormat::Nginx => nginx::translate(names, files, &ledger)?,
+        SourceFormat::Haproxy => haproxy::translate(names, files, &ledger)?,
+        SourceFormat::Caddy => caddy::translate(names, files, &ledger)?,
+    };
+    let (toml, origins) = document.render();
+    let origins = origins.into_iter().map(|statement| statement.map(|id| ledger.position(id))).collect();
+    Ok(Imported { toml, report: ledger.into_report(format), origins })
+}

@@ -1,0 +1,9 @@
+//! What a location does with its requests: an answer, files, or a server.
+
+mod error_pages;
+mod files;
+mod answer;
+
+pub(super) use answer::{answer, denied, redirect, unavailable};
+pub(super) use error_pages::error_pages;
+pub(super) use files::{FilesPlace, files};
