@@ -1,0 +1,174 @@
+//! Lines of access logs: both programs write them to the same files, or to syslog. What is of the moment is masked: times, durations, ports.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::compare::Difference;
+use crate::original::OriginalFacts;
+use crate::report::ProofReport;
+use crate::rules::DifferenceVerdict;
+use crate::servers::ProofServers;
+
+/// Lines by the place that they were written to.
+pub(crate) type LogLines = BTreeMap<String, Vec<String>>;
+
+/// Takes what was written since the last time.
+pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
+    let mut found = LogLines::new();
+    for path in facts
+        .logs
+        .iter()
+        .filter(|path| path.starts_with('/') && !path.starts_with("/dev/") && !path.contains('$'))
+    {
+        if let Ok(text) = fs::read_to_string(path) {
+            found.insert(
+                path.clone(),
+                text.lines().map(masked).map(|line| without_page_size(&line)).collect(),
+            );
+            // The next program makes it anew.
+            let _ = fs::remove_file(path);
+        }
+    }
+    let messages = servers.take_messages();
+    let requests = messages.iter().filter(|message| message.contains("HTTP/1")).map(|message| bare(message));
+    found.insert("syslog".to_owned(), requests.map(masked).map(|line| without_size(&line)).collect());
+    found
+}
+
+/// A message without what syslog puts before it: of RFC 3164, or of RFC 5424.
+fn bare(message: &str) -> &str {
+    let rest = message.split_once('>').map_or(message, |(_, rest)| rest);
+    if let Some(rest) = rest.strip_prefix("1 ") {
+        return rest.splitn(7, ' ').last().unwrap_or(rest);
+    }
+    rest.split_once("]: ").map_or(rest, |(_, rest)| rest)
+}
+
+/// HAProxy counts the bytes of heads, in which programs name themselves.
+fn without_size(line: &str) -> String {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    let is_number = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let status = words.windows(2).position(|two| two[0].len() == 3 && two.iter().all(is_number));
+    if let Some(at) = status {
+        words[at + 1] = "#";
+    }
+    words.join(" ")
+}
+
+/// Pages that no server has written have sizes of their own.
+fn without_page_size(line: &str) -> String {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    let is_refusal =
+        |word: &str| word.len() == 3 && word.starts_with(['3', '4', '5']) && word.parse::<u16>().is_ok();
+    if let Some(at) = words.windows(2).position(|two| is_refusal(two[0]) && two[1].parse::<u32>().is_ok()) {
+        words[at + 1] = "#";
+    }
+    // Times, and connections of the moment.
+    let is_times = |word: &str| {
+        word.split('/').count() > 1 && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-".contains(&byte))
+    };
+    words.iter_mut().filter(|word| is_times(word)).for_each(|word| *word = "#");
+    words.join(" ")
+}
+
+/// Digits become `#` where they are of the moment: in brackets, behind a dot, and in long numbers.
+fn masked(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut depth = 0_u32;
+    let chars: Vec<char> = line.chars().collect();
+    let is_number = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
+    let mut at = 0;
+    while at < chars.len() {
+        let next = chars[at];
+        depth = match next {
+            '[' => depth + 1,
+            ']' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        if !next.is_ascii_digit() {
+            out.push(next);
+            at += 1;
+            continue;
+        }
+        let end = (at..).find(|at| !is_number(*at)).unwrap_or(at);
+        let fraction = (end + 1..).find(|at| !is_number(*at)).unwrap_or(end);
+        let is_part = (at > 0 && chars[at - 1] == '.') || chars.get(fraction) == Some(&'.');
+        let is_fraction = !is_part && chars.get(end) == Some(&'.') && fraction > end + 3;
+        let is_port = at > 0 && chars[at - 1] == ':' && end - at >= 4;
+        if depth > 0 || is_port || end - at > 9 {
+            out.push('#');
+        } else if is_fraction {
+            out.push('#');
+            at = fraction;
+            continue;
+        } else {
+            out.extend(&chars[at..end]);
+        }
+        at = end;
+    }
+    // Months and days of the week in brackets.
+    match (out.find('['), out.find(']')) {
+        (Some(open), Some(close)) if open < close && out[open..close].contains('#') => {
+            format!("{}[#{}", &out[..open], &out[close..])
+        }
+        _ => out,
+    }
+}
+
+/// Compares the lines, whatever their order: threads write them when they have them.
+pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], report: &mut ProofReport) {
+    let nothing = Vec::new();
+    for (place, their) in theirs.iter().filter(|(_, lines)| !lines.is_empty()) {
+        let our = ours.get(place).unwrap_or(&nothing);
+        let line = report.line_naming(place);
+        let verdict =
+            if declared.contains(&line) { DifferenceVerdict::Declared } else { DifferenceVerdict::Defect };
+        let rule = if declared.contains(&line) { "report" } else { "no rule" };
+        let aspect = format!("log {place}");
+        let difference = |original: &str, weir: &str| Difference {
+            aspect: aspect.clone(),
+            original: original.to_owned(),
+            weir: weir.to_owned(),
+        };
+        let (mut their, mut our) = (their.clone(), our.clone());
+        let counts = (their.len(), our.len());
+        their.retain(|line| {
+            our.iter().position(|other| other == line).map(|at| our.swap_remove(at)).is_none()
+        });
+        if counts.0 != counts.1 {
+            let counts = difference(&format!("{} lines", counts.0), &format!("{} lines", counts.1));
+            report.add(verdict, rule, line, "all requests", &counts);
+        }
+        for their in &their {
+            // The line of the same request, else any.
+            let same =
+                our.iter().position(|our| quoted(our) == quoted(their)).or((!our.is_empty()).then_some(0));
+            let Some(our) = same.map(|at| our.swap_remove(at)) else { break };
+            let our = &our;
+            report.add(verdict, rule, line, "a line of the log", &difference(their, our));
+        }
+    }
+}
+
+/// The request in a line.
+fn quoted(line: &str) -> &str {
+    line.split('"').nth(1).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bare, masked};
+
+    #[test]
+    fn what_is_of_the_moment_is_masked() {
+        let line = r#"127.0.0.1 - - [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 99 0.012"#;
+        assert_eq!(masked(line), r#"127.0.0.1 - - [#] "GET / HTTP/1.1" 200 99 #"#);
+        assert_eq!(masked("10.0.0.1:34567 web"), "10.0.0.1:# web");
+    }
+
+    #[test]
+    fn both_forms_of_syslog_have_a_message() {
+        assert_eq!(bare("<134>Nov 29 10:00:00 haproxy[12]: 127.0.0.1 a"), "127.0.0.1 a");
+        assert_eq!(bare("<134>1 2026-11-29T10:00:00Z host weir 12 - - 127.0.0.1 a"), "127.0.0.1 a");
+    }
+}

@@ -1,0 +1,104 @@
+//! The two programs, one at a time: started on their config, and ended with all processes that they have started.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::clock::wait_until;
+use crate::original::OriginalFacts;
+
+/// How long a program may take until it listens.
+const START: Duration = Duration::from_secs(20);
+
+/// A program that runs.
+pub(crate) struct ProofProgram {
+    child: Child,
+}
+
+impl ProofProgram {
+    /// Starts it, and waits until it accepts connections at any endpoint.
+    pub(crate) fn start(mut command: Command, facts: &OriginalFacts, output: &Path) -> anyhow::Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let log = File::create(output)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let mut program = ProofProgram { child };
+        let mut has_ended = false;
+        let is_ready = wait_until(START, || {
+            has_ended = program.child.try_wait().ok().flatten().is_some();
+            has_ended
+                || facts.endpoints.iter().any(|endpoint| {
+                    TcpStream::connect(SocketAddr::new(endpoint.address, endpoint.port)).is_ok()
+                })
+        });
+        if has_ended || !is_ready {
+            let said = std::fs::read_to_string(output).unwrap_or_default();
+            let last: Vec<&str> = said.lines().rev().take(12).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            bail!("{name} does not run:\n{}", last.join("\n"));
+        }
+        Ok(program)
+    }
+}
+
+impl Drop for ProofProgram {
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        // What it has yet to write to logs is written when it is told to end.
+        let _ = kill_process(pid, Signal::TERM);
+        wait_until(Duration::from_secs(3), || self.child.try_wait().ok().flatten().is_some());
+        // It may have ended.
+        let _ = kill_process_group(pid, Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// nginx on a file.
+pub(crate) fn nginx(program: &Path, config: &Path, facts: &OriginalFacts, text: &str) -> Command {
+    let mut options = String::new();
+    if facts.is_daemon {
+        options.push_str("daemon off; ");
+    }
+    let module = Path::new("/usr/lib/nginx/modules/ngx_stream_module.so");
+    if facts.has_stream && module.exists() && !text.contains("load_module") {
+        options.push_str(&format!("load_module {}; ", module.display()));
+    }
+    let mut command = Command::new(program);
+    command.arg("-c").arg(config).args(["-e", "stderr", "-g", options.trim_end()]);
+    command
+}
+
+/// HAProxy on a file, in the foreground.
+pub(crate) fn haproxy(program: &Path, config: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("-db").arg("-f").arg(config);
+    command
+}
+
+/// Weir on a file.
+pub(crate) fn weir(program: &Path, config: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("serve").arg(config);
+    command
+}
+
+/// The path of a program, also where daemons are.
+pub(crate) fn find(name: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]).map(PathBuf::from);
+    folders
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+        .with_context(|| format!("{name} is not installed: give it with --program PATH"))
+}

@@ -1,0 +1,127 @@
+//! What a proof found: differences by the line of the original that they come from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::compare::Difference;
+use crate::rules::DifferenceVerdict;
+
+/// Differences of one kind at one line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProofFinding {
+    pub(crate) count: usize,
+    /// Of the first: the request and both values.
+    pub(crate) request: String,
+    pub(crate) original: String,
+    pub(crate) weir: String,
+}
+
+/// By verdict, rule, line and aspect.
+type FindingKey = (DifferenceVerdict, &'static str, u32, String);
+
+/// All findings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProofReport {
+    pub(crate) file: String,
+    pub(crate) requests: usize,
+    pub(crate) same: usize,
+    /// The lines of the original.
+    lines: Vec<String>,
+    findings: BTreeMap<FindingKey, ProofFinding>,
+}
+
+impl ProofReport {
+    pub(crate) fn new(file: &str, text: &str) -> Self {
+        let lines = text.lines().map(|line| line.trim().to_owned()).collect();
+        ProofReport { file: file.to_owned(), lines, ..ProofReport::default() }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        verdict: DifferenceVerdict,
+        rule: &'static str,
+        line: u32,
+        request: &str,
+        difference: &Difference,
+    ) {
+        let finding = self.findings.entry((verdict, rule, line, difference.aspect.clone())).or_default();
+        if finding.count == 0 {
+            request.clone_into(&mut finding.request);
+            difference.original.clone_into(&mut finding.original);
+            difference.weir.clone_into(&mut finding.weir);
+        }
+        finding.count += 1;
+    }
+
+    /// How many differences have this verdict.
+    pub(crate) fn count(&self, verdict: DifferenceVerdict) -> usize {
+        self.findings.iter().filter(|(key, _)| key.0 == verdict).map(|(_, finding)| finding.count).sum()
+    }
+
+    /// The line of the original that a field is set at, else the last one of the request.
+    pub(crate) fn line_of(&self, difference: &Difference, lines: &[u32]) -> u32 {
+        if let Some((_, name)) = difference.aspect.split_once(' ').filter(|(kind, _)| *kind != "request") {
+            let is_cookie = |line: &String| name == "set-cookie" && line.starts_with("cookie ");
+            let named = |line: &String| {
+                !line.starts_with('#') && (line.to_ascii_lowercase().contains(name) || is_cookie(line))
+            };
+            if let Some(index) = self.lines.iter().position(named) {
+                return u32::try_from(index + 1).unwrap_or_default();
+            }
+        }
+        lines.last().copied().unwrap_or_default()
+    }
+
+    /// The first line of the original that has a text in it; 0 where none has.
+    pub(crate) fn line_naming(&self, text: &str) -> u32 {
+        let named = |line: &String| !line.starts_with('#') && line.contains(text);
+        let index = self.lines.iter().position(named);
+        index.and_then(|index| u32::try_from(index + 1).ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let findings: Vec<_> = self
+            .findings
+            .iter()
+            .map(|((verdict, rule, line, aspect), finding)| {
+                serde_json::json!({
+                    "verdict": verdict.title(), "rule": rule, "line": line, "aspect": aspect, "count": finding.count,
+                    "request": finding.request, "original": finding.original, "weir": finding.weir,
+                })
+            })
+            .collect();
+        serde_json::json!({
+            "file": self.file, "requests": self.requests, "same": self.same,
+            "defects": self.count(DifferenceVerdict::Defect), "findings": findings,
+        })
+    }
+}
+
+impl fmt::Display for ProofReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {} requests, {} alike; differences: {} equal in meaning, {} deliberate, {} declared, {} DEFECTS",
+            self.file,
+            self.requests,
+            self.same,
+            self.count(DifferenceVerdict::Equal),
+            self.count(DifferenceVerdict::Deliberate),
+            self.count(DifferenceVerdict::Declared),
+            self.count(DifferenceVerdict::Defect),
+        )?;
+        let mut all: Vec<_> = self.findings.iter().collect();
+        all.sort_by_key(|(key, _)| (std::cmp::Reverse(key.0), key.2));
+        for ((verdict, rule, line, aspect), finding) in all {
+            let text = line.checked_sub(1).and_then(|index| self.lines.get(index as usize));
+            writeln!(f, "\n{} ({rule}), {} times: {aspect}", verdict.title(), finding.count)?;
+            if let Some(text) = text {
+                writeln!(f, "  line {line}: {text}")?;
+            }
+            writeln!(f, "  {}", finding.request)?;
+            writeln!(f, "  original: {}", finding.original)?;
+            writeln!(f, "  weir:     {}", finding.weir)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! Differences that are known: those that mean the same, and those that Weir makes deliberately, each with the place of the docs that says so.
+//! What no rule knows is a defect.
+
+use crate::compare::{Difference, ProofOutcome};
+
+/// What a difference is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DifferenceVerdict {
+    /// Both mean the same.
+    Equal,
+    /// Weir means it; the page says why.
+    Deliberate,
+    /// The report of the import says so.
+    Declared,
+    /// None of these.
+    Defect,
+}
+
+impl DifferenceVerdict {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            DifferenceVerdict::Equal => "equal in meaning",
+            DifferenceVerdict::Deliberate => "deliberate",
+            DifferenceVerdict::Declared => "declared by the report",
+            DifferenceVerdict::Defect => "DEFECT",
+        }
+    }
+}
+
+/// A rule.
+pub(crate) struct DifferenceRule {
+    /// Its name, which is the anchor of its paragraph in `docs/import-proof.md`.
+    pub(crate) name: &'static str,
+    pub(crate) verdict: DifferenceVerdict,
+    applies: fn(&DifferenceCase<'_>) -> bool,
+}
+
+/// What a rule looks at.
+pub(crate) struct DifferenceCase<'c> {
+    pub(crate) target: &'c str,
+    /// The fields of the request.
+    pub(crate) fields: &'c [(String, String)],
+    pub(crate) difference: &'c Difference,
+    pub(crate) theirs: &'c ProofOutcome,
+    pub(crate) ours: &'c ProofOutcome,
+}
+
+impl DifferenceCase<'_> {
+    fn is(&self, aspects: &[&str]) -> bool {
+        aspects.contains(&&*self.difference.aspect)
+    }
+
+    /// The path has something in it that normalization changes.
+    fn has_unusual_path(&self) -> bool {
+        let path = self.target.split('?').next().unwrap_or_default();
+        path.contains("//") || path.contains("/.") || path.contains('%')
+    }
+
+    fn is_of_file(&self) -> bool {
+        self.theirs.seen.is_empty() && self.theirs.answer.field("last-modified").is_some()
+    }
+
+    fn is_only_weir(&self) -> bool {
+        self.difference.original.is_empty()
+    }
+}
+
+const fn rule(
+    name: &'static str,
+    verdict: DifferenceVerdict,
+    applies: fn(&DifferenceCase<'_>) -> bool,
+) -> DifferenceRule {
+    DifferenceRule { name, verdict, applies }
+}
+
+use DifferenceVerdict::{Deliberate, Equal};
+
+/// All rules; the first that applies decides.
+pub(crate) const RULES: &[DifferenceRule] = &[
+    rule("names", Equal, |case| {
+        case.is(&[
+            "field via",
+            "header via",
+            "header x-request-id",
+            "field x-request-id",
+            "header HTTP_X_REQUEST_ID",
+            "header SERVER_SOFTWARE",
+        ]) || case.is(&["field server"])
+            && (case.difference.original.starts_with("nginx") || case.difference.original == "Caddy")
+    }),
+    rule("location", Equal, |case| {
+        case.is(&["field location"])
+            && absolute(&case.difference.original).trim_end_matches('?')
+                == absolute(&case.difference.weir).trim_end_matches('?')
+    }),
+    rule("etag", Equal, |case| case.is(&["field etag"]) && case.theirs.seen.is_empty()),
+    rule("empty-query", Equal, |case| {
+        let bare = |text: &str| text.trim_end_matches('?').to_owned();
+        case.is(&["request line", "field location", "header REQUEST_URI"])
+            && bare(&case.difference.original) == bare(&case.difference.weir)
+            || case.is(&["body"]) && case.target.ends_with('?')
+    }),
+    rule("types", Equal, |case| {
+        let known =
+            [("application/javascript", "text/javascript"), ("image/x-icon", "image/vnd.microsoft.icon")];
+        case.is(&["field content-type"])
+            && known.iter().any(|(theirs, ours)| {
+                let plain = |text: &str| text.replace("; charset=utf-8", "");
+                plain(&case.difference.original.replace(theirs, ours)) == plain(&case.difference.weir)
+            })
+    }),
+    rule("files", Deliberate, |case| {
+        case.is(&["field accept-ranges", "field last-modified"]) && case.theirs.seen.is_empty()
+            || case.is(&["field content-type"])
+                && case.is_of_file()
+                && case.difference.original == "application/octet-stream"
+    }),
+    rule("vary", Deliberate, |case| {
+        case.is(&["field vary"]) && case.difference.weir.contains("accept-encoding")
+    }),
+    rule("told-more", Deliberate, |case| {
+        let told = [
+            "header x-forwarded-for",
+            "header x-forwarded-host",
+            "header x-forwarded-port",
+            "header x-forwarded-proto",
+        ];
+        case.is(&told) && case.is_only_weir()
+    }),
+    rule("claims", Deliberate, |case| {
+        let name = case.difference.aspect.strip_prefix("header ").unwrap_or_default();
+        ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"].contains(&name)
+            && case.fields.iter().any(|(given, value)| {
+                given.eq_ignore_ascii_case(name) && case.difference.original.contains(value.as_str())
+            })
+    }),
+    rule("above-root", Deliberate, |case| {
+        case.is(&["status", "seen"]) && case.theirs.answer.status() == 400 && case.has_unusual_path()
+    }),
+    rule("normal-form", Deliberate, |case| {
+        case.has_unusual_path()
+            && case.is(&[
+                "request line",
+                "body",
+                "field location",
+                "header REQUEST_URI",
+                "header DOCUMENT_URI",
+                "server",
+                "seen",
+                "status",
+            ])
+    }),
+    rule("methods", Deliberate, |case| {
+        case.is(&["status", "seen"]) && case.theirs.answer.status() == 405 && case.ours.answer.status() < 400
+    }),
+    rule("folders", Deliberate, |case| {
+        let path = case.target.split('?').next().unwrap_or_default();
+        let location = case.theirs.answer.field("location").map(absolute).unwrap_or_default();
+        case.is(&["status"])
+            && case.theirs.answer.status() == 301
+            && location.split('?').next() == Some(&format!("{path}/"))
+            && case.ours.seen.is_empty()
+    }),
+    rule("page-files", Deliberate, |case| {
+        case.is(&["field accept-ranges", "field last-modified", "field etag"])
+            && case.ours.answer.status() >= 400
+    }),
+    rule("realm", Deliberate, |case| {
+        case.is(&["field www-authenticate"])
+            && case.difference.weir == format!("{}, charset=\"UTF-8\"", case.difference.original)
+    }),
+    rule("rewritten-bodies", Deliberate, |case| {
+        case.is(&["header accept-encoding", "header range"]) && case.difference.weir.is_empty()
+    }),
+    rule("failed-servers", Deliberate, |case| {
+        case.theirs.seen.is_empty()
+            && matches!(case.theirs.answer.status(), 502 | 503)
+            && !case.ours.seen.is_empty()
+            && case.is(&["status", "seen", "body"])
+    }),
+    rule("body-size", Deliberate, |case| {
+        case.is(&["status"]) && case.difference.original == "413" && case.ours.seen.is_empty()
+    }),
+    rule("refused", Deliberate, |case| {
+        let is_refusal = |outcome: &ProofOutcome| {
+            matches!(outcome.answer.status(), 401 | 403 | 404 | 405 | 413) && outcome.seen.is_empty()
+        };
+        case.is(&["status"]) && is_refusal(case.theirs) && is_refusal(case.ours)
+    }),
+    rule("encoded-slash", Deliberate, |case| {
+        case.target.contains("%2f") && case.is(&["status", "seen", "server"])
+    }),
+    rule("retries", Deliberate, |case| {
+        case.is(&["seen"])
+            && case.ours.seen.len() > case.theirs.seen.len()
+            && case.ours.answer.status() == 502
+    }),
+    rule("upgrades", Deliberate, |case| case.is(&["header upgrade"])),
+    rule("accel", Deliberate, |case| {
+        case.difference.aspect.starts_with("field x-accel-") && case.difference.weir.is_empty()
+    }),
+    rule("expires", Equal, |case| {
+        case.is(&["field expires"]) && same_time(&case.difference.original, &case.difference.weir)
+    }),
+    rule("pages", Deliberate, |case| {
+        case.is(&["field weir-reason"])
+            || case.is(&["field content-type", "field cache-control", "field allow"])
+                && case.ours.answer.field("weir-reason").is_some()
+    }),
+];
+
+/// The rule for a difference.
+pub(crate) fn judge(case: &DifferenceCase<'_>) -> Option<&'static DifferenceRule> {
+    RULES.iter().find(|rule| (rule.applies)(case))
+}
+
+/// A URL without scheme, host and port: both lead to the same one.
+fn absolute(location: &str) -> &str {
+    let rest = location.strip_prefix("http://").or_else(|| location.strip_prefix("https://"));
+    rest.and_then(|rest| rest.find('/').map(|at| &rest[at..])).unwrap_or(location)
+}
+
+/// Whether two dates of HTTP are the same but for what passes between two requests.
+fn same_time(one: &str, other: &str) -> bool {
+    let seconds = |date: &str| -> Option<i32> {
+        let (_, time) = date.strip_suffix(" GMT")?.rsplit_once(' ')?;
+        let numbers: Result<Vec<i32>, _> = time.split(':').map(str::parse).collect();
+        let &[hours, minutes, seconds] = &numbers.ok()?[..] else { return None };
+        Some(hours * 3600 + minutes * 60 + seconds)
+    };
+    let is_end = |date: &str| date.contains("2037");
+    match (seconds(one), seconds(other)) {
+        (Some(one), Some(other)) => {
+            (one - other).rem_euclid(86_400).min((other - one).rem_euclid(86_400)) < 120
+        }
+        _ => false,
+    }
+    .max(is_end(one))
+}

@@ -1,0 +1,190 @@
+//! One proof, from the file to the report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use weir_import::{ImportOutcome, ImportReport, SourceFiles, SourceFormat, import};
+
+use crate::arguments::ProofArguments;
+use crate::client::ProofClient;
+use crate::clock::{pause, wait_until};
+use crate::compare::{ProofOutcome, differences};
+use crate::logs;
+use crate::original::{OriginalFacts, haproxy, nginx};
+use crate::program::{self, ProofProgram};
+use crate::report::ProofReport;
+use crate::requests::{ProofRequest, requests};
+use crate::rules::{DifferenceCase, DifferenceVerdict, judge};
+use crate::servers::ProofServers;
+use crate::world;
+
+/// The config of Weir within the copy of the file system.
+const IMPORTED: &str = "/run/weir-proof/weir.toml";
+
+/// The files beside the original.
+struct Beside(PathBuf);
+
+impl SourceFiles for Beside {
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        fs::read_to_string(self.0.join(path))
+    }
+
+    fn matching(&self, pattern: &str) -> Vec<String> {
+        let Some((folder, name)) = pattern.rsplit_once('/') else { return Vec::new() };
+        let Some((before, after)) = name.split_once('*') else { return Vec::new() };
+        let entries = fs::read_dir(self.0.join(folder)).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let fits = |name: &String| name.starts_with(before) && name.ends_with(after);
+        let mut found: Vec<String> = names.filter(fits).map(|name| format!("{folder}/{name}")).collect();
+        found.sort();
+        found
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+/// Whether nothing was found that is not meant.
+pub(crate) fn prove(arguments: &ProofArguments) -> anyhow::Result<bool> {
+    let file = &arguments.file;
+    let text = fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+    let format = arguments.format(&text)?;
+    let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let facts = match format {
+        SourceFormat::Nginx => nginx::facts(file, &text),
+        SourceFormat::Haproxy => haproxy::facts(&text),
+        SourceFormat::Caddy => bail!("a Caddyfile cannot be proved yet"),
+    };
+    let imported =
+        import(format, &[&name], &Beside(folder.clone())).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let toml = match &arguments.config {
+        Some(config) => fs::read_to_string(config)?,
+        None => imported.toml.clone(),
+    };
+    let product = if format == SourceFormat::Nginx { "nginx" } else { "haproxy" };
+    let peer = match &arguments.program {
+        Some(program) => program.clone(),
+        None => program::find(product)?,
+    };
+    let beside = siblings(&folder);
+    world::raise_limits();
+    let weir = world::enter_copy(&arguments.weir)?;
+    for (path, bytes) in beside {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+        fs::write(path, bytes)?;
+    }
+    let servers = world::prepare(&facts)?;
+    world::write_secrets(&toml)?;
+    fs::write(IMPORTED, toml)?;
+    let asked = requests(&facts, arguments.requests, arguments.seed);
+    let original = match format {
+        SourceFormat::Nginx => program::nginx(&peer, file, &facts, &text),
+        _ => program::haproxy(&peer, file),
+    };
+    let theirs = outcomes(original, &facts, &servers, &asked).context("the original")?;
+    let their_logs = logs::take(&facts, &servers);
+    let ours = outcomes(program::weir(&weir, Path::new(IMPORTED)), &facts, &servers, &asked);
+    let ours = ours.context("the imported config")?;
+    let our_logs = logs::take(&facts, &servers);
+    let mut report = ProofReport::new(&name, &text);
+    // A config that is given says nothing of what it lacks.
+    let declared = if arguments.config.is_some() { Vec::new() } else { declared_lines(&imported.report) };
+    judge_all(&facts, &asked, (&theirs, &ours), &declared, &mut report);
+    logs::compare(&their_logs, &our_logs, &declared, &mut report);
+    if arguments.json {
+        println!("{:#}", report.to_json());
+    } else {
+        print!("{report}");
+    }
+    Ok(report.count(DifferenceVerdict::Defect) == 0)
+}
+
+/// The files of the folder: it may be one that the copy of the file system does not have.
+fn siblings(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let small = |path: &PathBuf| path.metadata().is_ok_and(|about| about.is_file() && about.len() < 1 << 20);
+    entries.filter(small).filter_map(|path| fs::read(&path).ok().map(|bytes| (path, bytes))).collect()
+}
+
+/// What becomes of all requests with one program.
+fn outcomes(
+    command: Command,
+    facts: &OriginalFacts,
+    servers: &ProofServers,
+    asked: &[ProofRequest],
+) -> anyhow::Result<Vec<ProofOutcome>> {
+    let output = Path::new("/run/weir-proof/output");
+    let program = ProofProgram::start(command, facts, output)?;
+    // Probes of servers, and all endpoints.
+    pause(Duration::from_millis(1200));
+    servers.take();
+    let client = ProofClient::new()?;
+    let mut outcomes: Vec<ProofOutcome> = asked
+        .iter()
+        .map(|request| {
+            let answer = client.ask(request, &facts.endpoints[request.endpoint]);
+            ProofOutcome { answer, seen: Vec::new() }
+        })
+        .collect();
+    // What is mirrored may come late.
+    pause(Duration::from_millis(300));
+    for seen in servers.take() {
+        if let Some(outcome) = seen.number().and_then(|number| outcomes.get_mut(number)) {
+            outcome.seen.push(seen);
+        }
+    }
+    drop(program);
+    wait_until(Duration::from_secs(5), || {
+        facts.endpoints.iter().all(|endpoint| {
+            std::net::TcpStream::connect(std::net::SocketAddr::new(endpoint.address, endpoint.port)).is_err()
+        })
+    });
+    Ok(outcomes)
+}
+
+/// The lines that the report of the import says something of.
+fn declared_lines(import: &ImportReport) -> Vec<u32> {
+    let is_told = |outcome| matches!(outcome, ImportOutcome::Unsupported | ImportOutcome::Approximated);
+    let told = import.findings().iter().filter(|finding| is_told(finding.outcome));
+    told.map(|finding| finding.at.line).collect()
+}
+
+fn judge_all(
+    facts: &OriginalFacts,
+    asked: &[ProofRequest],
+    (theirs, ours): (&[ProofOutcome], &[ProofOutcome]),
+    declared: &[u32],
+    report: &mut ProofReport,
+) {
+    report.requests = asked.len();
+    for ((request, their), our) in asked.iter().zip(theirs).zip(ours) {
+        let found = differences(facts, their, our);
+        let mut is_same = true;
+        for difference in found {
+            let case = DifferenceCase {
+                target: &request.target,
+                fields: &request.fields,
+                difference: &difference,
+                theirs: their,
+                ours: our,
+            };
+            let line = report.line_of(&difference, &request.lines);
+            let (verdict, rule) = match judge(&case) {
+                Some(rule) => (rule.verdict, rule.name),
+                // What was asked for in general may meet any line.
+                None if (line == 0 && !declared.is_empty()) || facts.is_near(line, declared) => {
+                    (DifferenceVerdict::Declared, "report")
+                }
+                None => (DifferenceVerdict::Defect, "no rule"),
+            };
+            is_same &= verdict <= DifferenceVerdict::Deliberate;
+            report.add(verdict, rule, line, &request.summary(), &difference);
+        }
+        report.same += usize::from(is_same);
+    }
+}
