@@ -28,6 +28,7 @@ pub(crate) fn relaxed() -> Lenient {
         obs_fold: true,
         unencoded_target: true,
         unsafe_target: true,
+        target_fragment: true,
         repeated_equal_length: true,
         padded_length: true,
         repeated_chunked: true,

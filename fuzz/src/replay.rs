@@ -65,6 +65,8 @@ mod tests {
         h2_connection
         h2_head
         hpack
+        import
+        maps
         proxy_protocol
         request_head
         resp

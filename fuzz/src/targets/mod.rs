@@ -14,6 +14,8 @@ pub mod grpc;
 pub mod h2_connection;
 pub mod h2_head;
 pub mod hpack;
+pub mod import;
+pub mod maps;
 pub mod proxy_protocol;
 pub mod request_head;
 pub mod resp;
